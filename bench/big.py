@@ -72,16 +72,20 @@ class Site:
         return int(Path(f"/proc/{self.process}/schedstat").read_text().split()[0])
 
 
+def _event(position: int) -> str:
+    return f"evt_{position:032x}"
+
+
 async def feed_page(site: Site) -> None:
-    await site.do("events_of_project", PROJECT_ID, max(site.position() - 20, 0), 20)
+    await site.do("events_after_event", PROJECT_ID, _event(max(site.position() - 20, 1)), 20)
 
 
 async def end_of_feed(site: Site) -> None:
-    await site.do("events_of_project", PROJECT_ID, site.rows - 1, 20)
+    await site.do("events_after_event", PROJECT_ID, _event(site.rows - 1), 20)
 
 
 async def event_by_id(site: Site) -> None:
-    await site.do("event_by_id", PROJECT_ID, f"evt_{site.position():032x}")
+    await site.do("event_by_id", PROJECT_ID, _event(site.position()))
 
 
 async def timeline(site: Site) -> None:

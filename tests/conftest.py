@@ -71,6 +71,10 @@ expect.set_options(timeout=PATIENCE * 1000)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {file: place for place, file in enumerate(order.ordered(dict.fromkeys(item.path for item in items)))}
     items.sort(key=lambda item: places[item.path])
+    if distributed.is_asked_for():
+        for item in items:
+            if (mark := item.get_closest_marker("one_server")) is not None:
+                item.add_marker(pytest.mark.skip(reason=f"Not for a distributed database: {mark.args[0]}"))
 
 
 def pytest_collection_finish() -> None:

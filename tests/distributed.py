@@ -37,6 +37,15 @@ end $$
 """
 
 
+# Changes when a test creates, drops or changes a table, such as a partition.
+_SHAPE = """
+select array[
+    (select count(*) from pg_class where relnamespace = 'public'::regnamespace),
+    (select count(*) from pg_dist_partition),
+    (select count(*) from pg_trigger)
+]
+"""
+
 # Few: each is a set of tables to make.
 SHARDS = 4
 
@@ -52,19 +61,21 @@ class Spread:
         self._cluster = cluster
         self.url = url
         self._rows: dict[str, bytes] = {}
+        self._shape: list[int] = []
         self._opened = Database(url, max_size=8)
 
     async def keep(self, rows: dict[str, bytes] | None) -> dict[str, bytes]:
         """These rows, or what is in the database now, are there at the beginning of each test."""
+        connection = await connect(self.url)
+        self._shape = await connection.fetchval(_SHAPE)
         if rows is None:
             rows = {}
-            connection = await connect(self.url)
             for table in TABLES:
                 copied = BytesIO()
                 await connection.copy_from_query(f"select * from {table}", output=copied)
                 if copied.getvalue() and table != "schema_migrations":
                     rows[table] = copied.getvalue()
-            await connection.close()
+        await connection.close()
         self._rows = rows
         return rows
 
@@ -75,12 +86,18 @@ class Spread:
         database._pool = self._opened.pool
         return database
 
-    async def take_back(self, database: Database) -> None:
+    async def take_back(self, database: Database) -> bool:
+        """False if the database cannot be used again."""
         pool = self._opened.pool
         if database._pool is not pool:
             await database.close()
         if pool.is_closing() or pool.get_idle_size() != pool.get_size():
             await self._opened.close()
+        connection = await asyncpg.connect(self.url)
+        try:
+            return bool(await connection.fetchval(_SHAPE) == self._shape)
+        finally:
+            await connection.close()
 
     async def close(self) -> None:
         await self._opened.close()
@@ -128,8 +145,8 @@ class DistributedShelf:
         try:
             yield database
         finally:
-            await spread.take_back(database)
-            self._free.append(spread)
+            if await spread.take_back(database):
+                self._free.append(spread)
 
     async def close(self) -> None:
         """What was opened is closed with the cluster."""

@@ -15,6 +15,13 @@ from tests.delivery.processes import Arrival, in_order, until
 WAITS_TO_RECORD = (
     "select count(*) from pg_stat_activity where application_name = 'latchkey delivery' and wait_event_type = 'Lock'"
 )
+END = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'latchkey delivery'"
+# In a distributed database it waits on the node of the project.
+WAITS_ON_A_NODE = "select count(*) from citus_lock_waits"
+END_ON_NODES = (
+    "select run_command_on_workers($$ select count(pg_terminate_backend(pid)) from pg_stat_activity"
+    " where wait_event_type = 'Lock' $$)"
+)
 
 
 def ids(arrivals: list[Arrival]) -> set[str]:
@@ -73,13 +80,13 @@ async def test_killed_after_the_answer_and_before_it_was_recorded_the_same_is_se
         await connection.fetch("select from lanes where project_id = $1 for update", PROJECT)
         receiver.signal(signal.SIGCONT)
         await until(lambda: len(receiver.arrivals()) == 1)
-        await patience.until(lambda: connection.fetchval(WAITS_TO_RECORD))
+        spread = yard.database.is_distributed
+        await patience.until(lambda: connection.fetchval(WAITS_ON_A_NODE if spread else WAITS_TO_RECORD))
         first.kill()
         # PostgreSQL would still run the statement that waits for the lock. If the worker's machine had died, it would
         # not.
-        await connection.fetch(
-            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'latchkey delivery'"
-        )
+        for end in (END_ON_NODES, END) if spread else (END,):
+            await connection.fetch(end)
     assert await yard.count("delivered") == 0
     yard.worker()
     await until(lambda: ids(receiver.arrivals()) == {event.id for event in told})

@@ -71,6 +71,7 @@ async def delivered(yard: Yard, worker: Worker, count: int) -> None:
     await worker.until_recorded()
 
 
+@pytest.mark.one_server("it counts statements, which have other texts there")
 async def test_a_lone_delivery_is_one_claim_and_one_record(yard: Yard) -> None:
     await yard.hook(yard.receiver().url(), event_types=("INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"))
     async with counted(yard.database.url) as (database, said), working(yard, database, said) as worker:
@@ -84,6 +85,7 @@ async def test_a_lone_delivery_is_one_claim_and_one_record(yard: Yard) -> None:
     assert said == ["claim_lanes", "record_last_deliveries"] * 3
 
 
+@pytest.mark.one_server("it counts statements, which have other texts there")
 async def test_health_is_touched_when_it_changes_and_causes_a_claim_only_when_the_circuit_closes(yard: Yard) -> None:
     await yard.hook(yard.receiver().url(), event_types=("INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"))
     healing = ["claim_lanes", "record_last_deliveries", "begin", "lock_health", "save_health", "commit"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -57,8 +58,9 @@ async def recorder(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Fixture]:
     monkeypatch.setattr(queue_recording, "APART", 10 * PATIENCE)
     monkeypatch.setattr(recording, "record", fixture.record)
     nothing = cast(Any, {})
+    one_server = cast(Any, SimpleNamespace(is_distributed=False))
     made = Recorder(
-        nothing, Agenda(), fixture.capacity, nothing, nothing, fixture.inbox, now=lambda: 1, chance=lambda: 0.5
+        one_server, Agenda(), fixture.capacity, nothing, nothing, fixture.inbox, now=lambda: 1, chance=lambda: 0.5
     )
     running = asyncio.create_task(made.run())
     try:

@@ -57,6 +57,7 @@ async def fetched(endpoint: str, path: str) -> bytes:
     return bytes(await (await looking_into(endpoint).get_async(path)).bytes_async())
 
 
+@pytest.mark.one_server("every export is a whole one there")
 async def test_an_export_in_a_bucket_and_its_continuation(shop: Shop, endpoint: str) -> None:
     bucket = Bucket(parse_address("s3://exports/nightly/run", endpoint), KEYS)
     order = Order(shop.project_id, WHAT, "jsonl")

@@ -27,6 +27,7 @@ def only(root: Path, shop: Shop) -> list[Path]:
     return sorted((root / shop.project_id).iterdir())
 
 
+@pytest.mark.one_server("every export is a whole one there")
 async def test_everything_then_what_changed(shop: Shop, tmp_path: Path) -> None:
     await shop.act("purchase", user="ann", product="pro_monthly")
     first = await ran(shop, "--to", tmp_path, "--format", "jsonl", "--incremental")

@@ -71,6 +71,7 @@ async def test_a_project_that_does_not_exist_is_refused(shop: Shop, tmp_path: Pa
     assert files_in(tmp_path) == []
 
 
+@pytest.mark.one_server("every export is a whole one there")
 async def test_an_increment_of_nothing_is_empty(shop: Shop, tmp_path: Path) -> None:
     await shop.act("purchase", user="ann", product="pro_monthly")
     first = await export(shop, tmp_path)
@@ -102,6 +103,7 @@ async def test_a_change_that_commits_after_an_export_is_in_the_next_one_however_
     assert ("ann", "AT") in {(one["app_user_id"], one["last_seen_country"]) for one in rows_of(second, "customers")}
 
 
+@pytest.mark.one_server("every export is a whole one there")
 @pytest.mark.parametrize("seed", range(4))
 async def test_increments_add_up_to_the_whole_export(
     shop: Shop, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -169,6 +171,7 @@ async def remap(shop: Shop, chance: random.Random) -> None:
     await save_mapping(shop.database, shop.project_id, remapping, grid.version, shop.time)
 
 
+@pytest.mark.one_server("every export is a whole one there")
 async def test_an_erased_customer_is_reported_and_its_events_come_again_without_its_id(
     shop: Shop, tmp_path: Path
 ) -> None:

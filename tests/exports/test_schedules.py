@@ -81,6 +81,7 @@ def test_retries_come_soon_then_less_often_and_never_later_than_the_regular_time
     assert retry_time("never", 5, NOON) is None
 
 
+@pytest.mark.one_server("every export is a whole one there")
 async def test_it_runs_at_its_time_and_increments_add_up(shop: Shop, exports: Exports, tmp_path: Path) -> None:
     await shop.act("purchase", user="ann", product="coins_100")
     made = await exports.create(shop.project_id, GIVEN, shop.time)
@@ -100,6 +101,7 @@ async def test_it_runs_at_its_time_and_increments_add_up(shop: Shop, exports: Ex
     assert [run.folder for run in (first, second)] == [f"proj_shop/{one.name}" for one in folders(tmp_path)]
 
 
+@pytest.mark.one_server("every export is a whole one there")
 async def test_run_now_also_when_it_never_runs_by_itself_and_from_the_beginning(shop: Shop, exports: Exports) -> None:
     made = await exports.create(shop.project_id, {**GIVEN, "every": "never"}, shop.time)
     assert made.next_at is None

@@ -68,7 +68,7 @@ async def test_a_connection_that_the_server_has_closed_is_replaced(small: Databa
         mine = await used(small)
         async with database.acquire() as connection:
             # Returns when the server process has ended.
-            assert await connection.fetchval("select pg_terminate_backend($1, 60000)", mine)
+            assert await connection.fetchval("select pg_terminate_backend($1::integer, 60000::bigint)", mine)
         with_new = mine
         while with_new == mine:
             try:

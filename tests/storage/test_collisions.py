@@ -12,8 +12,8 @@ from latchkey.storage.database import Connection, Database
 from latchkey.storage.errors import CollisionError
 
 
-async def add(connection: Connection, project_id: str) -> None:
-    await connection.execute("insert into projects (id, name, created_at) values ($1, 'P', 0)", project_id)
+async def add(connection: Connection, id: str) -> None:
+    await connection.execute("insert into accounts (id, email, created_at) values ($1, $1, 0)", id)
 
 
 async def test_a_row_that_another_transaction_made_first_is_a_collision(database: Database) -> None:
@@ -33,7 +33,7 @@ async def test_two_transactions_that_wait_for_each_other_collide(database: Datab
     async def rename(*ids: str) -> None:
         async with collisions.transaction(database) as connection:
             for id in ids:
-                await connection.execute("update projects set name = 'Q' where id = $1", id)
+                await connection.execute("update accounts set name = 'Q' where id = $1", id)
                 if id == ids[0]:
                     await both_hold_one.wait()
 

@@ -10,6 +10,8 @@ from latchkey.storage.database import Database
 from latchkey.storage.deliveries import parts
 from tests.storage.plans import conditions, plan_of
 
+pytestmark = pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there")
+
 # The queries of the hot paths, with the types of their parameters, and the lookups each must make by a whole key.
 HOT = {
     "read_customers": ("text[], text[]", ["(app_user_id = ", "(id = a.customer_id)"]),

@@ -47,6 +47,7 @@ async def counted(shop: Shop) -> AsyncIterator[Counted]:
         yield counted
 
 
+@pytest.mark.one_server("it counts statements, which have other texts there")
 async def test_a_purchase_is_a_look_and_a_write(counted: Counted) -> None:
     for user in ("new", "new", "first"):
         assert await counted.purchase(user) == [
@@ -56,6 +57,7 @@ async def test_a_purchase_is_a_look_and_a_write(counted: Counted) -> None:
     assert [event.sequence for event in await counted.shop.events("new")] == [1, 2, 3, 4]
 
 
+@pytest.mark.one_server("it counts statements, which have other texts there")
 async def test_a_refused_change_writes_nothing(counted: Counted) -> None:
     counted.statements.clear()
     with pytest.raises(Refusal):
@@ -66,6 +68,7 @@ async def test_a_refused_change_writes_nothing(counted: Counted) -> None:
     assert len(counted.statements) == 2
 
 
+@pytest.mark.one_server("it counts statements, which have other texts there")
 async def test_what_needs_more_than_one_statement_to_write_is_done_under_locks(counted: Counted) -> None:
     """An e-mail address is also written to the table that the search uses."""
     counted.statements.clear()
@@ -133,7 +136,8 @@ async def test_processes_that_change_the_same_customers_lose_nothing(shop: Shop)
         assert [event.sequence for event in events] == list(range(1, len(events) + 1))
         bought = sum(event.type == "NON_RENEWING_PURCHASE" for event in events)
         balance = await shop.database.pool.fetchval(
-            "select sum(amount) from currency_transactions join aliases using (customer_id) where app_user_id = $1",
+            "select sum(amount) from currency_transactions join aliases"
+            " using (project_id, customer_id) where app_user_id = $1",
             f"user{n}",
         )
         assert balance == bought * 100
@@ -164,6 +168,7 @@ async def test_changes_of_two_projects_at_the_same_moment_have_feeds_of_their_ow
     assert [tuple(row) for row in rows] == [("proj_other", 1, 1), (shop.project_id, 1, 1)]
 
 
+@pytest.mark.one_server("it reads the statistics of the session, and the rows are read in one of a node")
 async def test_a_plan_from_when_the_table_was_empty_reads_only_the_customers_that_change(shop: Shop) -> None:
     """The statements inside the function keep the plans of their first calls."""
     async with shop.database.acquire() as connection:

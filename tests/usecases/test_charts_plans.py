@@ -7,6 +7,8 @@ import pytest
 from latchkey.storage.database import Database
 from tests.storage.plans import plan_of
 
+pytestmark = pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there")
+
 _MONEY = ", ".join(["bigint[]"] * 7)
 _FILTERS = ", ".join(["text[]"] * 7)
 # Each query, the types of its parameters, the lookups it must make.

@@ -255,6 +255,7 @@ async def test_attributes_that_were_chosen_follow_every_change(shop: Shop) -> No
     assert set(await read_values(shop.database, shop.project_id, "PRODUCTION", "attribute:plan")) == {"silver", "gold"}
 
 
+@pytest.mark.one_server("it breaks statements off on the server, and there they run on a node")
 @pytest.mark.parametrize("at", ["rolls_batch", "write_charts"])
 async def test_a_batch_that_breaks_off_leaves_nothing_of_itself(
     shop: Shop, at: str, monkeypatch: pytest.MonkeyPatch

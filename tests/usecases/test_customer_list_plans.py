@@ -10,6 +10,8 @@ from latchkey.storage.database import Database
 from latchkey.storage.sql import query
 from tests.storage.plans import plan_of
 
+pytestmark = pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there")
+
 NOW = 1_800_000_000_000
 WRITTEN = (
     "text[], bigint[], text[], bigint[], text[], text[], bigint[], bigint[], text[], bigint[], bigint[], bigint[], "

@@ -62,7 +62,7 @@ async def test_what_another_process_writes_while_the_clock_sleeps_is_applied_whe
 async def test_customers_that_another_process_holds_do_not_make_the_clock_spin(shop: Shop) -> None:
     await shop.act("purchase", product="pro_monthly")
     async with shop.database.transaction() as other:
-        await other.execute("select from customers for update")
+        await other.execute("select from customers where project_id = $1 for update", shop.project_id)
         assert await clock.turn(shop.database, Catalogs(), shop.time + 40 * DAY) == clock.APART
 
 
@@ -73,6 +73,7 @@ async def idle(roller: Roller, now: Ms, length: Ms) -> Ms:
     return now
 
 
+@pytest.mark.one_server("it counts statements, which have other texts there")
 async def test_a_lone_purchase_is_in_the_charts_after_one_batch_and_its_customer_is_counted_with_a_second(
     shop: Shop,
 ) -> None:
@@ -95,6 +96,7 @@ async def test_a_lone_purchase_is_in_the_charts_after_one_batch_and_its_customer
     assert await shop.database.pool.fetchval("select counted from chart_rolls") == await last_customer(shop)
 
 
+@pytest.mark.one_server("it counts statements, which have other texts there")
 async def test_a_busy_second_is_one_batch_whatever_it_brought(shop: Shop) -> None:
     others = [Shop(shop.database, f"proj_{number}", shop.time) for number in range(3)]
     for other in others:
@@ -143,6 +145,7 @@ async def test_a_project_on_which_the_rules_fail_stops_no_other(shop: Shop, monk
     assert sorted(row["project_id"] for row in listed) == sorted([shop.project_id, other.project_id])
 
 
+@pytest.mark.one_server("it adds customers past the counter of keys, which makes them visible in order there")
 async def test_a_customer_whose_transaction_still_runs_is_not_passed_over(shop: Shop) -> None:
     """A lower key becomes visible after a higher one was marked: the count waits for its transaction."""
     roller = Roller(shop.database)

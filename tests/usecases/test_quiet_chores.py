@@ -72,6 +72,7 @@ def happened(times: Counter[str], name: str, often: int) -> Callable[[], Any]:
     return enough
 
 
+@pytest.mark.one_server("it counts statements, which have other texts there")
 async def test_while_nothing_is_due_the_stores_ask_one_thing(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processing, "_ASKED_AGAIN", 0.01)
     asked = Asked(shop.database)
