@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from latchkey.domain.charts import merging
 from latchkey.domain.charts.fact import Kind
-from latchkey.domain.charts.sums import Sum
+from latchkey.domain.charts.sums import Amounts, Sum
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.storage.charts.kinds import CODES, KINDS
 from latchkey.storage.database import Database
@@ -51,8 +51,10 @@ async def test_every_question_gets_the_plain_sum_of_the_facts(database: Database
             question = some_question(chance)
             assert await answer(database, project_id, question, now) == expected(kept, question, now), question
         question = some_question(chance)
-        in_usd = await answer(database, project_id, question._replace(in_usd=True), now)
-        assert amounts_in_usd(in_usd) == amounts_in_usd(expected(kept, question, now)), question
+        for amounts in (Amounts.USD, Amounts.GROSS_USD, Amounts.NONE):
+            asked = question._replace(amounts=amounts)
+            found = await answer(database, project_id, asked, now)
+            assert without_currency(found) == without_currency(expected(kept, asked, now)), asked
     # Later, without another batch: facts whose time has come count.
     later = now + chance.choice((HOUR, DAY, 21 * DAY))
     for _ in range(8):
@@ -60,12 +62,13 @@ async def test_every_question_gets_the_plain_sum_of_the_facts(database: Database
         assert await answer(database, project_id, question, later) == expected(kept, question, later), question
 
 
-def amounts_in_usd(sums: Iterable[Sum]) -> dict[object, list[int]]:
-    """What is left of sums without their currencies, which are kept only of facts without an exchange rate."""
+def without_currency(sums: Iterable[Sum]) -> dict[object, list[int]]:
+    """What is left of sums without their currencies, which are kept only of facts without an exchange rate: of such a
+    fact in a stored sum, or alone."""
     found: dict[object, list[int]] = {}
     for row in sums:
         money = row.money
-        amounts = [row.quantity, money.usd, money.tax_usd, money.commission_usd, money.unconverted]
+        amounts = [row.quantity, *money]
         for key, values in ((row[:4], amounts), ((*row[:4], row.currency), [money.unconverted])):
             known = found.get(key, [0] * len(values))
             found[key] = [a + b for a, b in zip(known, values, strict=True)]

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from latchkey.domain.charts.cuboids import column_of, is_tag, prefix_of
 from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Dimensions, Fact, Kind, Money, plus
-from latchkey.domain.charts.sums import REST, Day, Filter, Question, Sum, period_of
+from latchkey.domain.charts.sums import REST, Amounts, Day, Filter, Question, Sum, period_of
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.terms import USD
 
@@ -47,13 +47,17 @@ def wanted_segment(question: Question, segment: str) -> str:
 
 def wanted_money(question: Question, currency: str, money: Money) -> tuple[str, Money]:
     """The currency and the money of a fact or of a sum, as a question wants them."""
-    if not question.in_usd:
-        return currency, money
-    in_usd = Money(
-        money.usd, money.tax_usd, money.commission_usd, money.usd, money.tax_usd, money.commission_usd,
-        money.unconverted,
-    )  # fmt: skip
-    return USD if currency and not money.unconverted else currency, in_usd
+    shown = USD if currency and not money.unconverted else currency
+    usd, tax, commission = money.usd, money.tax_usd, money.commission_usd
+    match question.amounts:
+        case Amounts.ALL:
+            return currency, money
+        case Amounts.USD:
+            return shown, Money(usd, tax, commission, usd, tax, commission, money.unconverted)
+        case Amounts.GROSS_USD:
+            return shown, Money(usd, 0, 0, usd, 0, 0, money.unconverted)
+        case Amounts.NONE:
+            return "", NO_MONEY
 
 
 def values_of(dimensions: Dimensions, dimension: str) -> tuple[str, ...]:

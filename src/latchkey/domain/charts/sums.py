@@ -56,6 +56,19 @@ class Filter(NamedTuple):
     values: tuple[str, ...]
 
 
+class Amounts(StrEnum):
+    """Which amounts are wanted. The fewer, the fewer sums there are, and the quicker they are read."""
+
+    # By currency.
+    ALL = "all"
+    # In USD. The currency of sums is USD; facts without an exchange rate keep their own, facts without money have none.
+    USD = "usd"
+    # The same without tax and commission.
+    GROSS_USD = "gross_usd"
+    # No money, and no currencies.
+    NONE = "none"
+
+
 class Question(NamedTuple):
     # PRODUCTION, SANDBOX, or the id of a test clock.
     environment: str
@@ -70,9 +83,7 @@ class Question(NamedTuple):
     segment: str | None = None
     # The segments that are wanted one by one. All others together are the segment REST. None: all are.
     largest: tuple[str, ...] | None = None
-    # Only amounts in USD are wanted: there are fewer sums, because those of several currencies are added up. Their
-    # currency is USD. Facts without an exchange rate keep their own currency, facts without money have none.
-    in_usd: bool = False
+    amounts: Amounts = Amounts.ALL
     # Kinds whose facts are added up whatever their n, as n 0. With a number: only those whose n is at most that.
     any_n: tuple[tuple[Kind, int | None], ...] = ()
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from latchkey.domain.charts.cuboids import FULL, PARENTS, Cuboid
 from latchkey.domain.charts.fact import Dimensions, Money
-from latchkey.domain.charts.sums import Day
+from latchkey.domain.charts.sums import Amounts, Day
 from latchkey.domain.purchases.terms import USD
 
 SEPARATOR: Final = "\x1f"
@@ -204,8 +204,13 @@ def _exploded(table: Table, tag: str) -> Table:
 
 # --- Answering questions
 
-# Amounts in the currency of the payment, and the same in USD.
-_OWN_AMOUNTS = ("micros", "tax", "commission")
+# Which columns of amounts are read, and from which others the rest is taken.
+_READ = {
+    Amounts.ALL: (*AMOUNTS, "currency"),
+    Amounts.USD: ("quantity", "usd", "tax_usd", "commission_usd", "unconverted", "currency"),
+    Amounts.GROSS_USD: ("quantity", "usd", "unconverted", "currency"),
+    Amounts.NONE: ("quantity",),
+}
 _IN_USD = {"micros": "usd", "tax": "tax_usd", "commission": "commission_usd"}
 
 # What a day of a table stands for, beside a period: everything before the first, and not asked for.
@@ -232,14 +237,13 @@ class Scan(NamedTuple):
     segment: tuple[str, Callable[[str], str]] | None = None
     # Only rows with such a variant or attribute, by it; None: the row has none.
     tag: tuple[str, Callable[[str], str | None]] | None = None
-    # As in `Question`.
-    in_usd: bool = False
+    amounts: Amounts = Amounts.ALL
 
     def wants(self, name: str) -> bool:
         """Whether a column is needed of rows that match the filters."""
-        if name not in DIMENSIONS:
-            return not self.in_usd or name not in _OWN_AMOUNTS
-        return any(one is not None and one[0] == name for one in (self.segment, self.tag))
+        if name in AMOUNTS or name == "currency":
+            return name in _READ[self.amounts]
+        return name not in DIMENSIONS or any(one is not None and one[0] == name for one in (self.segment, self.tag))
 
 
 class AnyN(NamedTuple):
@@ -270,10 +274,13 @@ class Reader:
         self._scan = scan
         self._found: list[Table] = []
         self._segments, self._tags, self._currencies = Codes(), Codes(), Codes()
-        self._amounts = [one for one in AMOUNTS if not scan.in_usd or one not in _OWN_AMOUNTS]
+        self._amounts = [one for one in AMOUNTS if one in _READ[scan.amounts]]
 
-    def add(self, kind: int, data: bytes, days: Days, any_n: AnyN | None) -> None:
-        filters = self._scan.filters
+    def load(self, data: bytes, any_n: AnyN | None) -> list[Any]:
+        """The rows that match the filters. Several threads may do this at once."""
+        scan = self._scan
+        filters = scan.filters
+        found: list[Any] = []
         # Of rows that are alike beside each other, a filter often leaves out whole batches, which are then not read.
         narrow = _reader(data, filters.__contains__) if filters else None
         wide = _reader(data, self._scan.wants)
@@ -281,7 +288,16 @@ class Reader:
             kept = None if narrow is None else self._matching(narrow.get_batch(place))
             if kept is None or kept.true_count:
                 batch = wide.get_batch(place)
-                self._add(kind, batch if kept is None else _filtered(batch, kept), days, any_n)
+                batch = batch if kept is None else _filtered(batch, kept)
+                if any_n is not None and any_n.most is not None:
+                    batch = _filtered(batch, pc.less_equal(batch["n"], any_n.most))
+                if scan.tag is not None:
+                    batch = _filtered(batch, _mapped(batch[scan.tag[0]], self._is_tagged, pa.bool_()))
+                found.append(batch)
+        return found
+
+    def _is_tagged(self, text: str) -> bool:
+        return self._scan.tag is not None and self._scan.tag[1](text) is not None
 
     def _matching(self, batch: Any) -> Any:
         kept: Any = None
@@ -290,13 +306,9 @@ class Reader:
             kept = one if kept is None else pc.and_(kept, one)
         return kept
 
-    def _add(self, kind: int, batch: Any, days: Days, any_n: AnyN | None) -> None:
+    def add(self, kind: int, batch: Any, days: Days, any_n: AnyN | None) -> None:
+        """Rows of one kind, as `load` gives them."""
         scan = self._scan
-        if any_n is not None and any_n.most is not None:
-            batch = _filtered(batch, pc.less_equal(batch["n"], any_n.most))
-        if scan.tag is not None:
-            name, of = scan.tag
-            batch = _filtered(batch, _mapped(batch[name], lambda text: of(text) is not None, pa.bool_()))
         periods = days.periods.take(pc.subtract(batch["day"], days.first))
         kept = pc.not_equal(periods, OUTSIDE)
         if not pc.all(kept).as_py():
@@ -325,8 +337,10 @@ class Reader:
         self._found.append(pa.table(columns))
 
     def _currency(self, batch: Any) -> Any:
+        if self._scan.amounts is Amounts.NONE:
+            return pa.repeat(pa.scalar(self._currencies.of(""), pa.int32()), batch.num_rows)
         own = _mapped(batch["currency"], self._currencies.of, pa.int32())
-        if not self._scan.in_usd:
+        if self._scan.amounts is Amounts.ALL:
             return own
         usd = _mapped(batch["currency"], lambda text: self._currencies.of(text and USD), pa.int32())
         if "unconverted" not in batch.schema.names:
@@ -350,8 +364,9 @@ class Reader:
         for name, known in {**texts, "currency": self._currencies.texts}.items():
             made[name] = list(map(known.__getitem__, made[name]))
         amounts = {name: grouped[f"{name}_sum"].to_pylist() for name in self._amounts}
+        none = [0] * grouped.num_rows
         for name in AMOUNTS:
-            made[name] = amounts[name] if name in amounts else amounts[_IN_USD[name]]
+            made[name] = amounts.get(name) or amounts.get(_IN_USD.get(name, ""), none)
         return [made[name] for name in (*keys, *AMOUNTS)]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from latchkey.domain.charts.cuboids import TAGS, column_of, is_tag, prefix_of
 from latchkey.domain.charts.fact import LEVELS
@@ -15,6 +16,9 @@ from latchkey.storage.charts.blocks import Stored
 from latchkey.storage.charts.kinds import KINDS
 from latchkey.storage.charts.sums import from_columns
 
+if TYPE_CHECKING:
+    from latchkey.storage.charts.columns import AnyN, Reader
+
 
 class Found(NamedTuple):
     sums: list[Sum]
@@ -23,6 +27,10 @@ class Found(NamedTuple):
 
 
 NOTHING = Found([], [])
+
+# Bytes of blocks.
+_WORTH_THREADS = 2_000_000
+_THREADS = 4
 
 
 def scan(
@@ -39,20 +47,31 @@ def scan(
             _filters(question.filters),
             None if question.segment is None else (column_of(question.segment), _segment(question, question.segment)),
             None if tag is None else (column_of(tag), _value(prefix_of(tag))),
-            question.in_usd,
+            question.amounts,
         )
     )
     any_n = {kind: columns.AnyN(most) for kind, most in question.any_n}
     days: dict[tuple[int, bool], columns.Days] = {}
-    for one in stored:
+    loaded = _loaded(reader, stored, [any_n.get(KINDS[one.kind]) for one in stored])
+    for one, batches in zip(stored, loaded, strict=True):
         is_level = KINDS[one.kind] in LEVELS
         known = days.get((one.cuboid, is_level))
         if known is None:
             period = _period(question, [r for r in ranges[one.cuboid] if is_level or not r.levels])
             known = days[one.cuboid, is_level] = columns.Days.of(first, last, period)
-        reader.add(one.kind, one.data, known, any_n.get(KINDS[one.kind]))
+        for batch in batches:
+            reader.add(one.kind, batch, known, any_n.get(KINDS[one.kind]))
     kinds, ns, periods, segments, currencies, tags, *amounts = reader.columns()
     return Found(from_columns(kinds, ns, periods, segments, currencies, *amounts), tags)
+
+
+def _loaded(reader: Reader, stored: Sequence[Stored], any_n: Sequence[AnyN | None]) -> Iterable[list[Any]]:
+    """The matching rows of each block. Arrow does not hold the interpreter's lock, so threads help."""
+    data = [one.data for one in stored]
+    if sum(map(len, data)) < _WORTH_THREADS:
+        return map(reader.load, data, any_n)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(reader.load, data, any_n))
 
 
 def rows_by_value(stored: Sequence[Stored], column: str) -> dict[str, int]:

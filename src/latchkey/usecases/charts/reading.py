@@ -12,7 +12,7 @@ from latchkey.domain.charts.cuboids import CUBOIDS, FULL, Cuboid, column_of, cub
 from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Kind, Money, minus, plus
 from latchkey.domain.charts.ranges import BEGINNING, Range, ranges_of
 from latchkey.domain.charts.summing import sum_facts, wanted_money, wanted_n, wanted_segment
-from latchkey.domain.charts.sums import Day, Filter, Question, Sum
+from latchkey.domain.charts.sums import Amounts, Day, Filter, Question, Sum
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.refusal import NotFound
 from latchkey.storage.charts import blocks, progress, scanning, subjects, sums
@@ -171,7 +171,7 @@ async def _uncounted(connection: Connection, project_id: str, counted: int, ques
 
 def _wanted(question: Question, rest: Sequence[Sum]) -> Sequence[Sum]:
     """Sums of the tail, with the segments and amounts that a question wants."""
-    if question.largest is None and not question.in_usd and not question.any_n:
+    if question.largest is None and question.amounts is Amounts.ALL and not question.any_n:
         return rest
     found: list[Sum] = []
     for kind, n, period, segment, currency, quantity, money in rest:

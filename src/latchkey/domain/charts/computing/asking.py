@@ -12,7 +12,7 @@ from latchkey.domain.charts.computing.periods import preceding, today_of, window
 from latchkey.domain.charts.definitions.definition import OF_PURCHASES, Definition
 from latchkey.domain.charts.definitions.listing import BY_NAME
 from latchkey.domain.charts.fact import LEVELS, Kind
-from latchkey.domain.charts.sums import Filter, Question, Resolution, date_of, day_of
+from latchkey.domain.charts.sums import Amounts, Filter, Question, Resolution, date_of, day_of
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.terms import USD
 from latchkey.domain.refusal import Invalid, NotFound
@@ -85,6 +85,16 @@ def before(request: ChartRequest) -> ChartRequest:
     return replace(request, first=first, last=last, compare=False)
 
 
+def _amounts(request: ChartRequest, definition: Definition) -> Amounts:
+    if not definition.has_money:
+        return Amounts.NONE
+    if request.currency != USD:
+        return Amounts.ALL
+    # The chart of revenue shows what is left after tax and commission, whatever is chosen.
+    is_gross = request.name != "revenue" and request.selectors.get("revenue_type", "revenue") == "revenue"
+    return Amounts.GROSS_USD if is_gross else Amounts.USD
+
+
 def _any_n(request: ChartRequest, kinds: Sequence[Kind]) -> tuple[tuple[Kind, int | None], ...]:
     """The kinds whose n the chart does not look at."""
     ignored: dict[Kind, int | None] = {Kind.RETURN: None, Kind.REFUNDED_PAYMENT: None}
@@ -120,7 +130,7 @@ def questions_of(request: ChartRequest) -> tuple[Question, ...]:
         resolution=Resolution.DAY if by_day else request.resolution,
         filters=filters,
         segment=segment,
-        in_usd=request.currency == USD,
+        amounts=_amounts(request, definition),
         any_n=_any_n(request, definition.kinds),
     )
     if Kind.CUSTOMER not in whole.kinds or (
