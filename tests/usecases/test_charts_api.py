@@ -8,6 +8,7 @@ from latchkey.domain.charts.fact import Kind
 from latchkey.domain.charts.sums import Question, Resolution
 from latchkey.domain.instants import DAY, HOUR, to_iso
 from latchkey.storage.database import Database
+from latchkey.usecases.charts.charts import read_chart, read_overview
 from latchkey.usecases.charts.reading import read_sums
 from latchkey.usecases.charts.roller import catch_up
 from latchkey.usecases.engine.clock import pass_time
@@ -39,6 +40,12 @@ async def test_charts_count_what_the_api_shows(database: Database) -> None:
             assert active + trials == entitled
             counts.add((active, trials))
         assert len(counts) >= 5, "the moments were chosen so that the numbers differ"
+        for currency in ("USD", "EUR"):
+            overview = await read_overview(database, shop.project_id, "SANDBOX", currency, shop.clock.now, compare=True)
+            for name, data in overview.items():
+                alone = await read_chart(database, shop.project_id, data.request, shop.clock.now)
+                assert (data.series, data.previous) == (alone.series, alone.previous), name
+            assert any(one.total for one in overview["revenue"].series)
 
 
 async def running(shop: Shop, kind: Kind) -> int:

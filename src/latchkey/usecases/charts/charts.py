@@ -11,7 +11,7 @@ from latchkey.domain.charts.computing.asking import before, checked, definition_
 from latchkey.domain.charts.computing.compute import compute, largest_segments
 from latchkey.domain.charts.computing.narrowing import by_month, is_wide, narrowed
 from latchkey.domain.charts.computing.periods import today_of
-from latchkey.domain.charts.sums import Question, Resolution, date_of, day_of
+from latchkey.domain.charts.sums import Amounts, Question, Resolution, date_of, day_of
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.terms import USD
@@ -115,7 +115,9 @@ async def time_of(database: Database, project_id: str, environment: str, now: Ms
 def _together(requests: Sequence[ChartRequest]) -> tuple[Question, ...]:
     """One question for all of them: they have the same days and no filters."""
     kinds = tuple(dict.fromkeys(kind for one in requests for kind in definition_of(one.name).kinds))
-    return (questions_of(requests[0])[0]._replace(kinds=kinds, resolution=Resolution.DAY),)
+    amounts = Amounts.USD if requests[0].currency == USD else Amounts.ALL
+    asked = questions_of(requests[0])[0]
+    return (asked._replace(kinds=kinds, resolution=Resolution.DAY, amounts=amounts, any_n=()),)
 
 
 async def _read(
