@@ -123,9 +123,11 @@ def _tell(
 def _seen(person: Person, due_at: Ms | None, now: Ms) -> Ms:
     """When the app was last opened: lately by those who have access, soon after the first start by most others."""
     first, chance = person.customer.first_seen_at, person.chance
+    lately = max(first, now - int(chance.expovariate(1 / 2) * DAY))
     if due_at is not None:
-        return max(first, now - int(chance.expovariate(1 / 2) * DAY))
-    return min(now, first + int(chance.expovariate(1 / 20) * DAY))
+        return lately
+    seen = first + int(chance.expovariate(1 / 20) * DAY)
+    return seen if seen <= now else lately
 
 
 async def _prepare(database: Database, project_id: str, now: Ms) -> None:
