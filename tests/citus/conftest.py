@@ -10,6 +10,7 @@ import pytest
 
 from tests import not_run
 from tests.citus.cluster import HOW_TO_RUN, Cluster, cluster, is_named
+from tests.citus.moving import prepare
 
 
 @pytest.fixture(scope="session")
@@ -25,4 +26,13 @@ async def citus(short_folder: Path) -> AsyncIterator[Cluster]:
 async def citus_url(citus: Cluster) -> AsyncIterator[str]:
     """The coordinator's address of a new database on all nodes, without tables."""
     async with citus.database() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+async def spread_url(citus: Cluster) -> AsyncIterator[str]:
+    """One distributed database for all tests that have projects of their own: making one takes longer than most of
+    them."""
+    async with citus.database() as url:
+        await prepare(url)
         yield url

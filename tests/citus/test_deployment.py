@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+from latchkey.cli.doctor_deployment import deployment
 from latchkey.domain.deployment.standing import Standing
 from latchkey.domain.deployment.troubles import troubles
-from latchkey.storage.database import connect
-from latchkey.usecases.deployment.standing import look_through
+from latchkey.storage.database import Database, connect
+from latchkey.storage.distribution.tables import TABLES
+from latchkey.usecases.access.projects import create_project
+from latchkey.usecases.charts import folding
+from latchkey.usecases.deployment.standing import look, look_through
+from latchkey.usecases.sandbox.demo import add_catalog
 from tests.citus.cluster import Cluster
+from tests.citus.moving import SHARDS
+from tests.usecases.conftest import NOON, Shop
+from tests.usecases.test_customer_facets import walk
 
-SPREAD = """
-create table projects (id text primary key, name text, created_at bigint);
-create table feeds (project_id text primary key, position bigint not null);
-create table events (project_id text, position bigint, committed_at bigint, primary key (project_id, position));
-create table chart_blocks (
-    project_id text, cuboid smallint, kind smallint, quantity bigint, primary key (project_id, cuboid, kind)
-);
-create table accounts (id text primary key);
-"""
-FILL = """
-insert into projects select 'proj_' || i, 'Project ' || i, 0 from generate_series(1, 20) i;
-insert into feeds select 'proj_' || i, i * 10 from generate_series(1, 20) i;
-insert into events select 'proj_' || i, j, j from generate_series(1, 20) i, generate_series(1, i * 10) j;
-insert into chart_blocks select 'proj_' || i, 0, 17, i from generate_series(1, 20) i;
-"""
+PLACES = {"reference": "on every node", "by project": "by project", "local": "coordinator"}
 
 
 async def looked_at(url: str) -> Standing:
@@ -36,40 +30,43 @@ async def looked_at(url: str) -> Standing:
         await connection.close()
 
 
-async def spread(url: str) -> None:
-    connection = await connect(url)
-    try:
-        await connection.execute(SPREAD)
-        await connection.execute("select create_reference_table('projects')")
-        for table in ("feeds", "events", "chart_blocks"):
-            await connection.execute(f"select create_distributed_table('{table}', 'project_id')")
-        await connection.execute(FILL)
-    finally:
-        await connection.close()
-
-
-async def test_nodes_shards_and_the_home_of_each_project_are_seen(citus: Cluster, citus_url: str) -> None:
-    await spread(citus_url)
-    found = await looked_at(citus_url)
+async def test_nodes_shards_and_the_home_of_each_project_are_seen(citus: Cluster, spread_url: str) -> None:
+    async with Database(spread_url, max_size=3) as database:
+        await create_project(database, "Seen", NOON, project_id="proj_seen")
+        await add_catalog(database, "proj_seen", NOON)
+        shop = Shop(database, "proj_seen")
+        for number in range(3):
+            await shop.act("purchase", f"user{number}", "pro_monthly")
+        await walk(shop)
+        async with database.transaction() as connection:
+            await folding.fold(connection, shop.project_id, shop.time)
+        found = await look(database, shop.time)
     assert found.citus
     assert [(node.role, node.port) for node in found.nodes] == [
         (role, node.port) for role, node in zip(("coordinator", "worker", "worker"), citus.nodes, strict=True)
     ]
     assert all(node.server is not None and node.server.bytes > 0 for node in found.nodes)
-    # 8 shards of 3 tables on two workers.
-    assert [node.shards for node in found.nodes] == [0, 12, 12]
-    places = {table.name: table.place for table in found.tables}
-    assert places == {
-        "projects": "on every node", "feeds": "by project", "events": "by project",
-        "chart_blocks": "by project", "accounts": "coordinator",
-    }  # fmt: skip
-    hottest = found.projects[0]
-    assert (hottest.id, hottest.events, hottest.lately, hottest.customers) == ("proj_20", 200, 101, 20)
-    assert hottest.node in {f"{node.host}:{node.port}" for node in citus.workers}
-    assert hottest.bytes is not None
-    assert hottest.bytes > 0
-    assert hottest.neighbours < 19
+    home, *workers = (node.shards for node in found.nodes)
+    assert home == 0
+    assert all(workers)
+    assert sum(workers) % SHARDS == 0
+    assert {one.name: one.place for one in found.tables if one.name in TABLES} == {
+        name: PLACES[place] for name, place in TABLES.items()
+    }
+    (seen,) = [one for one in found.projects if one.id == shop.project_id]
+    assert (seen.events, seen.lately, seen.customers) == (3, 3, 3)
+    assert seen.node in {f"{node.host}:{node.port}" for node in citus.workers}
+    assert seen.bytes is not None
+    assert seen.bytes > 0
+    assert [(one.name, one.behind, one.customers) for one in found.summaries] == [
+        ("charts", 0, 0),
+        ("customer lists", 0, 0),
+    ]
     assert troubles(found) == []
+
+    told = await deployment(spread_url, shop.time)
+    assert {one.mark for one in told} == {"good"}, told
+    assert {"nodes", "projects", "charts", "customer lists"} <= {one.about for one in told}
 
 
 async def test_a_node_that_does_not_answer_is_named_and_the_rest_is_shown(citus_url: str) -> None:

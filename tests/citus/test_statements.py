@@ -9,13 +9,9 @@ import asyncpg
 import pytest
 
 from latchkey.storage.database import connect
-from latchkey.storage.distribution.distribute import distribute
 from latchkey.storage.distribution.statements import ROUTES, Apart, Home, Planned
-from latchkey.storage.migrate import migrate
 from latchkey.storage.sql import query
-from tests.citus.cluster import Cluster
-
-SHARDS = 4
+from tests.citus.moving import SHARDS
 
 # What PostgreSQL says of a statement that cannot be: anything else is about the values, which are null here.
 _UNFIT = (
@@ -28,15 +24,12 @@ _UTILITIES = {"lock_parts"}
 
 
 @pytest.fixture(scope="module")
-async def spread(citus: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+async def spread(spread_url: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """A connection to a distributed database."""
-    async with citus.database() as url:
-        connection = await connect(url)
-        await migrate(connection)
-        await distribute(connection, shards=SHARDS)
-        await connection.execute("set plan_cache_mode = force_custom_plan")
-        yield connection
-        await connection.close()
+    connection = await connect(spread_url)
+    await connection.execute("set plan_cache_mode = force_custom_plan")
+    yield connection
+    await connection.close()
 
 
 async def test_every_statement_goes_where_the_list_says(spread: asyncpg.Connection[asyncpg.Record]) -> None:

@@ -167,8 +167,7 @@ async def test_the_doctor_says_what_is_wrong_with_the_database_as_a_whole(
         return [Table("lanes", 1_000, 5 * 1024**3, 400_000)], []
 
     monkeypatch.setattr(looking, "tables", tables)
-    async with database.acquire() as connection:
-        found = {one.about: one for one in await deployment(connection, real_now())}
+    found = {one.about: one for one in await deployment(database.url, real_now())}
     assert "lanes 5.0 GiB" in found["size"].words
     assert "one PostgreSQL server" in found["nodes"].words
     assert found["autovacuum"].mark == "unknown"
@@ -193,7 +192,6 @@ async def test_a_database_user_who_may_see_nothing_does_not_stop_the_doctor(
         raise asyncpg.InsufficientPrivilegeError("permission denied for function pg_database_size")
 
     monkeypatch.setattr(looking, "server", server)
-    async with database.acquire() as connection:
-        (told,) = await deployment(connection, real_now())
+    (told,) = await deployment(database.url, real_now())
     assert told.mark == "unknown"
     assert "permission denied" in told.words

@@ -55,6 +55,23 @@ def test_everything_that_means_something_else_on_a_shard_is_replaced() -> None:
         assert not re.search(r"pg_notify|k\.xmin|nextval\(pg_get|pg_current_xact_id", made), name
 
 
+def test_what_is_inserted_on_a_shard_names_its_identity_column() -> None:
+    """Tables of shards have no default for it."""
+    begins = SCHEMA.index("create function write_changes")
+    bodies = {"write_changes": SCHEMA[begins : SCHEMA.index("end $$;", begins)]}
+    tables = re.findall(r"^create table ([a-z_]+) \((.*?)^\)", SCHEMA, re.MULTILINE | re.DOTALL)
+    identities = {
+        table: found[1]
+        for table, columns in tables
+        if TABLES[table] == "by project" and (found := re.search(r"^ +(\w+) bigint generated", columns, re.MULTILINE))
+    }
+    assert {"customers", "chart_blocks"} <= set(identities)
+    for name in wanted():
+        made = template(name, bodies.get(name) or query(name))
+        for table, columns in re.findall(r"insert into @([a-z_]+)@ \(([^)]*)\)", made):
+            assert table not in identities or identities[table] in re.split(r"[,\s]+", columns), (name, table)
+
+
 @pytest.mark.parametrize("name", sorted(set(ROUTES) - set(wanted()) - set(HANDLERS)))
 def test_a_statement_at_home_uses_no_table_by_project(name: str) -> None:
     text = re.sub(r"--.*", "", query(name))

@@ -176,7 +176,7 @@ async def database(url: str, key: bytes, settings: Settings | None) -> AsyncIter
             if finding := await expiring_keys(connection, real_now()):
                 yield finding
         if fitting.mark != "bad":
-            for told in await deployment(connection, real_now()):
+            for told in await deployment(url, real_now()):
                 yield told
         if key and fitting.mark != "bad":
             yield await sealing(connection, key)

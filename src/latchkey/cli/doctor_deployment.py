@@ -11,19 +11,20 @@ from latchkey.cli.finding import Finding
 from latchkey.domain.deployment.standing import Node, Standing, Summaries
 from latchkey.domain.deployment.troubles import troubles
 from latchkey.domain.instants import SECOND, Ms
-from latchkey.storage.database import Connection
-from latchkey.usecases.deployment.standing import PATIENCE_MS, look_through
+from latchkey.storage.database import Database
+from latchkey.storage.errors import StorageError
+from latchkey.usecases.deployment.standing import look
 
 # How many tables and projects are named.
 NAMED = 3
 
 
-async def deployment(connection: Connection, now: Ms) -> list[Finding]:
+async def deployment(url: str, now: Ms) -> list[Finding]:
     try:
-        async with connection.transaction(readonly=True):
-            await connection.execute(f"set local statement_timeout = {PATIENCE_MS}")
-            standing = await look_through(connection, now)
-    except asyncpg.PostgresError as error:
+        # As the service does: in a cluster, statements of projects are sent to the nodes.
+        async with Database(url, max_size=1, connect_timeout=5, application_name="latchkey doctor") as database:
+            standing = await look(database, now)
+    except (StorageError, asyncpg.PostgresError) as error:
         return [Finding("unknown", "nodes", f"sizes and nodes cannot be read: {error}")]
     return [
         *told_about(standing),

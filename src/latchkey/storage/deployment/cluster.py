@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -20,23 +20,33 @@ _ASK = query("ask_nodes")
 _SHARDS = query("look_at_shards")
 _SHARD_ROWS = query("look_at_shard_rows")
 _PLACE = query("place_projects")
+# By what Citus calls a table.
+_PLACES: Final[Mapping[str, Literal["on every node", "by project", "coordinator"]]] = {
+    "distributed": "by project",
+    "reference": "on every node",
+    "local": "coordinator",
+}
 # A node that does not answer must not hold up the page for Citus's own 30 seconds.
 _PATIENCE = "set local citus.node_connection_timeout = '3s'"
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One placement of a shard: reference tables have one on every node."""
+    """One placement of a shard: reference tables have one on every node. Citus also counts tables of the coordinator
+    that refer to others."""
 
     id: int
     table: Table
     partition: Partition | None
     relation: str
-    is_reference: bool
     host: str
     port: int
     # Shards of different tables with the same place have the same projects, and are on the same node.
     place: str
+
+    @property
+    def is_spread(self) -> bool:
+        return self.table.place == "by project"
 
     @property
     def node(self) -> str:
@@ -52,7 +62,7 @@ async def nodes(connection: Connection, shards: Sequence[Shard]) -> list[Node]:
     """Needs a transaction."""
     await connection.execute(_PATIENCE)
     answers = {row["id"]: row for row in await connection.fetch(_ASK, _one_column(SERVER))}
-    spread = [shard for shard in shards if not shard.is_reference]
+    spread = [shard for shard in shards if shard.is_spread]
     found = []
     for row in await connection.fetch(_NODES):
         answer = answers.get(row["id"])
@@ -86,15 +96,13 @@ async def shards(connection: Connection) -> list[Shard]:
     for row in await connection.fetch(_SHARDS):
         rows, dead = rows_of.get(row["id"], (-1, 0))
         known = rows if rows >= 0 else None
-        place: Literal["on every node", "by project"] = "on every node" if row["is_reference"] else "by project"
         part = row["partition"]
         found.append(
             Shard(
                 row["id"],
-                Table(row["name"], known, row["bytes"], dead, place=place),
+                Table(row["name"], known, row["bytes"], dead, place=_PLACES[row["type"]]),
                 Partition(row["name"], part, row["bounds"], known, row["bytes"]) if part else None,
                 row["shard_name"],
-                row["is_reference"],
                 row["host"],
                 row["port"],
                 row["place"],
@@ -131,7 +139,7 @@ class Home:
 
 async def homes(connection: Connection, shards: Sequence[Shard]) -> Mapping[str, Home]:
     """By project."""
-    by_id = {shard.id: shard for shard in shards if not shard.is_reference}
+    by_id = {shard.id: shard for shard in shards if shard.is_spread}
     sizes: dict[str, int] = defaultdict(int)
     for shard in by_id.values():
         sizes[shard.place] += shard.table.bytes

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import asyncpg
+from asyncpg.transaction import Transaction
 
 from latchkey.storage.distribution import merging
 from latchkey.storage.distribution.away import is_of_a_node
@@ -31,6 +32,10 @@ def connection_class(directory: Directory) -> type[asyncpg.Connection[asyncpg.Re
 class DistributedConnection(asyncpg.Connection):
     __slots__ = ()
     directory: Directory
+
+    def transaction(self, *, readonly: bool = False, **options: Any) -> Transaction:  # noqa: ARG002
+        """Never read-only: a shard that was moved gets each of its functions on their first use, also by a read."""
+        return super().transaction(**options)
 
     async def fetch(self, query: str, *args: Any, **options: Any) -> Any:
         call = self.directory.calls.get(query)

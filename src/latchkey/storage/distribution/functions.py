@@ -108,6 +108,16 @@ REPLACED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ),
         ("unnest($1::text[], $2::bigint[])", "unnest($1::text[], $2::bigint[]) as n (a, b)"),
     ),
+    # Numbers of blocks: counted in each project, which is locked. With a sequence on each node a project that was moved
+    # could get lower numbers than before, and new blocks would not be merged any more.
+    "replace_chart_blocks": (
+        ("(project_id, environment, kind,", "(project_id, run, environment, kind,"),
+        (
+            "select $1, n.environment,",
+            "select $1, (select coalesce(max(b.run), 0) from chart_blocks b where b.project_id = $1)"
+            " + row_number() over (), n.environment,",
+        ),
+    ),
     # Keys become visible in their order here, so no transaction need be waited for.
     "rolls_batch": (
         ("pg_current_xact_id()::text::bigint as xid", "0::bigint as xid"),

@@ -120,7 +120,7 @@ select
     coalesce(root.relname, c.relname) as name,
     case when root.oid is not null then c.relname end as partition,
     coalesce(pg_get_expr(c.relpartbound, c.oid), '') as bounds,
-    s.shardid as id, s.shard_name, s.citus_table_type = 'reference' as is_reference, s.nodename as host,
+    s.shardid as id, s.shard_name, s.citus_table_type as type, s.nodename as host,
     s.nodeport as port, coalesce(s.shard_size, 0) as bytes, coalesce(d.shardminvalue, '') as place
 from citus_shards s
 join pg_class c on c.oid = s.table_name::oid
