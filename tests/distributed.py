@@ -84,6 +84,7 @@ class Spread:
         await self._opened.open()
         database = Database(self.url, max_size=8)
         database._pool = self._opened.pool
+        database._nodes, database._away = self._opened._nodes, self._opened._away
         return database
 
     async def take_back(self, database: Database) -> bool:

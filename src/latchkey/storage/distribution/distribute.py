@@ -7,7 +7,7 @@ interrupted.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from typing import Any, Final
 
@@ -80,7 +80,7 @@ async def distribute(connection: Any, told: Told = lambda _: None, *, shards: in
         await connection.execute(command)
     missing = await undistributed(connection)
     if missing:
-        await _put_keys_aside(connection)
+        await _put_keys_aside(connection, missing)
         for name, table in _TRIGGERS:
             if table in missing:
                 await connection.execute(f"drop trigger if exists {name} on {table}")
@@ -134,24 +134,31 @@ async def _spread(connection: Any, table: str, command: str, told: Told) -> None
     told(f"{table}: {TABLES[table]}, {rows} rows in {time.monotonic() - began:.1f} s")
 
 
-async def _put_keys_aside(connection: Any) -> None:
+async def _put_keys_aside(connection: Any, missing: Sequence[str]) -> None:
     """Foreign keys between tables that are not distributed alike hinder distributing them. They are noted first, so
-    that they come back also after an interruption."""
+    that they come back also after an interruption. Later, for a new table, only its own keys are put aside: to check
+    all of them again would take long."""
     await connection.execute(
         "create table if not exists at_project.foreign_keys"
         " (name text, of_table text, definition text, primary key (of_table, name))"
     )
-    await connection.execute(
-        "insert into at_project.foreign_keys"
-        " select c.conname, r.relname, pg_get_constraintdef(c.oid)"
-        " from pg_constraint c join pg_class r on r.oid = c.conrelid"
+    touched = list(TABLES) if FIRST in missing else list(missing)
+    keys = (
+        "from pg_constraint c join pg_class r on r.oid = c.conrelid join pg_class f on f.oid = c.confrelid"
         " where c.contype = 'f' and c.connamespace = 'public'::regnamespace and c.conparentid = 0"
-        " on conflict do nothing"
+        # Not those of shards that the coordinator has.
+        " and r.relname = any($1::text[]) and (r.relname = any($2::text[]) or f.relname = any($2::text[]))"
+    )
+    await connection.execute(
+        f"insert into at_project.foreign_keys select c.conname, r.relname, pg_get_constraintdef(c.oid) {keys}"
+        " on conflict do nothing",
+        list(TABLES),
+        touched,
     )
     for row in await connection.fetch(
-        "select r.relname::text as of_table, c.conname::text as name"
-        " from pg_constraint c join pg_class r on r.oid = c.conrelid"
-        " where c.contype = 'f' and c.connamespace = 'public'::regnamespace and c.conparentid = 0"
+        f"select r.relname::text as of_table, c.conname::text as name {keys}",
+        list(TABLES),
+        touched,
     ):
         await connection.execute(f"alter table public.{row['of_table']} drop constraint {row['name']}")
 
