@@ -369,6 +369,7 @@ async def test_a_customer_that_cannot_be_understood_stops_nobody(shop: Shop) -> 
     assert await total(shop, Kind.PAYMENT) == {"": 1}
 
 
+@pytest.mark.one_server("it names the statements that are sent, which are calls of functions there")
 async def test_while_nothing_happens_the_roller_looks_once_a_second(shop: Shop) -> None:
     await buy(shop, product="pro_monthly")
     async with counted(shop.database.url) as (database, said):
