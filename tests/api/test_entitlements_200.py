@@ -74,7 +74,8 @@ async def test_what_was_detached_ended_at_that_moment_by_that_change_and_comes_b
     why = (await get(shop, "customers/ada/entitlements/team/explanation")).json()
     assert (why["has_access"], why["reason"], why["since"], why["until"]) == (False, "detached", NOW, detached_at)
     assert why["sentence"] == (
-        f"ada does not have team: team_monthly was detached from it, so access ended at {to_iso(detached_at)}."
+        "ada does not have team: team_monthly was detached from it, so access ended at "
+        f"{to_iso(detached_at)[:16].replace('T', ' ')} UTC."
     )
     assert why["would_change"][0] == "Attaching team_monthly to the entitlement again would bring it back."
     entitlement = (await shop.v1("ada")).json()["subscriber"]["entitlements"]["team"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from msgspec import json
 from starlette.responses import Response
 
 from latchkey.dashboard import texts
@@ -123,6 +124,7 @@ async def _page(visit: Visit, shown: Shown, tried: Tried | None = None) -> Respo
         types=TYPES,
         overlaps=OVERLAPS,
         tried=tried,
+        tried_headers=json.decode(tried.answer.response_headers, type=list[tuple[str, str]]) if tried else [],
         chosen=tried.event_type if tried else "TEST",
         strip=log.deliveries,
         deliveries=log.deliveries[:LISTED],

@@ -332,5 +332,6 @@ WEIGHTS: Mapping[str, str] = {
 
 
 def weight(name: str, measures: Sequence[Measure]) -> float:
+    """Over all periods together, so that it is the same by day and by month, and what was refunded does not count."""
     wanted = WEIGHTS.get(name, measures[0].id)
-    return sum(abs(value or 0) for one in measures if one.id == wanted for value in one.values)
+    return abs(sum(value or 0 for one in measures if one.id == wanted for value in one.values))
