@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Request
 from pydantic import ConfigDict, Field
@@ -11,6 +11,7 @@ from starlette.responses import Response
 from latchkey.api.audited import audited
 from latchkey.api.authentication import SecretWriteKey
 from latchkey.api.errors import InvalidParameter
+from latchkey.api.grant_lengths import GrantLength
 from latchkey.api.models import Body, Instant, PathUserId, any_of, one_of
 from latchkey.api.replies import shows
 from latchkey.api.routing import Router
@@ -23,26 +24,13 @@ from latchkey.wire.v1 import SubscriberResponse
 
 router = Router(prefix="/v1/subscribers/{app_user_id}", tags=["V1 subscribers"])
 
-Duration = Literal[
-    "daily",
-    "three_day",
-    "weekly",
-    "two_week",
-    "monthly",
-    "two_month",
-    "three_month",
-    "six_month",
-    "yearly",
-    "lifetime",
-]
-
 
 class NewGrant(Body):
     """A duration, or the end time. If both are sent, the end time counts."""
 
     model_config = ConfigDict(json_schema_extra=any_of(duration="string", end_time_ms="integer"))
 
-    duration: Duration | None = None
+    duration: GrantLength | None = None
     end_time_ms: Instant | None = None
     # The duration counts from here. The grant itself begins now.
     start_time_ms: Instant | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 from starlette.responses import Response
@@ -10,6 +10,7 @@ from starlette.responses import Response
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import Unprocessable
+from latchkey.api.grant_lengths import GrantLength
 from latchkey.api.models import AppUserId, Body, Instant, Limit, StartingAfter
 from latchkey.api.replies import reply, shows
 from latchkey.api.routing import Router
@@ -29,18 +30,6 @@ from latchkey.wire.v2 import Page
 
 router = Router(prefix="/v2/projects/{project_id}/bulk_grants", tags=["V2 customers"])
 
-Length = Literal[
-    "daily",
-    "three_day",
-    "weekly",
-    "two_week",
-    "monthly",
-    "two_month",
-    "three_month",
-    "six_month",
-    "yearly",
-    "lifetime",
-]
 _Id = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -48,7 +37,7 @@ class NewBulkGrant(Body):
     """Give one of `filter`, `segment_id` and `customer_ids`; and `duration`, `expires_at`, or neither: for ever."""
 
     entitlement_id: _Id
-    duration: Length | None = None
+    duration: GrantLength | None = None
     expires_at: Instant | None = None
     skip_holders: bool = True
     # The query parameters of `customer_list`.

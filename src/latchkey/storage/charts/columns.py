@@ -154,8 +154,7 @@ def _grouped(table: Table, keys: Sequence[str]) -> Table:
         return table.select([*keys, *(one for one in AMOUNTS if one in table.column_names)])
     amounts = [name for name in AMOUNTS if name in table.column_names]
     # Grouped by the places in dictionaries, which are numbers.
-    texts = {name: table[name].combine_chunks() for name in keys if name in _TEXTS}
-    texts = {name: one.chunk(0) if isinstance(one, pa.ChunkedArray) else one for name, one in texts.items()}
+    texts = {name: _whole(table[name]) for name in keys if name in _TEXTS}
     plain = {name: texts[name].indices if name in texts else table[name] for name in keys}
     # Several groups on one thread each are quicker than one on all: these tables are small.
     found = (
@@ -192,10 +191,15 @@ def _numbers(column: Any) -> Any:
     return pa.chunked_array([one.indices for one in column.chunks], pa.int32())
 
 
+def _whole(column: Any) -> Any:
+    """A column as one array."""
+    found = column.combine_chunks()
+    return found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
+
+
 def _exploded(table: Table, tag: str) -> Table:
     """One row for each variant, or attribute, of each row."""
-    column = table[tag].combine_chunks()
-    column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    column = _whole(table[tag])
     lists = pa.array([split(one) for one in column.dictionary.to_pylist()], pa.list_(pa.string())).take(column.indices)
     rows, tags = pc.list_parent_indices(lists), pc.list_flatten(lists)
     place = table.column_names.index(tag)

@@ -37,14 +37,12 @@ async def fold(connection: Connection, project_id: str, now: Ms) -> None:
     """Moves the tail into fresh blocks; then, of at most one kind, fresh blocks into the cuboids."""
     tail = await blocks.take_tail(connection, project_id)
     fresh = _by_key(await blocks.listed(connection, project_id, cuboid=FRESH))
+    sizes = {key: sum(one.rows for one in of) for key, of in fresh.items()}
     if tail is not None:
         described = await blocks.described(connection, project_id, sorted(set(tail.dimensions)))
         made = await asyncio.to_thread(_tables, tail, described)
         new = {(*part, FRESH): table for part, table in made.items()}
-        sizes = await _append(connection, project_id, new, fresh)
-    else:
-        sizes = {}
-    sizes = {key: sum(one.rows for one in of) for key, of in fresh.items()} | sizes
+        sizes |= await _append(connection, project_id, new, fresh)
     largest = max(sizes, key=lambda key: sizes[key], default=None)
     if largest is not None and sizes[largest] >= FRESH_ROWS:
         await to_cuboids(connection, project_id, largest[:2])
