@@ -3,16 +3,24 @@ permission on every folder above its files: exactly that is granted, nothing mor
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pwd
 import stat
 import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from latchkey.storage.errors import EmbeddedServerError
 
 NAME = "pgserver"
+
+# How often to try to create the user while another program changes /etc/passwd, and the seconds between.
+ATTEMPTS = 100
+PAUSE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +90,10 @@ def server_user() -> SystemUser:
     """The user who runs PostgreSQL: the current user, or `pgserver` when we are root."""
     if os.geteuid() != 0:
         return _known(os.geteuid())
-    try:
-        entry = pwd.getpwnam(NAME)
-    except KeyError:
-        _create()
-        entry = pwd.getpwnam(NAME)
+    entry = _entry()
+    if entry is None:
+        with _one_at_a_time():
+            entry = _entry() or _create()
     return SystemUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
@@ -114,12 +121,43 @@ def _known(uid: int) -> SystemUser:
     return SystemUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
-def _create() -> None:
-    command = ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", NAME]
+def _entry() -> pwd.struct_passwd | None:
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - fixed words, no input
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise EmbeddedServerError(
-            f"PostgreSQL cannot run as root, and the user `{NAME}` could not be created ({error}). "
-            f"Create it (`{' '.join(command)}`), or run Latchkey as a normal user."
-        ) from error
+        return pwd.getpwnam(NAME)
+    except KeyError:
+        return None
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Several processes may start at once on a new machine. Two `useradd` at the same time may fail, or create the user
+    twice, each with an id of its own. So a lock on the folder of /etc/passwd comes first: the file itself is replaced
+    by each change, and with it the lock."""
+    folder = os.open("/etc", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _create() -> pwd.struct_passwd:
+    """Tries again for a while: another program, such as a package's installation, may have locked /etc/passwd."""
+    command = ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", NAME]
+    reason = "it is not there after `useradd`"
+    for _ in range(ATTEMPTS):
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - fixed words, no input
+        except OSError as error:
+            reason = str(error)
+            break
+        except subprocess.CalledProcessError as error:
+            reason = str(error.stderr).strip() or str(error)
+        entry = _entry()
+        if entry is not None:
+            return entry
+        time.sleep(PAUSE)
+    raise EmbeddedServerError(
+        f"PostgreSQL cannot run as root, and the user `{NAME}` could not be created ({reason}). "
+        f"Create it (`{' '.join(command)}`), or run Latchkey as a normal user."
+    )
