@@ -25,7 +25,7 @@ from tests.delivery import certificates
 from tests.delivery.processes import SECRET_KEY
 from tests.patience import until
 from tests.upgrades import old_code
-from tests.upgrades.world import Answers, Mixed, Received, differences
+from tests.upgrades.world import WITH_ERASURE, Answers, Mixed, Received, differences
 
 pytestmark = pytest.mark.processes
 
@@ -79,12 +79,13 @@ async def test_the_last_release_and_this_version_work_side_by_side_on_one_databa
         answers = {which: Answers(http, address, made["project"]) for which, address in _both(old_address, new_address)}
         known = {one["id"] for one in await answers["old"].whole(f"/v2/projects/{made['project']}/events")}
         lives.addresses = (old_address, new_address)
+        lives.weights = WITH_ERASURE
         short_lived = await _grant_for_a_moment(http, lives.addresses, made["project"])
         await _sent(lives, living, new_address, 2 * SOME)
         going = False
         await living
         ids = [*lives.ids, *short_lived]
-        assert {"purchase", "log_in"} <= lives.did.keys(), lives.did
+        assert {"purchase", "log_in", "erase"} <= lives.did.keys(), lives.did
 
         database = await stack.enter_async_context(Database(empty_database_url, max_size=2))
         await _expired(answers["new"], made["project"], short_lived)
