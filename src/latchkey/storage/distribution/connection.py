@@ -78,7 +78,8 @@ class DistributedConnection(asyncpg.Connection):
                 return await self.plain(text, project_id, *args)
             except asyncpg.SerializationError as error:
                 if merging.NOT_SENT in str(error):
-                    self.terminate()
+                    # Closed when it is released: a transaction that it is in cannot end without it.
+                    self.directory.spoiled.add(self)
                     raise OutageError("This connection to the coordinator was of no use any more.") from error
                 if self.is_in_transaction() or merging.MOVED not in str(error):
                     raise
