@@ -49,10 +49,12 @@ async def fill(database: Database, project_id: str, webhook_key: int, rows: int,
     Customers have no rows of their own: what is measured looks for their events."""
     customers = max(rows // EACH, 1)
     before = 1_700_000_000_000
+    # No chunk is larger than a part.
+    chunk = min(CHUNK, max(rows // len(parts), 1))
     async with database.acquire() as connection:
         await connection.execute("set synchronous_commit = off")
-        for first in track(range(1, rows + 1, CHUNK), f"{rows:,} rows", transient=True):
-            last = min(first + CHUNK - 1, rows)
+        for first in track(range(1, rows + 1, chunk), f"{rows:,} rows", transient=True):
+            last = min(first + chunk - 1, rows)
             part = parts[(first - 1) * len(parts) // rows]
             await connection.execute(ADD_EVENTS, project_id, customers, before, first, last, part)
             await connection.execute(ADD_DELIVERIES, webhook_key, project_id, first, last)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from latchkey.domain.webhooks.parts import PARTS_OF_EVENTS
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
@@ -9,6 +13,11 @@ _OF_PROJECT = query("events_of_project")
 _AFTER_EVENT = query("events_after_event")
 _OF_CUSTOMER = query("events_of_customer")
 _BY_ID = query("event_by_id")
+
+# The part of each event that a reader may name next, for those that are not in the first partition. Only a hint: an
+# event that is not found there is looked for everywhere.
+_parts: dict[tuple[str, str], int] = {}
+_REMEMBERED = 4096
 
 
 async def position_of(connection: Connection, project_id: str, event_id: str) -> int | None:
@@ -23,8 +32,23 @@ async def bodies(connection: Connection, project_id: str, after: int, limit: int
 
 async def bodies_after(connection: Connection, project_id: str, event_id: str, limit: int) -> list[bytes] | None:
     """The same after an event. None: there is no such event."""
-    rows = await connection.fetch(_AFTER_EVENT, project_id, event_id, limit)
+    part = _parts.get((project_id, event_id), 0)
+    rows = await connection.fetch(_AFTER_EVENT, project_id, event_id, limit, part)
+    if not rows and part:
+        rows = await connection.fetch(_AFTER_EVENT, project_id, event_id, limit, 0)
+    _remember(project_id, rows)
     return [row["body"] for row in rows if row["body"] is not None] if rows else None
+
+
+def _remember(project_id: str, rows: Sequence[Any]) -> None:
+    """The next page begins after the last of these rows, or after the one before: the last may only say that there is
+    more."""
+    for row in rows[-2:]:
+        _parts.pop((project_id, row["id"]), None)
+        if row["part"] >= PARTS_OF_EVENTS:
+            _parts[project_id, row["id"]] = row["part"]
+    while len(_parts) > _REMEMBERED:
+        del _parts[next(iter(_parts))]
 
 
 async def bodies_of_customer(

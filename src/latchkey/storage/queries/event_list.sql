@@ -89,6 +89,7 @@ from (
         body ->> 'app_user_id' as app_user_id, body ->> 'product_id' as product_id, body
     from events
     where project_id || '' = $1 and id = $2
+    limit 1
 ) as e
 left join lateral (
     select customer_id from aliases where project_id = $1 and app_user_id = e.app_user_id limit 1

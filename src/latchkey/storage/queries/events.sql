@@ -20,20 +20,20 @@ limit $4;
 
 -- name: events_after_event
 -- a page of a project's events that begins after one of them; no row: there is no such event, one without a body: it is
--- the newest
-select e.body
-from (select position, part from events where project_id || '' = $1 and id = $2 limit 1) as place
+-- the newest. $4 is a part that it is not older than: older partitions are not even opened.
+select e.body, coalesce(e.id, $2) as id, coalesce(e.part, place.part) as part
+from (select position, part from events where project_id || '' = $1 and id = $2 and part >= $4 limit 1) as place
 left join lateral (
     -- A project's parts never go back, so older partitions are not read.
-    select n.position, n.body from events n
-    where n.project_id = $1 and n.position > place.position and n.part >= place.part
+    select n.position, n.id, n.part, n.body from events n
+    where n.project_id = $1 and n.position > place.position and n.part >= place.part and n.part >= $4
     order by n.position limit $3
 ) as e on true
 order by e.position;
 
 -- name: event_by_id
--- the position of an event, for a page that begins after it
-select position, body from events where project_id || '' = $1 and id = $2;
+-- the position of an event, for a page that begins after it. The limit ends the search with the partition that has it.
+select position, body from events where project_id || '' = $1 and id = $2 limit 1;
 
 -- name: bodies_of_customer
 -- every event of a customer that is to be erased
