@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from msgspec import json
 
 from latchkey.api.v2.snapshot_bodies import NewSnapshot, SentSubscription
+from latchkey.domain.charts.fact import Fact
+from latchkey.domain.charts.facts.of_customer import facts_of
+from latchkey.domain.charts.facts.subject import SubjectKey
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.events.event import MONEY, Event, EventType
 from latchkey.domain.instants import DAY, HOUR, Ms
@@ -19,7 +22,7 @@ from latchkey.domain.purchases.subscription import Cause, Moment, Period, Subscr
 from latchkey.domain.refusal import NotFound
 from latchkey.usecases.engine.changes import Situation
 from latchkey.usecases.stores.feeding import Snapshot, applied
-from tests.domain.book import Book
+from tests.domain.book import NOON, Book
 from tests.domain.lives import Life, lives
 
 DELAYS = st.sampled_from((0, 1_000, HOUR, 2 * DAY, 40 * DAY))
@@ -180,6 +183,51 @@ def test_any_order_and_duplication_ends_in_the_same_state_and_tells_of_the_same_
     assert len(set(of_money(retold))) == len(of_money(retold))
     # A cancellation that was taken back before it was told may be missing. None is invented.
     assert cancellations(retold) <= cancellations(straight)
+
+
+@st.composite
+def refunds(draw: st.DrawFn, *, of_subscription: bool) -> list[NewSnapshot]:
+    """What a server tells of one payment over time: nothing, parts of it given back with or without their day, parts
+    that failed, and at last perhaps all of it."""
+    told: list[NewSnapshot] = []
+    at, dated = NOON, draw(st.booleans())
+    for amount in draw(st.lists(st.sampled_from((0, 2, 5, 5, 8)), min_size=1, max_size=5)):
+        at += draw(st.sampled_from((1, HOUR, DAY, 40 * DAY)))
+        back = {"refunded_amount": amount, "refunded_amount_at": at - 1 if dated else None} if amount else {}
+        told.append(_told_of(back, at, of_subscription=of_subscription))
+    if draw(st.booleans()):
+        at += DAY
+        told.append(_told_of({"refunded_at": at}, at, of_subscription=of_subscription))
+    return told
+
+
+def _told_of(back: dict[str, Any], as_of: Ms, *, of_subscription: bool) -> NewSnapshot:
+    paid = {"product_id": "pro_lifetime", "purchased_at": NOON, "price": 10, "currency": "USD", **back}
+    said: dict[str, Any] = {"purchase": {"store_purchase_identifier": "one", **paid}}
+    if of_subscription:
+        period = {**paid, "product_id": "pro_monthly", "transaction_id": "first", "expires_at": NOON + 400 * DAY}
+        said = {"subscription": {"store_subscription_identifier": "one", "periods": [period], "auto_renew": True}}
+    return NewSnapshot.model_validate_json(json.encode({"store": "paddle", "as_of": as_of, **said}))
+
+
+@given(st.data())
+def test_any_order_of_refunds_ends_in_the_same_state_and_on_the_same_days_of_charts(data: st.DataObject) -> None:
+    known = data.draw(refunds(of_subscription=data.draw(st.booleans())))
+    order = data.draw(st.permutations(range(len(known))))
+    again = data.draw(st.lists(st.sampled_from(range(len(known))), max_size=3))
+    until = max(one.as_of for one in known)
+
+    straight = replay([(one.as_of, one) for one in known], until + 1)
+    retold = replay([(until, known[index]) for index in (*order, *again)], until + 1)
+
+    # Who is first heard of later was first seen later.
+    assert state(retold.customer) == state(replace(straight.customer, first_seen_at=retold.customer.first_seen_at))
+    assert facts(retold) == facts(straight)
+
+
+def facts(book: Book) -> dict[SubjectKey, tuple[Fact, ...]]:
+    customer = replace(book.customer, first_seen_at=NOON)
+    return facts_of(customer, book.catalog, origins={}, issues={}, attributes=())
 
 
 def cancellations(book: Book) -> set[Ms]:

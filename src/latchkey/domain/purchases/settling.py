@@ -77,9 +77,8 @@ def settle_purchase(before: Purchase | None, seen: Purchase, *, read_at: Ms | No
         return _read_at(before, seen, read_at)
     if before is None or seen.told_at is None:
         return seen
-    told_at = max(seen.told_at, before.told_at or 0)
-    facts = _money_back(before.money_back, before.told_at or 0, seen.money_back, seen.told_at)
-    return replace(seen, money_back=facts, told_at=told_at)
+    # It keeps its own moment: since then a part of the price is known to be given back, even if it arrives late.
+    return replace(seen, money_back=_money_back(before.money_back, before.told_at or 0, seen.money_back, seen.told_at))
 
 
 def _read_at(before: Purchase | None, seen: Purchase, at: Ms) -> Purchase:
