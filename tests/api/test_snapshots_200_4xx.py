@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from uuid import uuid4
 
@@ -169,6 +170,16 @@ WRONG: list[tuple[Any, str]] = [
     (subscription(period(refunded_amount=1, refunded_amount_at=NOW - 1)), "subscription.periods.0.refunded_amount_at"),
     (subscription(period(refunded_at=NOW, refunded_amount_at=NOW)), "subscription.periods.0.refunded_amount_at"),
     (subscription(period(refund_reversed_at=NOW)), "subscription.periods.0.refund_reversed_at"),
+    (subscription(period(refunded_at=NOW + 1)), "subscription.periods.0.refunded_at"),
+    (subscription(period(refunded_at=NOW, refund_reversed_at=NOW + 1)), "subscription.periods.0.refund_reversed_at"),
+    (
+        subscription(period(refunded_at=NOW, refund_reversed_at=NOW, refunded_amount=10)),
+        "subscription.periods.0.refunded_amount",
+    ),
+    (
+        subscription(period(refunded_at=NOW, refund_reversed_at=NOW, refunded_amount_at=NOW)),
+        "subscription.periods.0.refunded_amount_at",
+    ),
     (subscription(unsubscribe_detected_at=NOW), "subscription.unsubscribe_detected_at"),
     (subscription(auto_renew=False, unsubscribe_detected_at=NOW + 1), "subscription.unsubscribe_detected_at"),
     (subscription(cancellation_reason="UNSUBSCRIBE"), "subscription.cancellation_reason"),
@@ -181,6 +192,8 @@ WRONG: list[tuple[Any, str]] = [
     (subscription(ended_reason="UNKNOWN", ended_at=NOW + 1), "subscription.ended_at"),
     (purchase(purchased_at=NOW + 1), "purchase.purchased_at"),
     (purchase(expires_at=NOW), "purchase.expires_at"),
+    (purchase(refunded_at=NOW + 1), "purchase.refunded_at"),
+    (purchase(revoked_at=NOW + 1), "purchase.revoked_at"),
     (purchase(sent={"refund": 5}), "refund"),
 ]
 
@@ -273,7 +286,11 @@ async def test_a_customer_on_a_test_clock_lives_in_its_time(steady_shop: Shop) -
     clock = await make_clock(steady_shop, NOW)
     await move_in(steady_shop, "clocked", clock)
     future = named("clocked", subscription(period(), period(2), as_of=NOW + MONTH))
-    refused(await post(steady_shop, "purchases", future), 400, "parameter_error", "as_of")
+    reply = await post(steady_shop, "purchases", future)
+    refused(reply, 400, "parameter_error", "as_of")
+    assert re.fullmatch(
+        r"as_of: It is in the future\. The time here is \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\.", reply.json()["message"]
+    )
     await advance(steady_shop, clock, to_ms=NOW + MONTH)
     assert (await taken(steady_shop, future))["outcome"] == "applied"
 

@@ -197,7 +197,13 @@ def refunds(draw: st.DrawFn, *, of_subscription: bool) -> list[NewSnapshot]:
         told.append(_told_of(back, at, of_subscription=of_subscription))
     if draw(st.booleans()):
         at += DAY
-        told.append(_told_of({"refunded_at": at}, at, of_subscription=of_subscription))
+        whole = {"refunded_at": at}
+        told.append(_told_of(whole, at, of_subscription=of_subscription))
+        if draw(st.booleans()):
+            # A dispute was won. What had gone back in part before is still back.
+            at += DAY
+            left = {"refunded_amount": amount} if amount else {}
+            told.append(_told_of({**whole, "refund_reversed_at": at, **left}, at, of_subscription=of_subscription))
     return told
 
 

@@ -61,7 +61,8 @@ class SentPayment(Body):
         default=None, description="When that refund was taken back, such as after a dispute that was won."
     )
     refunded_amount: Amount | None = Field(
-        default=None, description="The part of the price that went back while the purchase is kept."
+        default=None,
+        description="The part of the price that went back while the purchase is kept, also after a reversed refund.",
     )
     refunded_amount_at: Instant | None = Field(
         default=None,
@@ -78,10 +79,13 @@ class SentPayment(Body):
             raise Invalid(f"{where}currency: Leave price and currency out if unknown.", param=f"{where}currency")
         return Price(to_micros(self.price), self.currency)
 
-    def money_back(self, where: str, price: Price, paid_at: Ms) -> tuple[tuple[MoneyBack, ...], int]:
+    def money_back(self, where: str, price: Price, paid_at: Ms, as_of: Ms) -> tuple[tuple[MoneyBack, ...], int]:
         """The full refund, and the millionths of a partial one."""
         param = f"{where}refunded_amount"
         part = to_micros(self.refunded_amount or 0)
+        for name, at in (("refunded_at", self.refunded_at), ("refund_reversed_at", self.refund_reversed_at)):
+            if at is not None and at > as_of:
+                raise Invalid(f"{where}{name}: It is after as_of.", param=f"{where}{name}")
         if part and not price.known:
             raise Invalid(f"{param}: It needs price and currency.", param=param)
         if self.refunded_at is None:
@@ -91,20 +95,23 @@ class SentPayment(Body):
             if part and part >= price.micros:
                 raise Invalid(f"{param}: For a full refund, send refunded_at.", param=param)
             return (), part
-        if self.refunded_amount_at is not None:
+        reversed_at = self.refund_reversed_at
+        # After a reversed refund of the whole price, an amount is a part that is still back.
+        is_part = reversed_at is not None and part < price.micros
+        if self.refunded_amount_at is not None and not is_part:
             problem = "It is about a part of the price. With refunded_at the whole price went back."
             raise Invalid(f"{where}refunded_amount_at: {problem}", param=f"{where}refunded_amount_at")
         if self.refunded_at < paid_at:
             raise Invalid(f"{where}refunded_at: It is before the purchase.", param=f"{where}refunded_at")
-        if self.refunded_amount is not None and part != price.micros:
+        if self.refunded_amount is not None and part != price.micros and not is_part:
             problem = "With refunded_at the whole price went back. Leave refunded_at out for a part of it."
             raise Invalid(f"{param}: {problem}", param=param)
         back = MoneyBack(self.refunded_at)
-        if self.refund_reversed_at is None:
+        if reversed_at is None:
             return (back,), 0
-        if self.refund_reversed_at < self.refunded_at:
+        if reversed_at < self.refunded_at:
             raise Invalid(f"{where}refund_reversed_at: It is before refunded_at.", param=f"{where}refund_reversed_at")
-        return (back, MoneyBack(self.refund_reversed_at, number=1, reversal=True)), 0
+        return (back, MoneyBack(reversed_at, number=1, reversal=True)), part if is_part else 0
 
     def parts_back(self, where: str, paid_at: Ms, as_of: Ms) -> tuple[PartBack, ...]:
         """Since when a part of the price is back, if that was told."""
@@ -143,7 +150,7 @@ class SentPeriod(SentPayment):
         if self.starts_at is not None and self.starts_at > self.purchased_at:
             raise Invalid(f"{where}starts_at: It is after purchased_at.", param=f"{where}starts_at")
         price = self.paid(where, free=self.period_type == "trial")
-        money_back, given_back = self.money_back(where, price, self.purchased_at)
+        money_back, given_back = self.money_back(where, price, self.purchased_at, as_of)
         cause = Cause(self.cause or ("purchase" if before is None else "renewal"))
         if cause is Cause.CHANGE and before is None:
             raise Invalid(f"{where}cause: List the period that it took the place of too.", param=f"{where}cause")
@@ -285,8 +292,10 @@ class SentPurchase(SentPayment):
             raise Invalid("purchase.purchased_at: It is after as_of.", param="purchase.purchased_at")
         if self.expires_at is not None and self.expires_at <= self.purchased_at:
             raise Invalid("purchase.expires_at: It is not after purchased_at.", param="purchase.expires_at")
+        if self.revoked_at is not None and self.revoked_at > sent.as_of:
+            raise Invalid("purchase.revoked_at: It is after as_of.", param="purchase.revoked_at")
         price = self.paid("purchase.")
-        money_back, given_back = self.money_back("purchase.", price, self.purchased_at)
+        money_back, given_back = self.money_back("purchase.", price, self.purchased_at, sent.as_of)
         return Purchase(
             kind=PurchaseKind.ONE_TIME,
             store=sent.store,

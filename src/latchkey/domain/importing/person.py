@@ -106,7 +106,7 @@ def first_seen_of(one: Person, now: Ms) -> Ms:
 
 def last_seen_of(one: Person, now: Ms) -> Ms:
     if one.last_seen_at is not None:
-        return one.last_seen_at
+        return min(one.last_seen_at, now)
     bought = [row.purchased_at for row in one.rows if row.purchased_at <= now]
     return max([first_seen_of(one, now), *bought])
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from latchkey.domain.customers.customer import Attribute
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money import UNKNOWN, Price
 from latchkey.domain.purchases.purchase import Environment, Ownership, Reason
 from latchkey.domain.purchases.subscription import Cause, PeriodType
 from latchkey.domain.purchases.terms import Terms
+
+# How far ahead of the clock a payment may be dated. The App Store charges for a renewal up to a day before the new
+# period begins, and dates the payment with the beginning.
+AHEAD: Ms = DAY
 
 
 class RowKind(StrEnum):
@@ -84,6 +88,17 @@ class TransactionRow:
     def key(self) -> tuple[str, str, int]:
         """The same transaction in another row has the same. Stripe repeats ids, so the number belongs to it."""
         return self.store, self.id, self.number or 0
+
+
+def happened(row: TransactionRow, now: Ms) -> TransactionRow:
+    """The row, if it is about the past. A payment of the future would count in charts at once. A row that says it was
+    changed in the future counts as changed now: otherwise everything that the store tells until then would be older."""
+    if row.purchased_at > now + AHEAD:
+        raise RowError("The purchase is dated in the future.")
+    for at, what in ((row.refunded_at, "refund"), (row.revoked_at, "revocation")):
+        if at is not None and at > now + AHEAD:
+            raise RowError(f"The {what} is dated in the future.")
+    return row if row.updated_at <= now else replace(row, updated_at=now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.importing import customer_list, own, vendor
-from latchkey.domain.importing.row import CustomerRow, RowError, RowKind, TransactionRow
+from latchkey.domain.importing.row import CustomerRow, RowError, RowKind, TransactionRow, happened
+from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid
 from latchkey.wire import rows as wire
 
@@ -41,6 +42,7 @@ class Reader:
     apps: Mapping[str, Sequence[str]]
     # What the operator said: the app of a store.
     chosen: Mapping[str, str]
+    now: Ms
     # The codes of the project's virtual currencies.
     currencies: frozenset[str] = frozenset()
     unknown_products: set[str] = field(default_factory=set)
@@ -131,6 +133,7 @@ class Reader:
         return found[0] if found else None
 
     def _noted(self, row: TransactionRow) -> TransactionRow:
+        row = happened(row, self.now)
         if row.kind is RowKind.PROMOTIONAL:
             if row.entitlement_id is None:
                 raise RowError("The grant names no entitlement.")

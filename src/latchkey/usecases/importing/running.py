@@ -192,7 +192,13 @@ class _Import:
             if app_id not in apps.get(store, ()):
                 raise Invalid(f"This project has no app {app_id} in {store}. `latchkey app list` shows its apps.")
         codes = {one.code for one in await currencies.names(connection, order.project_id)}
-        reader = Reader(format=order.format, catalog=found[order.project_id].catalog, apps=apps, chosen=order.apps)
+        reader = Reader(
+            format=order.format,
+            catalog=found[order.project_id].catalog,
+            apps=apps,
+            chosen=order.apps,
+            now=self.now(),
+        )
         reader.currencies = frozenset(codes)
         return reader, reader.currencies
 

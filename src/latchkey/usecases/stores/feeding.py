@@ -12,7 +12,8 @@ from typing import Literal
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.intake import take_in
-from latchkey.domain.instants import MINUTE, Ms, to_iso
+from latchkey.domain.formats import instant
+from latchkey.domain.instants import MINUTE, Ms
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.reference import v2_id
 from latchkey.domain.purchases.settling import settle, settle_purchase
@@ -150,7 +151,8 @@ def applied(situation: Situation, snapshot: Snapshot) -> Customer:
     """The customer after the snapshot. Refuses one that contradicts what is known."""
     customer = situation.customer
     if snapshot.as_of > situation.now + CLOCKS_DIFFER:
-        raise Invalid(f"as_of: It is in the future; the time here is {to_iso(situation.now)}.", param="as_of")
+        here = instant(situation.now, seconds=True)
+        raise Invalid(f"as_of: It is in the future. The time here is {here}.", param="as_of")
     seen = _completed(customer, snapshot)
     conflicts.check(customer, seen, snapshot.as_of)
     _check_products(situation, seen)
