@@ -244,10 +244,13 @@ def _changed(ledger: Ledger, at: Ms, before: Worth, after: Worth) -> None:
         ledger.add(Kind.CONTRACTION, at, 0, before.currency, before.product, _times(1, before))
         ledger.add(Kind.EXPANSION, at, 0, after.currency, after.product, _times(1, after))
         return
-    more = (after.monthly - before.monthly or after.monthly_usd - before.monthly_usd) >= 0
-    kind, sign = (Kind.EXPANSION, 1) if more else (Kind.CONTRACTION, -1)
-    ledger.add(kind, at, 0, before.currency, before.product, _times(-sign, before))
-    ledger.add(kind, at, 0, after.currency, after.product, _times(sign, after))
+    if before.product != after.product:
+        kept = min(before.monthly, after.monthly), min(before.monthly_usd, after.monthly_usd)
+        ledger.add(Kind.EXPANSION, at, 1, before.currency, before.product, (-1, -kept[0], -kept[1]))
+        ledger.add(Kind.EXPANSION, at, 1, after.currency, after.product, (1, kept[0], kept[1]))
+    paid, usd = after.monthly - before.monthly, after.monthly_usd - before.monthly_usd
+    ledger.add(Kind.EXPANSION, at, 0, after.currency, after.product, (0, max(paid, 0), max(usd, 0)))
+    ledger.add(Kind.CONTRACTION, at, 0, before.currency, before.product, (0, max(-paid, 0), max(-usd, 0)))
 
 
 def _trial(ledger: Ledger, line: Line, one: Transaction, events: Sequence[Event], until: Ms) -> None:

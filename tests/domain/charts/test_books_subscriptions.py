@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from latchkey.domain.charts.fact import Kind
+from latchkey.domain.charts.fact import MOVED, Kind
 from latchkey.domain.charts.facts.month import own_length
 from latchkey.domain.charts.facts.subject import Issue
 from latchkey.domain.charts.sums import Filter
@@ -126,12 +126,31 @@ def test_a_product_change_moves_the_difference(old: float, new: float, kind: Kin
     moved = flow(book, kind, "01-20", "01-20")
     assert (moved.amount, moved.quantity) == (3, 0)
     assert flow(book, Kind.CHURN, "01-01", "02-19") == flow(book, Kind.NEW, "01-11", "12-31") == []
-    # Each product for itself: the old amount leaves, the new one comes.
-    sign = 1 if kind is Kind.EXPANSION else -1
-    of_old = flow(book, kind, "01-20", "01-20", Filter("product", ("monthly",)))
-    of_new = flow(book, kind, "01-20", "01-20", Filter("product", ("dearer",)))
-    assert (of_old.amount, of_old.quantity) == (-sign * old, -sign)
-    assert (of_new.amount, of_new.quantity) == (sign * new, sign)
+    # The smaller amount moves from one product to the other. The rest is of the product that it came to, or left.
+    of_old, of_new = Filter("product", ("monthly",)), Filter("product", ("dearer",))
+    assert flow(book, kind, "01-20", "01-20", of_new if kind is Kind.EXPANSION else of_old)[0].money.micros == 3_000_000
+    for of, sign in ((of_old, -1), (of_new, 1)):
+        (between,) = [one for one in flow(book, Kind.EXPANSION, "01-20", "01-20", of) if one.n == MOVED]
+        assert (between.quantity, between.money.micros) == (sign, sign * 5_000_000)
+
+
+def test_a_price_that_fell_while_the_rate_rose_is_contraction_in_its_currency_and_expansion_in_usd() -> None:
+    low, high = (Terms(Rate(usd, "2026-01-01"), None, 0.1) for usd in ("1.00", "1.20"))
+    before = period("01-10", "02-10", money(10, "EUR"), terms=low)
+    after = period("02-10", "03-10", money(9, "EUR"), terms=high)
+    book = facts(customer(subscription(before, after)))
+    (less,), (more,) = (flow(book, kind, "02-10", "02-10") for kind in (Kind.CONTRACTION, Kind.EXPANSION))
+    assert (less.money.micros, less.money.commission, less.money.usd) == (1_000_000, 100_000, 0)
+    assert (more.money.micros, more.money.usd, more.money.commission_usd) == (0, 800_000, 80_000)
+
+
+def test_a_price_that_fell_while_the_commission_fell_more_is_expansion_of_proceeds() -> None:
+    before = period("01-10", "02-10", 10, terms=Terms(None, None, 0.3))
+    after = period("02-10", "03-10", 9, terms=Terms(None, None, 0.15))
+    book = facts(customer(subscription(before, after)))
+    (less,), (more,) = (flow(book, kind, "02-10", "02-10") for kind in (Kind.CONTRACTION, Kind.EXPANSION))
+    assert (less.money.micros, less.money.micros - less.money.commission) == (1_000_000, 0)
+    assert (more.money.micros, more.money.micros - more.money.commission) == (0, 650_000)
 
 
 def test_a_change_of_currency_is_a_contraction_in_one_and_an_expansion_in_the_other() -> None:

@@ -6,9 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from hypothesis import given
+from hypothesis import strategies as st
 
 from latchkey.domain.access.entitlements import accesses
-from latchkey.domain.charts.fact import NO_MONEY, Fact, Kind, Money, plus
+from latchkey.domain.charts.fact import MOVED, NO_MONEY, Fact, Kind, Money, minus, negative, plus
+from latchkey.domain.charts.facts.amounts import growth
 from latchkey.domain.charts.facts.of_customer import facts_of
 from latchkey.domain.charts.facts.subject import subjects_of
 from latchkey.domain.customers.customer import Customer
@@ -58,12 +60,32 @@ def test_the_movement_explains_the_level_at_every_instant_in_every_currency_and_
 
 
 @given(lives())
-def test_over_all_products_every_movement_is_positive(life: Life) -> None:
-    sums: dict[object, int] = defaultdict(int)
+def test_no_movement_is_negative_in_any_product_and_what_moves_between_products_adds_up_to_nothing(life: Life) -> None:
+    moved: dict[object, Money] = defaultdict(lambda: NO_MONEY)
     for fact in all_facts(life.book.customer):
-        if fact.kind in UP + DOWN:
-            sums[fact.kind, fact.at, fact.currency] += fact.money.micros
-    assert all(amount >= 0 for amount in sums.values())
+        if (fact.kind, fact.n) == (Kind.EXPANSION, MOVED):
+            moved[fact.at, fact.currency] = plus(moved[fact.at, fact.currency], fact.money)
+        elif fact.kind in UP + DOWN:
+            assert min(shown(fact.money)) >= 0
+    assert not any(any(one) for one in moved.values())
+
+
+def shown(money: Money) -> tuple[int, ...]:
+    """Every amount of it that a chart can show."""
+    micros, tax, commission, usd, tax_usd, commission_usd, _ = money
+    net, net_usd = micros - tax, usd - tax_usd
+    return micros, net, net - commission, usd, net_usd, net_usd - commission_usd
+
+
+AMOUNTS = st.integers(-10, 10)
+
+
+@given(st.builds(Money, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS))
+def test_growth_and_its_opposite_are_each_amount_for_itself_and_add_up_to_the_difference(difference: Money) -> None:
+    more, less = growth(difference), growth(negative(difference))
+    assert minus(more, less) == difference
+    for one, up, down in zip(shown(difference), shown(more), shown(less), strict=True):
+        assert (up, down) == (max(one, 0), max(-one, 0))
 
 
 @given(lives())

@@ -39,15 +39,15 @@ class Kind(StrEnum):
     # Paid subscriptions that run (level): +1 where access begins, -1 where it ends. Amounts are monthly revenue.
     ACTIVE = "active"
     # What moves ACTIVE. In quantity and in money, in every currency and for every product, country and so on:
-    # NEW + RETURN + EXPANSION - CONTRACTION - CHURN = change of ACTIVE. Over everything, the quantities of EXPANSION
-    # and CONTRACTION cancel each other out, and the money of each is positive.
+    # NEW + RETURN + EXPANSION - CONTRACTION - CHURN = change of ACTIVE.
     # n of NEW and RETURN: 0 bought directly, 1 with a paid introductory offer, 2 converted from a trial.
     NEW = "new"
     # A customer who had let a subscription expire has one again.
     RETURN = "return"
-    # A price or product change without a gap: the difference. Where the product changes, an upgrade takes the old
-    # amount (and quantity 1) from the old product and adds the new amount (and quantity 1) to the new product. Where
-    # the currency changes, the old amount is CONTRACTION in its currency and the new one EXPANSION in its own.
+    # A price or product change without a gap: what is more now is EXPANSION, what is less is CONTRACTION. Each amount
+    # for itself (in the currency paid, in USD, after tax, after commission), so none of them is ever negative.
+    # n of EXPANSION: MOVED is what went from the old product to the new one; over all products it adds up to 0.
+    # Where the currency changes, the old amount is CONTRACTION in its currency and the new one EXPANSION in its own.
     EXPANSION = "expansion"
     CONTRACTION = "contraction"
     CHURN = "churn"
@@ -106,6 +106,9 @@ class Kind(StrEnum):
 
 # How long after the first seen day a fact still counts, in days; day 0 is the first. The last one has no end.
 LIFETIMES: tuple[int | None, ...] = (0, 7, 14, 30, 90, 180, 365, 730, None)
+
+# n of EXPANSION, see there.
+MOVED = 1
 
 LEVELS = frozenset({Kind.ACTIVE, Kind.TRIAL, Kind.STATUS})
 

@@ -11,7 +11,7 @@ from latchkey.domain.charts.computing.columns import Column, Columns
 from latchkey.domain.charts.computing.periods import window_place
 from latchkey.domain.charts.definitions.definition import REVENUE_TYPE
 from latchkey.domain.charts.definitions.drawing import Unit
-from latchkey.domain.charts.fact import Kind
+from latchkey.domain.charts.fact import MOVED, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +75,18 @@ def arr(columns: Columns, _: ChartRequest) -> list[Measure]:
 
 def mrr_movement(columns: Columns, _: ChartRequest) -> list[Measure]:
     new, returned = columns.flow_money(Kind.NEW), columns.flow_money(Kind.RETURN)
-    up, down = columns.flow_money(Kind.EXPANSION), _minus(columns.flow_money(Kind.CONTRACTION))
+    up, down = columns.flow_money(Kind.EXPANSION, 0), _minus(columns.flow_money(Kind.CONTRACTION))
+    # Of all products together it is zero; one product gains what another one loses.
+    moved = columns.flow_money(Kind.EXPANSION, MOVED)
     churn = _minus(columns.flow_money(Kind.CHURN))
     change = _sum(columns.level_money(Kind.ACTIVE), _minus(columns.before_money(Kind.ACTIVE)))
-    rest = _sum(change, _minus(_sum(new, returned, up, down, churn)))
+    rest = _sum(change, _minus(_sum(new, returned, up, down, moved, churn)))
     found = [
         _flow("new", "New", new, Unit.MONEY),
         _flow("reactivation", "Reactivation", returned, Unit.MONEY),
         _flow("expansion", "Expansion", up, Unit.MONEY),
         _flow("contraction", "Contraction", down, Unit.MONEY),
+        *([_flow("changed", "Product changes", moved, Unit.MONEY)] if any(moved) else []),
         _flow("churn", "Churn", churn, Unit.MONEY),
     ]
     if any(rest):

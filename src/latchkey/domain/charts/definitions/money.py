@@ -69,8 +69,10 @@ MRR_MOVEMENT = Definition(
     words=(
         "What changed the MRR in each period. New: the first payment of a subscription. Reactivation: a customer who "
         "had let a subscription expire has one again. Expansion and contraction: the price or the product changed "
-        "without a gap. Churn: a paid subscription expired. The five add up to the movement. In a currency of display "
-        "into which amounts are converted, the change of the exchange rates is shown too."
+        "without a gap, and the amount shown is higher or lower than before; so a renewal at another exchange rate "
+        "counts too, unless the chart is in the currency that was paid. Churn: a paid subscription expired. The five "
+        "add up to the movement. With a filter by product, what moves to and from that product is shown too. In a "
+        "currency of display into which amounts are converted, the change of the exchange rates is shown too."
     ),
     differs=(
         "RevenueCat shows only New and Churned: a price change is in one or both of them, and what a returning "

@@ -68,6 +68,27 @@ def _with_shares(micros: int, usd: int | None, terms: Terms | None) -> Money:
     )
 
 
+def growth(difference: Money) -> Money:
+    """The part of a difference that is growth, in each amount that a chart can show: in the currency paid and in USD,
+    gross, net of tax, and after commission. Where that amount became less it is 0. A price can fall while the exchange
+    rate rises, so one change can be growth in USD and none in its own currency."""
+    paid, paid_net, proceeds = _positive(difference.micros, difference.tax, difference.commission)
+    usd, usd_net, usd_proceeds = _positive(difference.usd, difference.tax_usd, difference.commission_usd)
+    return Money(
+        paid,
+        paid - paid_net,
+        paid_net - proceeds,
+        usd,
+        usd - usd_net,
+        usd_net - usd_proceeds,
+        max(difference.unconverted, 0),
+    )
+
+
+def _positive(gross: int, tax: int, commission: int) -> tuple[int, int, int]:
+    return max(gross, 0), max(gross - tax, 0), max(gross - tax - commission, 0)
+
+
 class Back(NamedTuple):
     """Money given back: all of a payment (`whole` 1), a part of it (0), or a refund that was reversed (-1)."""
 

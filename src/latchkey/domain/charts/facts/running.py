@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from latchkey.domain.charts.fact import Dimensions, Kind, Money, minus, negative
-from latchkey.domain.charts.facts.amounts import currency_of, monthly_money, same_terms
+from latchkey.domain.charts.fact import MOVED, Dimensions, Kind, Money, minus, negative
+from latchkey.domain.charts.facts.amounts import currency_of, growth, monthly_money, same_terms
 from latchkey.domain.charts.facts.dimensions import SubscriptionDimensions
 from latchkey.domain.charts.facts.segments import PAID, Segment, Stretch, returns, stretches
 from latchkey.domain.charts.facts.subject import FactBook, SubjectKey
@@ -108,35 +108,27 @@ def _add_end(book: FactBook, at: Ms, level: Level) -> None:
 
 
 def _add_change(book: FactBook, at: Ms, old: Level, new: Level) -> None:
-    """Another price or product without a gap. In one currency: EXPANSION or CONTRACTION by the difference. Where the
-    product changes, the old amount leaves the old product and the new amount comes to the new one, so that the movement
-    explains the level of each product too."""
-    grown = minus(new.money, old.money)
-    same = old.currency == new.currency
-    if same and old.dimensions == new.dimensions:
-        book.add(Kind.ACTIVE, at, 0, new.currency, 0, grown, new.dimensions)
-        if _is_growth(grown):
-            book.add(Kind.EXPANSION, at, 0, new.currency, 0, grown, new.dimensions)
-        else:
-            book.add(Kind.CONTRACTION, at, 0, new.currency, 0, negative(grown), new.dimensions)
-        return
-    book.add(Kind.ACTIVE, at, 0, old.currency, -1, negative(old.money), old.dimensions)
-    book.add(Kind.ACTIVE, at, 0, new.currency, 1, new.money, new.dimensions)
-    if not same or not _is_growth(grown):
+    """Another price or product without a gap. What both amounts have in common moves from the old product to the new
+    one. What is more is EXPANSION of the new product, what is less is CONTRACTION of the old one."""
+    if old.currency != new.currency:
+        book.add(Kind.ACTIVE, at, 0, old.currency, -1, negative(old.money), old.dimensions)
+        book.add(Kind.ACTIVE, at, 0, new.currency, 1, new.money, new.dimensions)
         book.add(Kind.CONTRACTION, at, 0, old.currency, 1, old.money, old.dimensions)
-    else:
-        book.add(Kind.EXPANSION, at, 0, old.currency, -1, negative(old.money), old.dimensions)
-    if not same or _is_growth(grown):
         book.add(Kind.EXPANSION, at, 0, new.currency, 1, new.money, new.dimensions)
+        return
+    currency = new.currency
+    difference = minus(new.money, old.money)
+    more, less = growth(difference), growth(negative(difference))
+    if old.dimensions == new.dimensions:
+        book.add(Kind.ACTIVE, at, 0, currency, 0, difference, new.dimensions)
     else:
-        book.add(Kind.CONTRACTION, at, 0, new.currency, -1, negative(new.money), new.dimensions)
-
-
-def _is_growth(difference: Money) -> bool:
-    """By the amount that is paid. Where it stays the same, by what is left of it: in USD, at the newer rate, and after
-    tax and commission."""
-    paid = difference.micros or difference.usd
-    return (paid or -difference.tax - difference.commission) >= 0
+        book.add(Kind.ACTIVE, at, 0, currency, -1, negative(old.money), old.dimensions)
+        book.add(Kind.ACTIVE, at, 0, currency, 1, new.money, new.dimensions)
+        kept = minus(new.money, more)
+        book.add(Kind.EXPANSION, at, MOVED, currency, -1, negative(kept), old.dimensions)
+        book.add(Kind.EXPANSION, at, MOVED, currency, 1, kept, new.dimensions)
+    book.add(Kind.EXPANSION, at, 0, currency, 0, more, new.dimensions)
+    book.add(Kind.CONTRACTION, at, 0, currency, 0, less, old.dimensions)
 
 
 def _began_with(subscription: Subscription, first: Period) -> int:
