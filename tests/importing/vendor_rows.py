@@ -59,6 +59,20 @@ def row(**cells: str) -> dict[str, str]:
     } | cells  # fmt: skip
 
 
+def month(user: str, number: int = 1, /, **cells: Any) -> dict[str, str]:
+    """A month of somebody that runs at noon of 9 January 2026."""
+    id = f"{user}-{number}"
+    return row(
+        **{
+            "rc_original_app_user_id": user,
+            "rc_last_seen_app_user_id_alias": user,
+            "store_transaction_id": id,
+            "original_store_transaction_id": id,
+            **cells,
+        }
+    )
+
+
 def file_of(rows: Iterable[Mapping[str, Any]], columns: Iterable[str] = COLUMNS) -> str:
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(columns), extrasaction="ignore")
