@@ -22,8 +22,9 @@ from latchkey.domain.purchases.subscription import Cause, Moment, Period, Subscr
 from latchkey.domain.refusal import NotFound
 from latchkey.usecases.engine.changes import Situation
 from latchkey.usecases.stores.feeding import Snapshot, applied
-from tests.domain.book import NOON, Book
+from tests.domain.book import Book
 from tests.domain.lives import Life, lives
+from tests.domain.shop import NOON
 
 DELAYS = st.sampled_from((0, 1_000, HOUR, 2 * DAY, 40 * DAY))
 CAUSES = {Cause.CHANGE: "change", Cause.RENEWAL: "renewal", Cause.CONVERSION: "renewal"}
