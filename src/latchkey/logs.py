@@ -35,7 +35,7 @@ def configure(level: str = "info", form: str = "auto", *, lasting: bool = False)
     pretty = form == "pretty" or (form == "auto" and sys.stderr.isatty())
     # Tracebacks without local variables, because those hold keys and secrets.
     last: list[structlog.types.Processor] = (
-        [structlog.dev.ConsoleRenderer(sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)]
+        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)]
         if pretty
         else [ExceptionRenderer(ExceptionDictTransformer(show_locals=False)), _as_json]
     )

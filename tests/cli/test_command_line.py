@@ -60,6 +60,19 @@ def test_every_command_and_every_option_says_what_it_is_for() -> None:
             assert getattr(one, "help", None), (name, one.name)
 
 
+def test_a_line_in_a_list_of_commands_is_one_line() -> None:
+    """The list shows the first paragraph with its line breaks."""
+    for name, command in EVERY.items():
+        if " " in name:
+            assert "\n" not in command.help.split("\n\n")[0].strip(), name
+
+
+def test_the_help_of_up_names_its_defaults() -> None:
+    shown = " ".join(typed("up", "--help", COLUMNS="200").stdout.split())
+    for default in ("8443", "127.0.0.1", "one for two cores, at least two", "only in a new data folder"):
+        assert f"[default: ({default})]" in shown or f"[default: {default}]" in shown, default
+
+
 def test_the_list_of_commands_says_what_the_commands_say() -> None:
     whole = get_command(command_line([], whole=True)).commands  # type: ignore[attr-defined]
     listed = get_command(command_line(["--help"])).commands  # type: ignore[attr-defined]

@@ -262,6 +262,12 @@ def test_it_says_where_to_go_next(up: Up) -> None:
     assert re.search(r"Ready after [\d.]+ s \(code [\d.]+, database [\d.]+, demo [\d.]+, processes [\d.]+\)", told)
 
 
+def test_a_pipe_gets_one_line_about_the_migrations(up: Up) -> None:
+    told = [line for line in up.lines if "igrat" in line]
+    assert len(told) == 1, told
+    assert re.fullmatch(r"Running \d+ database migrations \.\.\.\n", told[0])
+
+
 def test_no_key_is_in_any_log(up: Up) -> None:
     headers = {"Authorization": f"Bearer {up.connection['api_key']}", "X-Request-Id": "logged-with-a-key"}
     assert up.get("/v1/subscribers/nobody", **headers)[0] == 404

@@ -24,6 +24,12 @@ except RuntimeError:
 """
 
 
+def test_a_log_that_is_not_on_a_terminal_has_no_colours() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM, "pretty"], capture_output=True, text=True, check=True)
+    assert "failed" in done.stderr
+    assert "\x1b" not in done.stderr
+
+
 @pytest.mark.parametrize("form", ["json", "pretty"])
 def test_a_traceback_shows_no_local_variables(form: str) -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM, form], capture_output=True, text=True, check=True)

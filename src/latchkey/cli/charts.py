@@ -20,7 +20,7 @@ from latchkey.usecases.access.projects import list_projects, load_project
 from latchkey.usecases.charts import rebuilding
 from latchkey.usecases.charts.rebuilding import Reached
 
-app = typer.Typer(no_args_is_help=True, help="Compute charts anew, and choose the attributes they are broken down by.")
+app = typer.Typer(no_args_is_help=True, help="Recompute charts, and choose the attributes they are broken down by.")
 
 _STEPS = {"clearing": "deleting the old sums", "summing": "adding up the stored facts", "events": "events"}
 
@@ -32,8 +32,9 @@ def rebuild(
     data: DataOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Compute the sums of all charts anew, from the stored facts and the events. The service may run meanwhile; charts
-    say that they are incomplete until it is done."""
+    """Recompute the sums of all charts from the stored facts and the events.
+
+    The service can run meanwhile. Until it is done, charts say that they are incomplete."""
     url = database_url(config, data)
 
     async def run() -> list[str]:
@@ -51,7 +52,7 @@ def rebuild(
     if as_json:
         output.write({"object": "chart_rebuild", "projects": done})
     else:
-        output.done(f"Charts computed anew: {len(done)} {'project' if len(done) == 1 else 'projects'}")
+        output.done(f"Charts recomputed: {len(done)} {'project' if len(done) == 1 else 'projects'}")
 
 
 def _show(bar: Progress, task: TaskID, reached: Reached) -> None:
@@ -61,13 +62,16 @@ def _show(bar: Progress, task: TaskID, reached: Reached) -> None:
 @app.command()
 def attributes(
     project: Annotated[str, typer.Option(help="The project's id.")],
-    names: Annotated[list[str] | None, typer.Argument(help="Names of customer attributes. None: none at all.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names of attributes. Without any, charts use none.")
+    ] = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Choose the customer attributes that charts can be filtered and broken down by. All customers are counted again,
-    in the background."""
+    """Choose the customer attributes that charts can be filtered and broken down by.
+
+    The service then counts all customers again, in the background."""
     chosen = sorted(set(names or ()))
     url = database_url(config, data)
 

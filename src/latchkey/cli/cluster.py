@@ -18,7 +18,7 @@ from latchkey.storage.relocating import fence, following, progress, returning, s
 from latchkey.storage.relocating.connections import both
 
 app = typer.Typer(
-    help="Take a plain database over into a Citus cluster while the service runs. docs/scaling.md says how.",
+    help="Move a plain database into a Citus cluster while the service runs. docs/scaling.md says how.",
     no_args_is_help=True,
 )
 
@@ -44,13 +44,13 @@ def follow(
     data: DataOption = DATA,
     once: Annotated[bool, typer.Option("--once", help="Stop when everything up to now is copied.")] = False,
 ) -> None:
-    """Copy all rows, then follow the changes until Ctrl-C. Run it again to go on."""
+    """Copy all rows, then apply new changes until Ctrl-C. Run it again to continue."""
     asyncio.run(_follow(database_url(config, data), to, once, _told(False)))
 
 
 @app.command("compare")
 def compare(to: ToOption, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False) -> None:
-    """Compare every row of both databases, as of one moment, while the service goes on. Stop `follow` first."""
+    """Compare every row of both databases as of one moment. The service can run meanwhile. Stop `follow` first."""
     _run(_compare(database_url(config, data), to, _told(as_json)), as_json)
 
 
@@ -64,20 +64,21 @@ def switch(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Refuse writes to the old database, take the last changes over, and open the new one. Takes seconds. If a check
-    fails, the old database goes on."""
+    """Refuse writes to the old database, copy the last changes, and open the new one. Takes seconds.
+
+    If a check fails, the old database accepts writes again."""
     _run(_switch(database_url(config, data), to, not no_compare, _told(as_json)), as_json)
 
 
 @app.command("status")
 def status(to: ToOption, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False) -> None:
-    """Say where the copy stands."""
+    """Show the progress of the copy."""
     _run(_status(database_url(config, data), to, _told(as_json)), as_json)
 
 
 @app.command("cancel")
 def cancel(to: ToOption, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False) -> None:
-    """Give the copy up before the switch. The old database goes on; the new one is emptied."""
+    """Cancel the copy before the switch. The old database stays in use; the new one is emptied."""
     _run(_cancel(database_url(config, data), to, _told(as_json)), as_json)
 
 

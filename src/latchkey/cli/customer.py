@@ -79,8 +79,9 @@ def show_list(
     data: DataOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """List customers: the newest first, or those that conditions match. With a condition, a segment or an order, the
-    JSON has the fields of customer_list in the API."""
+    """List customers: the newest first, or those that match conditions.
+
+    With --where, --segment or --sort, the JSON has the fields of customer_list in the API."""
     wanted = customer_list.wanted_of(where, segment, sort, csv, as_json)
 
     async def run() -> search.Listing | Listing | None:

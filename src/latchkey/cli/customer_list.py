@@ -1,4 +1,4 @@
-"""`latchkey customer list` with a filter, as a table, JSON or CSV; and making the lists anew."""
+"""`latchkey customer list` with a filter, as a table, JSON or CSV; and rebuilding the lists."""
 
 from __future__ import annotations
 
@@ -119,8 +119,9 @@ def rebuild_lists(
     data: DataOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Make the customer lists anew, from the customers themselves. The service may run meanwhile; lists with a filter
-    are incomplete until it is done, and say so."""
+    """Rebuild the customer lists from the stored customers.
+
+    The service can run meanwhile. Until it is done, lists with a filter are incomplete, and say so."""
     url = database_url(config, data)
 
     async def run() -> list[str]:
@@ -138,7 +139,7 @@ def rebuild_lists(
     if as_json:
         output.write({"object": "customer_list_rebuild", "projects": done})
     else:
-        output.done(f"Customer lists made anew: {len(done)} {'project' if len(done) == 1 else 'projects'}")
+        output.done(f"Customer lists rebuilt: {len(done)} {'project' if len(done) == 1 else 'projects'}")
 
 
 def _reached(bar: Progress, task: TaskID, counted: int, newest: int) -> None:

@@ -70,7 +70,7 @@ SUMMARIES = {
     "backup": "Write the data of a `latchkey up` to one file.",
     "restore": "Create a data folder from a file of `latchkey backup`.",
     "after-restore": "Run this once after restoring the database from a backup, before the service starts.",
-    "cluster": "Take a plain database over into a Citus cluster while the service runs. docs/scaling.md says how.",
+    "cluster": "Move a plain database into a Citus cluster while the service runs. docs/scaling.md says how.",
     "project": "Create, list and change projects. A project has its own customers, catalog and keys.",
     "key": "Create, list, change, replace and revoke API keys.",
     "user": "Create, list, invite and remove dashboard accounts.",
@@ -81,7 +81,7 @@ SUMMARIES = {
     "webhook": "Create, change, pause and test webhooks; list and resend deliveries.",
     "journal": "What stores and phones sent: list it, show it, process it again.",
     "rates": "Import and list exchange rates: what one unit of a currency was worth in USD on a day.",
-    "charts": "Compute charts anew, and choose the attributes they are broken down by.",
+    "charts": "Recompute charts, and choose the attributes they are broken down by.",
     "import": "Import customers, their ids, attributes and transactions.",
     "export": "Export events, transactions, customers and entitlements.",
     "trust": "Make browsers and programs on this machine trust the certificate of `latchkey up`.",
@@ -299,10 +299,10 @@ def _run_for_programs(app: typer.Typer) -> int:
 def _refused(error: SettingsRefusedError, as_json: bool) -> None:
     if as_json:
         problems = [{"setting": one.setting, "problem": one.wrong, "remedy": one.remedy} for one in error.problems]
-        output.write_error("settings", "Latchkey cannot start with these settings.", problems=problems)
+        output.write_error("settings", "These settings are missing or wrong.", problems=problems)
         return
     told = Console(stderr=True, highlight=False)
-    told.print("[bold red]Latchkey cannot start with these settings:[/bold red]")
+    told.print("[bold red]These settings are missing or wrong:[/bold red]")
     for problem in error.problems:
         told.print(
             f"  [red]✗[/red] [bold]{problem.setting}[/bold] {problem.wrong} {problem.remedy}".rstrip(),

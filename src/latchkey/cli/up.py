@@ -10,11 +10,10 @@ import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from latchkey import logs
 from latchkey.cli import demo_consumer
@@ -27,18 +26,18 @@ from latchkey.cli.demo_history import adding_history
 from latchkey.cli.demo_stores import DemoStores
 from latchkey.cli.listeners import CannotListenError, bind, bind_metrics
 from latchkey.cli.push_sandbox import push_sandbox
-from latchkey.cli.reach import DATA
 from latchkey.cli.readiness import wait_until_answering
 from latchkey.cli.stop_signal import StoppedError, StopSignal, stoppable
 from latchkey.cli.supervisor import Supervisor, plan
 from latchkey.cli.tending import Child
 from latchkey.cli.timings import Timings
+from latchkey.cli.up_announcement import announce
 from latchkey.cli.up_settings import UpSettings, settings_for_up
 from latchkey.now import real_now
 from latchkey.settings import ROLES, Settings
 from latchkey.storage.database import Database, connect
 from latchkey.storage.embedded.server import EmbeddedServer
-from latchkey.storage.migrate import migrate
+from latchkey.storage.migrate import migrate, pending
 from latchkey.usecases.sandbox.demo import (
     OWNER,
     STORE_APPS,
@@ -49,19 +48,24 @@ from latchkey.usecases.sandbox.demo import (
     want_history,
 )
 
-Said = Callable[[str], None]
+
+class Said(Protocol):
+    """Tells the user what is being done. What is `brief` is shown only by the spinner of a terminal."""
+
+    def __call__(self, words: str, *, brief: bool = False) -> None: ...
 
 
 def up(
     # Our own message about a folder that cannot be read says whose it is.
     data: Annotated[Path, typer.Option(help="The folder for all data.", readable=False)] = Path(".latchkey"),
     port: Annotated[
-        int | None, typer.Option(help="The port to listen on; 0 chooses a free one. [default: 8443]", min=0, max=65535)
+        int | None,
+        typer.Option(help="The port to listen on; 0 chooses a free one.", show_default="8443", min=0, max=65535),
     ] = None,
-    host: Annotated[str | None, typer.Option(help="The IP address to listen on. [default: 127.0.0.1]")] = None,
+    host: Annotated[str | None, typer.Option(help="The IP address to listen on.", show_default="127.0.0.1")] = None,
     workers: Annotated[
         int | None,
-        typer.Option(help="How many processes answer requests. [default: one for two cores, at least two]", min=0),
+        typer.Option(help="How many processes answer requests.", show_default="one for two cores, at least two", min=0),
     ] = None,
     stores: Annotated[
         bool, typer.Option("--stores/--no-stores", help="A pretend App Store, Google Play and Stripe beside it.")
@@ -70,8 +74,8 @@ def up(
         bool | None,
         typer.Option(
             "--history/--no-history",
-            help="A made-up year of customers in the demo project. [default: only in a new data folder]",
-            show_default=False,
+            help="A made-up year of customers in the demo project.",
+            show_default="only in a new data folder",
         ),
     ] = None,
 ) -> None:
@@ -100,10 +104,10 @@ def show(console: Console, parts: Parts, chosen: UpSettings) -> None:
     with console.status("Starting") as status:
         up = False
 
-        def said(words: str) -> None:
+        def said(words: str, *, brief: bool = False) -> None:
             status.update(words)
             # A spinner shows nothing without a terminal, and it ends when everything has started.
-            if up or not console.is_terminal:
+            if not brief and (up or not console.is_terminal):
                 # Output to a full disk must not end the service.
                 with contextlib.suppress(OSError):
                     console.print(f"{words} ...", soft_wrap=True)
@@ -112,7 +116,7 @@ def show(console: Console, parts: Parts, chosen: UpSettings) -> None:
             nonlocal up
             up = True
             status.stop()
-            announce(console, parts, connection, chosen)
+            announce(console, parts.folder, parts.timings, connection, chosen)
 
         asyncio.run(run(parts, chosen, said, started))
 
@@ -257,7 +261,9 @@ async def prepare_database(parts: Parts, settings: Settings, said: Said) -> Prep
     connection = await connect(settings.database_url, application_name="latchkey up")
     try:
         # No other process uses this database, so the after parts can run too.
-        await migrate(connection, after=True, told=lambda migration: said(f"Migrating: {migration.label}"))
+        if waiting := await pending(connection, after=True):
+            said(f"Running {len(waiting)} database {'migration' if len(waiting) == 1 else 'migrations'}")
+        await migrate(connection, after=True, told=lambda migration: said(f"Migrating: {migration.label}", brief=True))
     finally:
         await connection.close()
     async with Database(settings.database_url, max_size=2, application_name="latchkey up") as database:
@@ -325,66 +331,3 @@ def reachable(host: str) -> str:
 
 def bracketed(address: str) -> str:
     return f"[{address}]" if ":" in address else address
-
-
-def announce(console: Console, parts: Parts, connection: Connection, chosen: UpSettings) -> None:
-    folder = parts.folder
-    table = Table(title="Latchkey is up", title_justify="left", title_style="bold green", show_header=False, box=None)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_row("Dashboard", connection.dashboard.url)
-    known = (
-        f"password {connection.dashboard.password}" if connection.dashboard.password else "with the password you chose"
-    )
-    table.add_row("  sign in as", f"{connection.dashboard.email}, {known}")
-    table.add_row("Service", connection.base_url)
-    table.add_row("API description", f"{connection.base_url}/openapi.json")
-    table.add_row("Reference consumer", connection.consumer.base_url)
-    table.add_row("Demo app", f"{connection.consumer.base_url}/")
-    table.add_row("Push sandbox", connection.push.base_url)
-    where = "" if folder.path == DATA.absolute() else f" --data {folder.path}"
-    if connection.stores:
-        selling = f"latchkey emulate sell pro_monthly --customer ada{where}"
-        others = "pro_monthly:monthly as Google, pro_monthly:price_pro_monthly as Stripe"
-        table.add_row("Pretend stores", f"{selling} (as Apple; {others})")
-        moving = f"latchkey emulate clock P1M{where}"
-        table.add_row(
-            "  their time", f"{moving}; Latchkey's own time stays, but a test clock can follow (--test-clock)"
-        )
-    table.add_row("Demo project", connection.project_id)
-    table.add_row("Certificate authority", connection.ca_cert)
-    table.add_row(
-        "  for browsers", f"latchkey trust{where} makes browsers trust it; latchkey untrust{where} undoes that"
-    )
-    if not chosen.given.smtp_host:
-        table.add_row(
-            "Mails", f"{chosen.given.mail_folder or folder.mail}  (each as a file; set LATCHKEY_SMTP_HOST to send)"
-        )
-    table.add_row("For scripts", f"{folder.connection}  (addresses and keys; only you can read it)")
-    table.add_row("Database", connection.database_url)
-    table.add_row("Logs", f"{folder.log}, {folder.path / 'postgres.log'}")
-    table.add_row("Ready after", str(parts.timings))
-    if chosen.taken:
-        table.add_row("Settings used", ", ".join(chosen.taken))
-    for variable, why in chosen.ignored:
-        table.add_row("Setting not used", f"{variable}: `up` ignores it, because {why}")
-    console.print()
-    console.print(table, soft_wrap=True)
-    v2 = f"{connection.base_url}/v2/projects/{connection.project_id}"
-    curl = f"curl --cacert {connection.ca_cert} -H 'Authorization: Bearer {connection.api_key}'"
-    mine, token = connection.consumer.base_url, connection.consumer.users[0].token
-    alice = f"curl --cacert {connection.ca_cert} -H 'Authorization: Bearer {token}'"
-    purchase = '{"action": "purchase", "app_user_id": "alice", "product_id": "pro_monthly"}'
-    for title, command in (
-        ("Buy something in the test store as alice:", f"{curl} --json '{purchase}' {v2}/test_store/actions"),
-        ("Read her through the V1 API:", f"{curl} {connection.base_url}/v1/subscribers/alice"),
-        ("Read her through the V2 API:", f"{curl} {v2}/customers/alice"),
-        ("Read what your app's server knows about her (from webhooks):", f"{alice} {mine}/api/my-entitlements"),
-        (
-            "Open the demo app on a simulated phone with notifications:",
-            f"latchkey device {mine}/ --window --data {folder.path}",
-        ),
-    ):
-        console.print(f"\n[bold]{title}[/bold]")
-        console.print(command, soft_wrap=True, markup=False)
-    console.print("\nPress Ctrl-C to stop everything. The data is kept.", style="dim")

@@ -37,7 +37,7 @@ EmailArgument = Annotated[str, typer.Argument(help="The e-mail address that the 
 @app.command()
 def create(
     email: EmailArgument,
-    role: Annotated[Role, typer.Option(help="; ".join(f"{role}: {EXPLAINED[role]}" for role in Role))] = Role.OWNER,
+    role: Annotated[Role, typer.Option(help=" ".join(f"{role}: {EXPLAINED[role]}" for role in Role))] = Role.OWNER,
     name: Annotated[str, typer.Option(help="The name shown on pages.")] = "",
     project: ProjectOption = None,
     password_stdin: Annotated[

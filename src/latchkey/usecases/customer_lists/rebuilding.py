@@ -1,4 +1,4 @@
-"""Making a project's customer lists anew, from the customers themselves."""
+"""Rebuilds a project's customer lists from the stored customers."""
 
 from __future__ import annotations
 
