@@ -19,6 +19,8 @@ from manual.links import DOCS, OTHERS, ROOT, rewritten
 log = logging.getLogger("mkdocs.manual")
 
 _SOURCES = {page: source for source, page in OTHERS.items()}
+# The start page, and the words on it that lead to the API reference.
+_HOME, _API = "README.md", "every operation with examples"
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 
 
@@ -50,7 +52,11 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     path = page.file.src_uri
     source = _SOURCES.get(path, f"{DOCS}/{path}")
     # The other generated pages link to pages of the site.
-    return adapted(rewritten(markdown, source, path, log.warning) if (ROOT / source).is_file() else markdown)
+    made = rewritten(markdown, source, path, log.warning) if (ROOT / source).is_file() else markdown
+    if path == _HOME:
+        # The repository has no such page to link to.
+        made = made.replace(_API, f"[{_API}]({api_reference.FOLDER}/README.md)")
+    return adapted(made)
 
 
 def _decisions() -> list[Any]:

@@ -277,7 +277,7 @@ async def test_the_numbers_can_be_downloaded(site: Site, owner: Visitor) -> None
     assert [[float(cell) for cell in row[3:]] for row in table[1:]] == await shown(page)
 
 
-async def test_a_chart_prints_on_one_sheet_with_its_legend(site: Site, owner: Visitor) -> None:
+async def test_a_chart_prints_on_one_sheet_with_its_legend_and_its_numbers_after_it(site: Site, owner: Visitor) -> None:
     page = await owner.open("/charts")
     for path in KINDS[2:]:
         await page.goto(site.path(path))
@@ -286,8 +286,11 @@ async def test_a_chart_prints_on_one_sheet_with_its_legend(site: Site, owner: Vi
         await expect(page.locator("form:visible")).to_have_count(0)
         if await page.locator(".legend").count():
             await expect(page.locator(".legend")).to_be_visible()
+        long = await page.locator(".chart-numbers.long").count()
+        await expect(page.locator("#numbers tbody tr").last).to_be_visible()
         printed = await page.pdf(format="A4", prefer_css_page_size=True, print_background=True)
-        assert re.findall(rb"/Count (\d+)", printed)[0] == b"1", path
+        # 28 days are a table on a sheet of its own.
+        assert re.findall(rb"/Count (\d+)", printed)[0] == (b"2" if long else b"1"), path
         await page.emulate_media(media="screen")
 
 

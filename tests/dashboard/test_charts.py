@@ -14,7 +14,7 @@ from latchkey.dashboard.charting.asking import Environment, Offered, View, param
 from latchkey.dashboard.charting.choices import applied, asked_words
 from latchkey.dashboard.charting.ranges import RANGES, dates_of, usual_resolution
 from latchkey.dashboard.form import Form
-from latchkey.domain.charts.chart import Value
+from latchkey.domain.charts.chart import Period, Value
 from latchkey.domain.charts.definitions.definition import Choice
 from latchkey.domain.charts.definitions.drawing import Unit
 from latchkey.domain.charts.definitions.listing import BY_NAME, CHARTS
@@ -248,3 +248,23 @@ def test_where_falling_is_good_a_rise_is_not() -> None:
 
 def test_long_ranges_are_shown_by_week_or_month() -> None:
     assert [usual_resolution(dates_of(name, TODAY)) for name in ("7d", "90d", "12m")] == ["day", "day", "month"]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "resolution", "shown"),
+    [
+        (date(2026, 1, 5), date(2026, 12, 31), Resolution.DAY, "5 Jan"),
+        (date(2025, 1, 5), date(2026, 12, 31), Resolution.DAY, "Jan 2025"),
+        (date(2025, 1, 5), date(2026, 12, 31), Resolution.WEEK, "Jan 2025"),
+        (date(2026, 1, 1), date(2026, 12, 31), Resolution.MONTH, "Jan 2026"),
+    ],
+)
+def test_the_axis_names_the_year_where_there_is_more_than_one(
+    first: date, last: date, resolution: Resolution, shown: str
+) -> None:
+    label = f"{first:%Y-%m}" if resolution is Resolution.MONTH else first.isoformat()
+    periods = [
+        Period(first=first, last=first, label=label, complete=True),
+        Period(first=last, last=last, label=last.isoformat(), complete=True),
+    ]
+    assert words.ticks(periods, resolution)[0] == shown

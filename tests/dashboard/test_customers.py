@@ -90,7 +90,7 @@ async def test_the_transaction_of_somebody_erased_names_nobody(site: Site, viewe
     await erase(site.changes, site.project_id, "gone")
     page = await viewer.open("/customers")
     await look_for(page, transaction)
-    await expect(page.get_by_text("made by a customer who was erased")).to_be_visible()
+    await expect(page.get_by_text("made by a customer who was deleted")).to_be_visible()
     for id in ("gone", "$deleted:1234"):
         await page.goto(site.path(f"/customers/{id}"))
         await expect(page.get_by_role("heading", name="Nothing here")).to_be_visible()
@@ -116,7 +116,7 @@ async def ada(site: Site) -> str:
 
 async def test_a_profile_says_what_they_may_do_and_why(site: Site, ada: str, viewer: Visitor) -> None:
     page = await viewer.open(f"/customers/{ada}")
-    await expect(page.get_by_text("where it is 2027-07-19 08:00 UTC")).to_be_visible()
+    await expect(page.get_by_text("whose time is 2027-07-19 08:00 UTC")).to_be_visible()
     may = section(page, "Entitlements")
     why = may.locator(".why", has=page.get_by_role("heading", name="team"))
     await expect(why).to_contain_text("ada has team until 2027-11-11 08:00 UTC because it was granted")
@@ -247,7 +247,7 @@ async def test_ids_and_attributes_from_outside_are_shown_as_they_are_and_do_noth
         assert await page.locator("h1 bdi").count() == 1
         assert await page.locator("main img, main script").count() == 0
         hidden = id.startswith((" ", "\u202e"))
-        await expect(page.get_by_text("holds what cannot be seen")).to_have_count(1 if hidden else 0)
+        await expect(page.get_by_text("the id has invisible characters")).to_have_count(1 if hidden else 0)
         assert await fits(page), id
 
 

@@ -125,7 +125,7 @@ async def test_a_cluster_is_shown_whole_and_its_troubles_first(
         # On a phone the heading stands in each cell, before the value.
         assert [text.split()[-1] for text in cells[:4]] == ["db2.internal:5432", "worker", "up", "18.1"]
         await expect(nodes.get_by_text("does not answer")).to_have_count(1)
-        hottest = page.get_by_role("region", name="Hottest projects")
+        hottest = page.get_by_role("region", name="Busiest projects")
         await expect(hottest.get_by_role("row", name="Ann's shop")).to_contain_text("db2.internal:5432")
         charts = (
             page.get_by_role("region", name="Charts and customer lists").get_by_role("row").filter(has_text="1,200")

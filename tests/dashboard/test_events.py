@@ -168,7 +168,7 @@ async def test_pages_go_on_where_the_last_one_ended(site: Site, monkeypatch: pyt
     assert [event.app_user_id for event in second.events] == ["paged-0"]
     reply = await asked(site, "/events?type=INVOICE_ISSUANCE")
     assert f"before={first.before}" in reply.body.decode()
-    assert "Nothing like that among these" in reply.body.decode()
+    assert "No event matches among these" in reply.body.decode()
 
 
 async def test_what_nobody_can_ask_for_is_refused_or_left_out(site: Site) -> None:

@@ -116,3 +116,33 @@ async def test_the_menu_of_a_phone_opens_and_closes(site: Site, browser: Browser
         await page.get_by_role("link", name="Audit log").click()
         await page.set_viewport_size({"width": 1440, "height": 844})
         await expect(page.get_by_role("link", name="Money")).to_be_visible()
+
+
+async def test_a_table_that_does_not_fit_becomes_blocks_and_one_that_fits_stays(site: Site, browser: Browser) -> None:
+    async with visiting(browser, site, Role.OWNER, viewport={"width": 390, "height": 844}) as visitor:
+        page = await visitor.open("/keys")
+        table = page.locator("main table")
+        await expect(table).to_have_class("stacked")
+        used = table.get_by_role("cell").nth(4)
+        assert await used.evaluate("one => getComputedStyle(one, '::before').content") == '"Last used"'
+        await expect(table.get_by_role("columnheader", name="Last used")).to_have_count(1)
+        await page.set_viewport_size({"width": 1440, "height": 844})
+        await expect(table).not_to_have_class("stacked")
+
+
+async def test_a_customer_is_a_card_on_a_phone_and_a_row_at_a_desk(site: Site, browser: Browser) -> None:
+    await did(site, "purchase", "ada", "pro_monthly")
+    await site.note("ada", __email="ada@example.com")
+    async with visiting(browser, site, Role.OWNER, viewport={"width": 390, "height": 844}) as visitor:
+        page = await visitor.open("/customers?columns=status&columns=email&columns=spent&columns=last_seen")
+        row = page.get_by_role("row").filter(has_text="ada@example.com")
+        cells = row.get_by_role("cell")
+        assert await cells.count() == 5
+        for place in range(5):
+            box = await cells.nth(place).bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 390
+        await page.set_viewport_size({"width": 1440, "height": 844})
+        tops = [await cells.nth(place).evaluate("one => one.getBoundingClientRect().top") for place in range(5)]
+        assert len(set(tops)) == 1

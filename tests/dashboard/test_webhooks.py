@@ -67,7 +67,7 @@ async def test_sign_in_add_a_webhook_test_it_see_it_fail_resend_and_replay(site:
     await page.get_by_label("Webhook URL").fill(site.address + "/flaky/1")
     await page.get_by_label("Authorization header value").fill(AUTHORIZATION)
     await page.get_by_text("Retries and speed").click()
-    await page.get_by_label("Waits between tries").fill("")
+    await page.get_by_label("Retry delays").fill("")
     await page.get_by_role("button", name="Add webhook").click()
     await expect(page.locator(".secret")).to_contain_text("whsec_")
     secret = await page.locator(".secret").inner_text()
@@ -79,7 +79,7 @@ async def test_sign_in_add_a_webhook_test_it_see_it_fail_resend_and_replay(site:
     await page.get_by_label("Event type").select_option("RENEWAL")
     await page.get_by_role("button", name="Send Test Event").click()
     answer = page.locator("#answer")
-    await expect(answer.get_by_role("heading", name="did not take the test event")).to_be_visible()
+    await expect(answer.get_by_role("heading", name="did not accept the test event")).to_be_visible()
     await expect(answer).to_contain_text("answered 500 instead of 200")
     await expect(answer).to_contain_text("oops")
     await expect(answer).to_contain_text("Bearer ••••")
@@ -96,7 +96,7 @@ async def test_sign_in_add_a_webhook_test_it_see_it_fail_resend_and_replay(site:
     await expect(page.locator("tbody tr")).to_have_count(2)
     await page.get_by_label("Outcome").select_option("Delivered")
     await page.get_by_role("button", name="Filter").click()
-    await expect(page.get_by_role("heading", name="Nothing like that")).to_be_visible()
+    await expect(page.get_by_role("heading", name="No delivery matches")).to_be_visible()
     await page.get_by_label("Outcome").select_option("Failed")
     await page.get_by_label("Event type").select_option("INITIAL_PURCHASE")
     await page.get_by_label("Customer").fill("ada")
@@ -146,7 +146,7 @@ async def test_a_webhook_is_edited_and_its_authorization_kept_until_another_is_t
     await page.get_by_label("Dialect").select_option("RevenueCat")
     await page.get_by_label("REFUND", exact=True).check()
     await page.get_by_text("Retries and speed").click()
-    await page.get_by_label("Waits between tries").fill("10s, 2m 1h")
+    await page.get_by_label("Retry delays").fill("10s, 2m 1h")
     assert await serious_findings(page) == []
     await page.get_by_role("button", name="Save").click()
     await expect(page.get_by_role("status")).to_contain_text("Saved")
@@ -157,7 +157,7 @@ async def test_a_webhook_is_edited_and_its_authorization_kept_until_another_is_t
     assert shown["dialect"] == "revenuecat"
     await page.get_by_label("Event type").select_option("REFUND")
     await page.get_by_role("button", name="Send Test Event").click()
-    await expect(page.get_by_role("heading", name="Your server took the test event")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Your server accepted the test event")).to_be_visible()
     assert b'"cancel_reason":"CUSTOMER_SUPPORT"' in site.arrivals[-1].body
     assert site.arrivals[-1].headers["authorization"] == AUTHORIZATION
 
@@ -185,7 +185,7 @@ async def test_pause_resume_rotate_and_delete(site: Site, owner: Visitor) -> Non
     await site.settled(made["id"], "delivered")
 
     await page.get_by_text("Rotate the signing secret").click()
-    await page.get_by_label("The old secret signs along for").select_option("7 days")
+    await page.get_by_label("The old secret signs too, for").select_option("7 days")
     await page.locator("details[open]").get_by_label("I mean it").check()
     await page.get_by_role("button", name="Make a new secret").click()
     secret = await page.locator(".secret").inner_text()
@@ -193,7 +193,7 @@ async def test_pause_resume_rotate_and_delete(site: Site, owner: Visitor) -> Non
     assert secret != made["signing_secret"]
     await expect(page.get_by_text("two signatures")).to_be_visible()
     await page.get_by_role("link", name="Done").click()
-    await expect(page.get_by_text("the old one signs along until")).to_be_visible()
+    await expect(page.get_by_text("the old one signs too, until")).to_be_visible()
     await page.get_by_role("button", name="Send Test Event").click()
     await expect(page.locator("#answer")).to_be_visible()
     assert len(site.arrivals[-1].headers["webhook-signature"].split()) == 2
@@ -218,7 +218,7 @@ async def test_the_log_is_read_page_by_page_and_within_a_time(site: Site, viewer
     await expect(page.get_by_role("link", name="many_0")).to_be_visible()
     await page.get_by_label("Since (UTC)").fill("2027-01-16T00:00")
     await page.get_by_role("button", name="Filter").click()
-    await expect(page.get_by_role("heading", name="Nothing like that")).to_be_visible()
+    await expect(page.get_by_role("heading", name="No delivery matches")).to_be_visible()
     await page.get_by_label("Until (UTC)").fill("2027-01-15T00:00")
     await page.get_by_role("button", name="Filter").click()
     await expect(page.get_by_role("alert")).to_contain_text("must be later")
@@ -262,7 +262,7 @@ async def test_a_webhook_that_fails_or_was_paused_by_itself_is_announced(site: S
     notices = page.locator("p.notice")
     await expect(notices).to_have_count(2)
     await expect(notices.first).to_contain_text("Broken has been failing since")
-    await expect(notices.last).to_contain_text("Given up was paused by itself just now, after failing for 6 days")
+    await expect(notices.last).to_contain_text("Given up was paused automatically just now, after failing for 6 days")
     assert await serious_findings(page) == []
     await notices.first.get_by_role("link").click()
     await expect(page.locator("h1")).to_contain_text("failing")
@@ -320,7 +320,7 @@ async def test_a_failing_webhook_says_why_on_top_and_its_log_is_filtered_by_the_
     await page.get_by_label("HTTP status").fill("503")
     await page.get_by_label("Outcome").select_option("Delivered")
     await page.get_by_role("button", name="Filter").click()
-    await expect(page.get_by_role("heading", name="Nothing like that")).to_be_visible()
+    await expect(page.get_by_role("heading", name="No delivery matches")).to_be_visible()
     await page.get_by_label("Outcome").select_option("Waiting")
     await page.get_by_label("Customer").fill("early_0")
     await page.get_by_role("button", name="Filter").click()

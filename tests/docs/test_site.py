@@ -62,6 +62,18 @@ def test_nothing_is_loaded_from_another_host(site: Path) -> None:
         assert not [one for one in loaded if "rel=canonical" not in one], path
 
 
+def test_the_start_page_leads_to_every_page(site: Path) -> None:
+    """Decisions and the areas of the API have an index of their own."""
+    home = (site / "index.html").read_text(encoding="utf-8").split("<article", 1)[1].split("</article>", 1)[0]
+    linked = {path.partition("#")[0] for path in re.findall(r'href="?([^" >]+)', home)}
+    assert {"api/index.html", "decisions/index.html"} <= {
+        one.removesuffix("/") + ("" if "." in one else "/index.html") for one in linked
+    }
+    listed = [path for path in site.rglob("*.html") if path.parent.name not in ("api", "decisions")]
+    named = {str(path.relative_to(site)) for path in listed} - {"index.html", "404.html"}
+    assert named - linked == set()
+
+
 def test_every_operation_of_the_api_is_there_with_an_example(site: Path) -> None:
     pages = "".join(path.read_text(encoding="utf-8") for path in (site / "api").glob("*.html"))
     assert "GET /v1/subscribers/app_user_id" in pages

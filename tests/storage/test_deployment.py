@@ -74,6 +74,12 @@ async def test_a_look_names_server_tables_and_the_projects_with_the_most_events_
             " select 'busy', b.cuboid, 'PRODUCTION', b.kind, 1, 1, 1, b.quantity, ''"
             " from (values (-1, 17, 2), (0, 17, 40), (1, 17, 40), (0, 18, 1)) as b (cuboid, kind, quantity)"
         )
+        # What is not folded yet counts, too.
+        await connection.execute(
+            "insert into chart_tail (project_id, kind, batch, place, dimension, n, currency, day, quantity)"
+            " values ('busy', 17, 1, 1, 1, 0, '', 1, 3), ('busy', 18, 1, 1, 1, 0, '', 1, 9),"
+            " ('quiet', 17, 1, 1, 1, 0, '', 1, 5)"
+        )
         # The charts have read all but the last 10 events, and are being rebuilt; the lists have read nothing of "busy".
         await connection.execute(
             "insert into chart_rolls (project_id, position, rebuilding)"
@@ -95,7 +101,7 @@ async def test_a_look_names_server_tables_and_the_projects_with_the_most_events_
     assert sizes == sorted(sizes, reverse=True)
     assert {"events", "customers", "rate_windows"} <= {table.name for table in found.tables}
     shown = [(one.id, one.lately, one.events, one.customers) for one in found.projects]
-    assert shown == [("busy", 30, 30, 42), ("quiet", 0, 100, 0), ("empty", 0, 0, 0)]
+    assert shown == [("busy", 30, 30, 45), ("quiet", 0, 100, 5), ("empty", 0, 0, 0)]
     busy, quiet, empty = (one.bytes or 0 for one in found.projects)
     assert quiet > 0
     assert busy > empty == 0

@@ -112,7 +112,8 @@ def _compared(data: ChartData) -> list[Series]:
 def pictured(data: ChartData) -> Picture:
     resolution = data.request.resolution
     periods = [
-        drawing.Period(words.tick(one, resolution), words.period(one, resolution), one.complete) for one in data.periods
+        drawing.Period(tick, words.period(one, resolution), one.complete)
+        for tick, one in zip(words.ticks(data.periods, resolution), data.periods, strict=True)
     ]
     before = {one.id: one for one in data.previous.series} if data.previous else {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import date
 from functools import cache
 
@@ -11,6 +12,7 @@ from latchkey.domain.charts.chart import Period, Value
 from latchkey.domain.charts.definitions.drawing import Unit
 from latchkey.domain.charts.sums import Resolution
 
+_DAYS_OF_A_YEAR = 366
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
@@ -59,11 +61,16 @@ def period(one: Period, resolution: Resolution) -> str:
     return f"Week of {one.label}" if resolution is Resolution.WEEK else one.label
 
 
-def tick(one: Period, resolution: Resolution) -> str:
-    """Short, for the axis."""
+def ticks(periods: Sequence[Period], resolution: Resolution) -> list[str]:
+    """Short, for the axis. Over more than a year a day of the month would not say which year it is in."""
+    with_year = bool(periods) and (periods[-1].last - periods[0].first).days > _DAYS_OF_A_YEAR
+    return [_tick(one, is_month=with_year or resolution is Resolution.MONTH) for one in periods]
+
+
+def _tick(one: Period, *, is_month: bool) -> str:
     day = date.fromisoformat(f"{one.label}-01" if len(one.label) == 7 else one.label)
     month = _MONTHS[day.month - 1]
-    return f"{month} {day.year}" if resolution is Resolution.MONTH else f"{day.day} {month}"
+    return f"{month} {day.year}" if is_month else f"{day.day} {month}"
 
 
 def change(value: Value, before: Value, unit: Unit, *, falling_is_good: bool = False) -> tuple[str, str]:

@@ -57,17 +57,26 @@ if (menu) {
   });
 }
 
-// On a phone a plain table is shown as one block for each row, with the heading of its column beside each cell. Tables
-// with a class of their own say themselves what becomes of them.
+// A plain table that is wider than its place, as on a phone, is shown as one block for each row, with the heading of its
+// column beside each cell. For tables with a class of their own, the style sheets say what becomes of them.
 const MOST_COLUMNS = 9;
+const fitting = new ResizeObserver((changes) => changes.forEach((one) => fit(one.target)));
 for (const table of document.querySelectorAll(".wide > table:not([class])")) stack(table);
+
+function fit(place) {
+  // Stacking changes the height, which is no reason to measure again.
+  if (place.dataset.measured === String(place.clientWidth)) return;
+  place.dataset.measured = place.clientWidth;
+  const table = place.querySelector(":scope > table");
+  table.classList.remove("stacked");
+  table.classList.toggle("stacked", place.scrollWidth > place.clientWidth + 1);
+}
 
 export function stack(table) {
   const heads = [...(table.tHead?.rows[0]?.cells ?? [])].map((cell) => cell.textContent.trim());
   const rows = [...table.tBodies].flatMap((body) => [...body.rows]);
   const plain = rows.every((row) => row.cells.length === heads.length);
   if (table.tHead?.rows.length !== 1 || !plain || heads.length > MOST_COLUMNS) return;
-  table.classList.add("stacked");
   // Their own display takes away what they are to a screen reader.
   table.setAttribute("role", "table");
   for (const group of [table.tHead, ...table.tBodies]) group.setAttribute("role", "rowgroup");
@@ -76,10 +85,11 @@ export function stack(table) {
   for (const row of rows) {
     [...row.cells].forEach((cell, place) => {
       cell.dataset.label = heads[place];
-      if (heads[place].length > 13) cell.classList.add("tall");
       cell.setAttribute("role", cell.tagName === "TH" ? "rowheader" : "cell");
     });
   }
+  fit(table.parentElement);
+  fitting.observe(table.parentElement);
 }
 
 const themes = document.querySelector("[data-theme-switch]");
