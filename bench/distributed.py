@@ -20,15 +20,14 @@ from bench.table import Row, say
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.webhook import Setup, Webhooks
 from latchkey.now import real_now
-from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database, connect
 from latchkey.storage.deliveries import lanes, recording
 from latchkey.storage.distribution.distribute import distribute
 from latchkey.storage.embedded.files import SETTINGS
 from latchkey.storage.migrate import migrate
+from latchkey.storage.outlook import look_out
 from latchkey.usecases.access.keys import create_secret_key, hash_of
 from latchkey.usecases.engine.changes import Changes
-from latchkey.usecases.engine.clock import turn
 from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.events.feed import page_of_events
 from latchkey.usecases.sandbox import store as test_store
@@ -71,7 +70,6 @@ class Side:
     webhook_key: int
     changes: Changes
     reader: Reader
-    catalogs: Catalogs = field(default_factory=Catalogs)
     taken: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     batches: list[int] = field(default_factory=list)
     first_event: str = ""
@@ -110,7 +108,8 @@ class Side:
         assert len(found.bodies) == PAGE
 
     async def scan(self) -> None:
-        await turn(self.database, self.catalogs, real_now())
+        async with self.database.acquire() as connection:
+            await look_out(connection)
 
     async def round(self) -> None:
         for _ in range(BATCHES):

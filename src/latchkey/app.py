@@ -24,6 +24,7 @@ from latchkey.usecases.checkout.chores import run_checkouts
 from latchkey.usecases.customer_lists.bulk_runner import run_bulk_grants
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.clock import run_clock
+from latchkey.usecases.engine.lookout import Lookout
 from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.exports.runner import run_exports
 from latchkey.usecases.mail.outbox import run_mail
@@ -150,17 +151,19 @@ async def _forever(
                 assert listening is not None, "the api role needs a listening socket"
                 await _answer_requests(settings, database, listening, stop, watch, standing)
             case "clock":
+                lookout = Lookout(database, real_now)
                 await asyncio.gather(
+                    lookout.run(stop),
                     run_pruning(
                         database, real_now, settings.request_log_kept_days, settings.request_log_kept_rows, stop
                     ),
-                    run_clock(database, real_now, stop),
-                    run_roller(database, real_now, stop),
-                    run_bulk_grants(Changes(database, real_now), real_now, stop),
-                    _hear_stores(settings, database, stop),
-                    run_exports(exports_of(database, settings), real_now, stop),
+                    run_clock(lookout, database, real_now),
+                    run_roller(lookout, database, real_now),
+                    run_bulk_grants(lookout, Changes(database, real_now), real_now, stop),
+                    _hear_stores(settings, database, lookout, stop),
+                    run_exports(lookout, exports_of(database, settings), real_now, stop),
                     run_rates(database, rate_source(settings), settings.exchange_rates, real_now, stop),
-                    *([run_mail(mail, real_now, stop)] if (mail := mail_of(database, settings)) else []),
+                    *([run_mail(lookout, mail, real_now, stop)] if (mail := mail_of(database, settings)) else []),
                 )
             case "delivery":
                 await run_delivery(database, settings, stop)
@@ -176,7 +179,7 @@ def rate_source(settings: Settings) -> RateSource:
     return RateSource(allowed=settings.webhook_allow_networks, extra_ca=settings.webhook_extra_ca)
 
 
-async def _hear_stores(settings: Settings, database: Database, stop: asyncio.Event) -> None:
+async def _hear_stores(settings: Settings, database: Database, lookout: Lookout, stop: asyncio.Event) -> None:
     stores = connect(database, settings, real_now)
     changes = Changes(database, real_now)
     processor = Processor(database, stores, changes, real_now)
@@ -184,8 +187,8 @@ async def _hear_stores(settings: Settings, database: Database, stop: asyncio.Eve
     checkouts = Checkouts(stores, changes, Reader(database, changes.catalogs), Receipts(stores, changes, grants))
     try:
         await asyncio.gather(
-            run_stores(processor, database, real_now, settings.store_journal_kept_days, stop),
-            run_checkouts(checkouts, database, real_now, stop),
+            run_stores(lookout, processor, database, real_now, settings.store_journal_kept_days, stop),
+            run_checkouts(lookout, checkouts, database, real_now, stop),
         )
     finally:
         await stores.close()

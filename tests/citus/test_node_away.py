@@ -12,8 +12,9 @@ import pytest
 from latchkey.now import real_now
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.errors import NodeAwayError
+from latchkey.storage.outlook import look_out
 from latchkey.usecases.access.keys import create_secret_key, hash_of
-from latchkey.usecases.engine.clock import turn
+from latchkey.usecases.engine.clock import pass_time
 from latchkey.usecases.engine.reading import Reader
 from tests import not_run
 from tests.citus.cluster import BIN, Cluster
@@ -55,7 +56,9 @@ async def test_a_worker_that_crashes_and_comes_back_loses_nothing_and_disturbs_n
             # Each look at all projects goes past the node that is away.
             await load.until_bought(20, [other])
             await load.until_arrived(other)
-            await turn(load.database, catalogs, real_now())
+            async with load.database.acquire() as connection:
+                await look_out(connection)
+            await pass_time(load.database, catalogs, real_now())
             # Asked in one batch.
             lost, answer = await asyncio.gather(
                 *(reader.admit(keys[one], "user0") for one in projects), return_exceptions=True

@@ -120,7 +120,7 @@ async def test_each_node_is_asked_once_what_is_due_in_all_of_its_shards(spread_u
         assert keys >= len(own)
 
         async def counted(connection: Any) -> int:
-            row = await connection.fetchrow(query("look_at_rolls"))
+            row = await connection.fetchrow(query("look_out_in_projects"))
             return int(row["newest"])
 
         async def both_linked() -> bool:
@@ -139,7 +139,7 @@ async def test_each_node_is_asked_once_what_is_due_in_all_of_its_shards(spread_u
             assert await counted(connection) == keys
             await asyncio.sleep(0)
             assert len(sent) == 2
-            assert all("at_node.look_at_rolls" in text for text in sent)
+            assert all("at_node.look_out_in_projects" in text for text in sent)
             # Every one of these statements can be asked so.
             for name in filter(is_asked_of_nodes, all_queries()):
                 amount = len((await connection.prepare(query(name))).get_parameters())

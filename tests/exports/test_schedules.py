@@ -21,6 +21,7 @@ from latchkey.usecases.exports.runner import LEASE, run_exports, run_next
 from latchkey.usecases.exports.schedules import MOST, Export, Exports
 from latchkey.usecases.exports.timing import next_time, retry_time
 from tests.exports.loading import Loaded, manifest_of
+from tests.looking_out import looking_out
 from tests.patience import until
 from tests.usecases.conftest import NOON, Shop
 
@@ -229,14 +230,13 @@ async def test_a_lost_lease_ends_the_run(shop: Shop, exports: Exports, monkeypat
 async def test_the_role_runs_until_it_is_stopped(shop: Shop, exports: Exports, tmp_path: Path) -> None:
     made = await exports.create(shop.project_id, GIVEN, shop.time)
     shop.time = made.next_at or 0
-    stop = asyncio.Event()
-    role = asyncio.create_task(run_exports(exports, lambda: shop.time, stop))
 
     async def done() -> bool:
         return [run.state for run in await exports.runs(shop.project_id, made.id, None, 10)] == ["done"]
 
-    await until(done)
-    stop.set()
+    async with looking_out(shop.database, lambda: shop.time) as lookout:
+        role = asyncio.create_task(run_exports(lookout, exports, lambda: shop.time, asyncio.Event()))
+        await until(done)
     await role
     assert len(folders(tmp_path)) == 1
 

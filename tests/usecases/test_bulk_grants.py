@@ -133,12 +133,15 @@ import asyncio, sys
 from latchkey.storage.database import Database
 from latchkey.usecases.customer_lists import bulk_runner
 from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.engine.lookout import Lookout
 
 async def main():
     bulk_runner.AT_ONCE = 5
     now = lambda: int(sys.argv[2])
     async with Database(sys.argv[1], max_size=3) as database:
-        await bulk_runner.run_bulk_grants(Changes(database, now), now, asyncio.Event())
+        lookout, stop = Lookout(database, now), asyncio.Event()
+        granting = bulk_runner.run_bulk_grants(lookout, Changes(database, now), now, stop)
+        await asyncio.gather(lookout.run(stop), granting)
 
 asyncio.run(main())
 """

@@ -19,6 +19,7 @@ ROLLER = """
 import asyncio, sys
 from latchkey.storage.database import Database
 from latchkey.usecases.charts import books, folding
+from latchkey.usecases.engine.lookout import Lookout
 from latchkey.usecases.rolling import batches, roller
 
 async def main():
@@ -26,7 +27,9 @@ async def main():
     # Long enough for the test to notice in time that the roller is half-way.
     roller._BREATH = 0.02
     async with Database(sys.argv[1], max_size=2) as database:
-        await roller.run_roller(database, lambda: int(sys.argv[2]), asyncio.Event())
+        now = lambda: int(sys.argv[2])
+        lookout = Lookout(database, now)
+        await asyncio.gather(lookout.run(asyncio.Event()), roller.run_roller(lookout, database, now))
 
 asyncio.run(main())
 """

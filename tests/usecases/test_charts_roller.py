@@ -36,6 +36,7 @@ from latchkey.usecases.engine.changes import Change
 from latchkey.usecases.rolling import batches
 from latchkey.usecases.rolling.roller import Roller, roll_all, run_roller
 from latchkey.usecases.sandbox.clocks import advance, create_clock, create_customer
+from tests.looking_out import looking_out
 from tests.patience import PATIENCE
 from tests.statements import counted
 from tests.usecases.charts_books import Books, agree, kept
@@ -350,13 +351,12 @@ async def test_a_rebuild_gives_the_same_answers(shop: Shop, monkeypatch: pytest.
 
 
 async def test_the_role_keeps_up_by_itself_until_it_is_told_to_stop(shop: Shop) -> None:
-    stop = asyncio.Event()
-    running = asyncio.create_task(run_roller(shop.database, lambda: shop.time, stop))
-    await buy(shop, product="pro_monthly")
-    async with asyncio.timeout(PATIENCE):
-        while not await total(shop, Kind.PAYMENT):  # noqa: ASYNC110 - another connection writes it
-            await asyncio.sleep(0.02)
-    stop.set()
+    async with looking_out(shop.database, lambda: shop.time) as lookout:
+        running = asyncio.create_task(run_roller(lookout, shop.database, lambda: shop.time))
+        await buy(shop, product="pro_monthly")
+        async with asyncio.timeout(PATIENCE):
+            while not await total(shop, Kind.PAYMENT):  # noqa: ASYNC110 - another connection writes it
+                await asyncio.sleep(0.02)
     async with asyncio.timeout(PATIENCE):
         await running
 
@@ -379,8 +379,8 @@ async def test_while_nothing_happens_the_roller_looks_once_a_second(shop: Shop) 
         del said[:]
         while now < shop.time + 90 * SECOND:
             now += round(1000 * await roller.turn(now))
-    assert said.count("look_at_rolls") <= 67
-    assert set(said) <= {"look_at_rolls", "begin", "take_rolls_behind", "commit"}
+    assert said.count("look_out") <= 67
+    assert set(said) <= {"look_out", "begin", "take_rolls_behind", "commit"}
 
 
 async def test_thousands_of_new_customers_are_counted_without_a_wait_between_batches(

@@ -21,6 +21,7 @@ from latchkey.usecases.access.sessions import TooManyGuesses
 from latchkey.usecases.mail.message import Kind, message
 from latchkey.usecases.mail.outbox import FIRST_PAUSE, TO_ONE, Mail, run_mail, send_next
 from latchkey.usecases.mail.sending import MailFolder, NotSentError, Security, SmtpServer, Way
+from tests.looking_out import looking_out
 from tests.patience import until
 from tests.usecases.mail_server import PASSWORD, mail_server
 
@@ -202,11 +203,11 @@ async def test_the_role_sends_until_it_is_stopped(database: Database, tmp_path: 
     await accounts.create_account(database, "ada@example.com", NOW)
     mail, stop = mail_by(database, MailFolder(tmp_path / "mail")), asyncio.Event()
     await mail.invite("ada@example.com", NOW)
-    running = asyncio.create_task(run_mail(mail, lambda: NOW, stop))
 
     async def is_sent() -> bool:
         return await waiting(database) == 0
 
-    await until(is_sent)
-    stop.set()
+    async with looking_out(database, lambda: NOW) as lookout:
+        running = asyncio.create_task(run_mail(lookout, mail, lambda: NOW, stop))
+        await until(is_sent)
     await running

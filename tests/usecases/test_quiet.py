@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
 import pytest
 
+from latchkey.app import run_process
+from latchkey.delivery.queue.worker import SWEEP_SECONDS
 from latchkey.domain.instants import DAY, MINUTE, SECOND, Ms
+from latchkey.now import real_now
+from latchkey.settings import Settings
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.charts import progress as chart_progress
 from latchkey.storage.customer_lists import progress as list_progress
+from latchkey.storage.database import Database
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.charts.numbers import Numbers
 from latchkey.usecases.charts.roller import Work
-from latchkey.usecases.engine import clock
+from latchkey.usecases.engine import clock, lookout
 from latchkey.usecases.rolling.roller import Roller, roll_all
 from latchkey.usecases.sandbox.clocks import create_customer
 from latchkey.usecases.sandbox.demo import add_catalog
+from tests.looking_out import looking_out
+from tests.patience import PATIENCE, until
 from tests.statements import counted
 from tests.usecases.charts_books import agree, kept
 from tests.usecases.conftest import Shop
@@ -22,48 +35,96 @@ from tests.usecases.conftest import Shop
 BATCH = ["begin", "take_rolls_behind", "rolls_batch", "chart_subjects_of", "write_charts", "write_facets", "commit"]
 
 
-async def test_an_idle_clock_asks_once_a_second_when_the_next_customer_is_due(shop: Shop) -> None:
-    await shop.act("purchase", product="pro_monthly")
-    async with counted(shop.database.url) as (database, said):
-        catalogs, now = Catalogs(), shop.time
-        while now < shop.time + MINUTE:
-            now += await clock.turn(database, catalogs, now)
-    assert said == ["next_customer_due"] * 60
+# What a process of the clock role and one of the delivery role say besides the look, and how often at most.
+SWEEPS = {"due_webhooks", "unfinished_replays"}
 
 
-async def test_a_purchase_that_falls_due_in_a_month_does_not_make_the_clock_do_more(shop: Shop) -> None:
-    async with counted(shop.database.url) as (database, said):
-        assert await clock.turn(database, Catalogs(), shop.time) == clock.LONGEST_WAIT
-        await shop.act("purchase", product="pro_monthly")
-        assert await clock.turn(database, Catalogs(), shop.time + 1) == clock.LONGEST_WAIT
-    assert said == ["next_customer_due"] * 2
-
-
-@pytest.mark.parametrize("written_after", [0, 1, 400, 999])
-async def test_what_another_process_writes_while_the_clock_sleeps_is_applied_when_it_falls_due(
-    shop: Shop, written_after: Ms
+@pytest.mark.one_server("it counts statements, which have other texts there")
+async def test_while_nothing_happens_one_statement_asks_for_all_background_work(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It falls due in two seconds: longer than the clock ever sleeps."""
-    began, catalogs = shop.time, Catalogs()
-    wait = await clock.turn(shop.database, catalogs, began)
-    due = began + written_after + 2 * SECOND
-    shop.time = began + written_after
+    real = lookout.EVERY
+    monkeypatch.setattr(lookout, "EVERY", 0.02)
+    stop, settings = asyncio.Event(), Settings(database_url=shop.database.url, secret_key=bytes(32))
+    async with counted(shop.database.url) as (_, said):
+        running = asyncio.create_task(run_process(settings, ("clock", "delivery"), None, stop, lambda: None))
+
+        async def quiet() -> bool:
+            """Everything that a start brings is done."""
+            return said[-20:] == ["look_out"] * 20
+
+        await until(quiet)
+        said.clear()
+        await until(lambda: _said(said, "look_out", 50))
+        rest = Counter(one for one in said if one != "look_out")
+        stop.set()
+        await running
+    # Fifty looks are 45 s. The sweeps are ten seconds apart.
+    assert set(rest) <= SWEEPS
+    assert max(rest.values(), default=0) <= 1
+    assert 1 / real + len(SWEEPS) / SWEEP_SECONDS <= 2
+
+
+async def _said(said: list[str], name: str, times: int) -> bool:
+    return said.count(name) >= times
+
+
+async def due_at(shop: Shop) -> Ms:
+    at: Ms = await shop.database.pool.fetchval("select next_due_at from customers")
+    return at
+
+
+@asynccontextmanager
+async def clock_running(database: Database, now: Callable[[], Ms], every: float = 0.01) -> AsyncIterator[None]:
+    async with looking_out(database, now, every) as looks:
+        running = asyncio.create_task(clock.run_clock(looks, database, now))
+        yield
+    await running
+
+
+async def test_what_another_process_writes_is_applied_when_it_falls_due(shop: Shop) -> None:
+    async with counted(shop.database.url) as (database, said), clock_running(database, lambda: shop.time):
+        await until(lambda: _said(said, "look_out", 3))
+        await shop.act("purchase", product="pro_monthly")
+        due = shop.time + 2 * SECOND
+        await shop.database.pool.execute("update customers set next_due_at = $1", due)
+        shop.time = due - 1
+        said.clear()
+        await until(lambda: _said(said, "look_out", 10))
+        assert set(said) == {"look_out"}, "nobody is due yet"
+        shop.time = due
+
+        async def applied() -> bool:
+            return await due_at(shop) > due
+
+        await until(applied)
+
+
+@pytest.mark.one_server("it counts statements, which have other texts there")
+async def test_what_falls_due_before_the_next_look_is_applied_then(shop: Shop) -> None:
     await shop.act("purchase", product="pro_monthly")
+    due = real_now() + 300
     await shop.database.pool.execute("update customers set next_due_at = $1", due)
-    now = began + wait
-    while now < due:
-        now += await clock.turn(shop.database, catalogs, now)
-    assert now == due
-    assert await clock.turn(shop.database, catalogs, now) == clock.APART
-    left = await shop.database.pool.fetchval("select next_due_at from customers")
-    assert left > due
+    async with (
+        counted(shop.database.url) as (database, said),
+        clock_running(database, real_now, every=10 * PATIENCE),
+    ):
+        await until(lambda: _said(said, "commit", 1))
+    assert real_now() >= due
+    # The second look follows what was applied: more may have fallen due meanwhile.
+    assert said[:2] == ["look_out", "begin"]
 
 
 async def test_customers_that_another_process_holds_do_not_make_the_clock_spin(shop: Shop) -> None:
     await shop.act("purchase", product="pro_monthly")
+    shop.time += 40 * DAY
     async with shop.database.transaction() as other:
         await other.execute("select from customers where project_id = $1 for update", shop.project_id)
-        assert await clock.turn(shop.database, Catalogs(), shop.time + 40 * DAY) == clock.APART
+        async with counted(shop.database.url) as (database, said):
+            began = time.monotonic()
+            async with clock_running(database, lambda: shop.time, every=10 * PATIENCE):
+                await until(lambda: _said(said, "commit", 3))
+            assert time.monotonic() - began >= 2 * clock.APART / SECOND
 
 
 async def idle(roller: Roller, now: Ms, length: Ms) -> Ms:
@@ -84,11 +145,11 @@ async def test_a_lone_purchase_is_in_the_charts_after_one_batch_and_its_customer
         said.clear()
         await shop.act("purchase", product="pro_monthly")
         wait = await roller.turn(now)
-        assert said == ["look_at_rolls", *BATCH]
+        assert said == ["look_out", *BATCH]
         assert len(await agree(shop.database, shop.project_id)) == 4
         said.clear()
         now = await idle(roller, now + round(1000 * wait), 30 * SECOND)
-    rest = [one for one in said if one not in ("look_at_rolls", "begin", "commit")]
+    rest = [one for one in said if one not in ("look_out", "begin", "commit")]
     assert rest == [
         "take_rolls_behind", "rolls_batch", "chart_newcomers", "chart_subjects_of", "write_charts", "facets_stretch",
         "write_facets",
@@ -112,7 +173,7 @@ async def test_a_busy_second_is_one_batch_whatever_it_brought(shop: Shop) -> Non
             for number in range(5):
                 await one.act("purchase", user=f"user{number}", product="pro_monthly")
         wait = await roller.turn(shop.time + SECOND)
-    assert said == ["look_at_rolls", *BATCH]
+    assert said == ["look_out", *BATCH]
     # At most a few times a second, and at most a second late.
     assert 0.25 <= wait <= 1
     for one in (shop, *others):

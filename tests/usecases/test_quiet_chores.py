@@ -1,4 +1,4 @@
-"""The chores of stores, checkouts and exports: while nothing is due they only ask when something will be."""
+"""The chores of the stores: while nothing is due they ask nothing, and the lookout tells when something is."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import pytest
 
 from latchkey.now import real_now
 from latchkey.storage.database import Database
-from latchkey.storage.exports import schedules
 from latchkey.storage.stores import journal
 from latchkey.storage.stores.journal import NewEntry
-from latchkey.usecases.stores import processing
 from latchkey.usecases.stores.processing import Processor, run_stores
+from tests.looking_out import looking_out
 from tests.patience import PATIENCE, until
 from tests.statements import counted
 from tests.usecases.conftest import Shop
@@ -55,14 +54,15 @@ class Asked:
 
 
 @asynccontextmanager
-async def running(database: Database, asked: Asked) -> AsyncIterator[None]:
+async def running(database: Database, asked: Asked, every: float) -> AsyncIterator[None]:
     stop = asyncio.Event()
-    role = asyncio.create_task(run_stores(cast("Processor", asked), database, real_now, 30, stop))
-    try:
-        yield
-    finally:
-        stop.set()
-        await role
+    async with looking_out(database, real_now, every) as lookout:
+        role = asyncio.create_task(run_stores(lookout, cast("Processor", asked), database, real_now, 30, stop))
+        try:
+            yield
+        finally:
+            stop.set()
+            await role
 
 
 def happened(times: Counter[str], name: str, often: int) -> Callable[[], Any]:
@@ -73,27 +73,23 @@ def happened(times: Counter[str], name: str, often: int) -> Callable[[], Any]:
 
 
 @pytest.mark.one_server("it counts statements, which have other texts there")
-async def test_while_nothing_is_due_the_stores_ask_one_thing(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processing, "_ASKED_AGAIN", 0.01)
+async def test_while_nothing_is_due_the_stores_ask_nothing(shop: Shop) -> None:
     asked = Asked(shop.database)
-    async with counted(shop.database.url) as (database, said), running(database, asked):
+    async with counted(shop.database.url) as (database, said), running(database, asked, 0.01):
 
         async def often() -> bool:
             began = "prune_notifications" in said and asked.times["process"] > 0
-            return began and said.count("next_due_of_stores") >= 20
+            return began and said.count("look_out") >= 20
 
         await until(often)
     # Once when it began to listen: it may have missed something.
     assert asked.times == {"process": 1}
-    assert set(said) == {"listen", "next_due_of_stores", "prune_notifications"}
+    assert set(said) == {"listen", "look_out", "prune_notifications"}
 
 
-async def test_a_filed_notification_is_processed_without_waiting_for_the_next_look(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(processing, "_ASKED_AGAIN", 10 * PATIENCE)
+async def test_a_filed_notification_is_processed_without_waiting_for_the_next_look(shop: Shop) -> None:
     asked = Asked(shop.database)
-    async with running(shop.database, asked):
+    async with running(shop.database, asked, 10 * PATIENCE):
         await until(happened(asked.times, "process", 1))
         now = real_now()
         entry = NewEntry(
@@ -107,19 +103,11 @@ async def test_a_filed_notification_is_processed_without_waiting_for_the_next_lo
 
 
 @pytest.mark.parametrize("name", ["acknowledge", "check"])
-async def test_what_falls_due_later_is_done_then(shop: Shop, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processing, "_ASKED_AGAIN", 10 * PATIENCE)
+async def test_what_falls_due_later_is_done_then(shop: Shop, name: str) -> None:
     due = real_now() + 300
     await shop.database.pool.execute(HANDLE, shop.project_id, *((due, None) if name == "check" else (None, due)))
     asked = Asked(shop.database)
-    async with running(shop.database, asked):
+    async with running(shop.database, asked, 10 * PATIENCE):
         await until(happened(asked.times, name, 1))
     assert real_now() >= due
     assert asked.times[name] == 1
-
-
-async def test_whether_an_export_is_due_is_one_statement(shop: Shop) -> None:
-    async with counted(shop.database.url) as (database, said):
-        async with database.acquire() as connection:
-            assert not await schedules.some_due(connection, shop.time)
-        assert said == ["some_export_due"]

@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from math import inf
 
 import structlog
 
@@ -59,7 +60,7 @@ class Recorder:
         self._now = now
         self._chance = chance
         # When the last batch was recorded, in the loop's time.
-        self._recorded_at = 0.0
+        self._recorded_at = -inf
         # Outcomes that wait for their node of the database. Those of other projects do not wait for them.
         self._later: set[asyncio.Task[None]] = set()
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import repeat
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from latchkey.domain.instants import DAY
+from latchkey.storage.arrays import columns
 from latchkey.storage.charts.progress import Roll
 from latchkey.storage.charts.subjects import Row
 from latchkey.storage.database import Connection
@@ -45,10 +45,10 @@ async def write(
     `rolled` are now, by project."""
     rows = await connection.fetch(
         _WRITE,
-        *_columns(contributed, 4),
-        *_columns([_past(one) for one in changes if one.clock is None], 16),
-        *_columns([_ahead(one) for one in changes if one.clock is not None], 17),
-        *_columns([_stored(one) for one in rolled], 12),
+        *columns(contributed, 4, (0, 1, 3)),
+        *columns([_past(one) for one in changes if one.clock is None], 16, (0, 6)),
+        *columns([_ahead(one) for one in changes if one.clock is not None], 17, (0, 1, 8)),
+        *columns([_stored(one) for one in rolled], 12, range(12)),
     )
     return {row["project_id"]: row["tail"] for row in rows}
 
@@ -75,7 +75,3 @@ def _stored(roll: Roll) -> tuple[Any, ...]:
         roll.project_id, roll.position, roll.rolled_to, count.counted, count.mark_id, count.mark_xid, count.marked_at,
         roll.passed_to, roll.batch, roll.dimension, roll.tail, roll.summed_to,
     )  # fmt: skip
-
-
-def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> Iterable[Sequence[Any]]:
-    return zip(*rows, strict=True) if rows else repeat((), width)

@@ -17,7 +17,6 @@ _LIST = query("list_bulk_grants")
 _PAGE = query("page_of_bulk_grants")
 _START = query("start_bulk_grant")
 _STOP = query("stop_bulk_grant")
-_SOME_DUE = query("some_bulk_grant_due")
 _CLAIM = query("claim_bulk_grant")
 _RENEW = query("renew_bulk_grant")
 _FINISH = query("finish_bulk_grant")
@@ -133,11 +132,6 @@ async def start(connection: Connection, project_id: str, id: str, now: Ms) -> bo
 
 async def stop(connection: Connection, project_id: str, id: str, now: Ms) -> bool:
     return await connection.fetchval(_STOP, project_id, id, now) is not None
-
-
-async def some_due(connection: Connection, now: Ms) -> bool:
-    found: bool = await connection.fetchval(_SOME_DUE, now)
-    return found
 
 
 async def claim(connection: Connection, now: Ms, until: Ms) -> BulkGrant | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from latchkey.domain.customers.facets import Facets
+from latchkey.storage.arrays import columns
 from latchkey.storage.customer_lists.progress import Roll
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
@@ -25,9 +25,9 @@ async def write(
     """One statement. The caller has locked the `facet_rolls` rows of all these projects."""
     await connection.execute(
         _WRITE,
-        *_columns([one for one in gone if one not in kept], 2),
-        *_columns([(*place, *_values(facets)) for place, facets in sorted(kept.items())], 21),
-        *_columns([_stored(one) for one in rolled], 6),
+        *columns([one for one in gone if one not in kept], 2, range(2)),
+        *columns([(*place, *_values(facets)) for place, facets in sorted(kept.items())], 21, (0, 2, 3, 6, 18, 19, 20)),
+        *columns([_stored(one) for one in rolled], 6, range(6)),
     )
 
 
@@ -58,7 +58,3 @@ def _values(facets: Facets) -> tuple[Any, ...]:
 def _stored(roll: Roll) -> tuple[Any, ...]:
     count = roll.count
     return roll.project_id, roll.position, count.counted, count.mark_id, count.mark_xid, count.marked_at
-
-
-def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> Iterable[Sequence[Any]]:
-    return zip(*rows, strict=True) if rows else repeat((), width)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct, json
+from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.webhooks.retry import Decision, GiveUp, Retry
+from latchkey.storage.arrays import numbers
 from latchkey.storage.database import Database
 from latchkey.storage.deliveries.lanes import Claim
 from latchkey.storage.outages import translates_errors
@@ -83,15 +84,15 @@ async def _record_last(database: Database, outcomes: Sequence[Outcome]) -> list[
             _RECORD_LAST,
             # As text: the driver would take a pair of numbers for an array.
             '{"' + '","'.join([one.lane for one in claims]) + '"}',
-            _numbers([one.token for one in claims]),
-            _numbers([one.sequence for one in claims]),
-            _numbers([one.at for one in attempts]),
-            _numbers([one.took_ms for one in attempts]),
+            numbers([one.token for one in claims]),
+            numbers([one.sequence for one in claims]),
+            numbers([one.at for one in attempts]),
+            numbers([one.took_ms for one in attempts]),
             [one.request_headers for one in attempts],
             [one.response_headers for one in attempts],
             [one.response_body for one in attempts],
             list({one.webhook_key for one in claims}),
-            _numbers([one.part for one in claims]),
+            numbers([one.part for one in claims]),
         )
     assert row is not None, "the statement returns one row"
     troubled = row["troubled"]
@@ -126,11 +127,6 @@ async def _record(database: Database, outcomes: Sequence[Outcome], now: Ms) -> l
         [one.part for one in claims],
     )
     return [Recorded(outcomes[row["place"] - 1], more=row["more"], troubled=row["troubled"]) for row in rows]
-
-
-def _numbers(values: Sequence[int]) -> str:
-    """An array in PostgreSQL's notation. The driver would take 1 µs for each number to check that it is no array."""
-    return "{" + json.encode(values).decode()[1:-1] + "}"
 
 
 def _step(outcome: Outcome) -> tuple[Ms | None, Ms | None]:

@@ -123,7 +123,7 @@ REPLACED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("pg_current_xact_id()::text::bigint as xid", "0::bigint as xid"),
         ("pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid", "0::bigint as oldest_xid"),
     ),
-    "look_at_rolls": (
+    "look_out_in_projects": (
         (
             "coalesce(pg_sequence_last_value(pg_get_serial_sequence('customers', 'id')::regclass), 0) as newest",
             "(select coalesce(sum(last), 0)::bigint from customer_keys) as newest",

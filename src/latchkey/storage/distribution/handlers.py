@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from latchkey.storage.distribution.merging import Row, changed
+from latchkey.storage.distribution.merging import Row, changed, some
 from latchkey.storage.sql import query
 
 _LANE = re.compile(r'"(?P<key>\d+)/(?P<lane>\([0-9,]+\))"')
@@ -88,10 +88,16 @@ async def load_replay(connection: Any, args: Sequence[Any]) -> list[Any]:
     return [changed(row, delivered=outcomes["delivered"], failed=outcomes["failed"])]
 
 
-async def next_due_of_stores(connection: Any, _: Sequence[Any]) -> list[Row]:
-    at = await connection.fetchval(query("next_notification_due"))
-    handles = await connection.fetchrow(query("next_handles_due"))
-    return [Row({"notification_at": at, **dict(handles)})]
+async def look_out(connection: Any, _: Sequence[Any]) -> list[Row]:
+    at_home = await connection.fetchrow(query("look_out_at_home"))
+    in_projects = await connection.fetchrow(query("look_out_in_projects"))
+    return [Row({**_NO_PROJECTS, **dict(at_home), **dict(in_projects.items() if in_projects is not None else ())})]
+
+
+# If no node answers.
+_NO_PROJECTS = {
+    "customer_at": None, "acknowledgement_at": None, "check_at": None, "behind": False, "unstarted": False, "newest": 0,
+}  # fmt: skip
 
 
 async def forget_store_data(connection: Any, args: Sequence[Any]) -> list[Any]:
@@ -118,23 +124,15 @@ async def record_last_deliveries(connection: Any, args: Sequence[Any]) -> list[R
                 project_id,
                 [
                     "{" + ",".join(f'"{lanes[n][1]}"' for n in mine) + "}",
-                    *(_some(column, mine) for column in args[1:8]),
+                    *(some(column, mine) for column in args[1:8]),
                     sorted({lanes[n][0] for n in mine}),
-                    *(_some(column, mine) for column in args[9:]),
+                    *(some(column, mine) for column in args[9:]),
                 ],
             )
         )[0]
         places += [mine[place - 1] + 1 for place in row["places"]]
         troubled += row["troubled"]
     return [Row({"places": places, "troubled": troubled})]
-
-
-def _some(column: Any, places: Sequence[int]) -> Any:
-    """These values of an array; of one in PostgreSQL's notation, the same."""
-    if isinstance(column, str):
-        numbers = column[1:-1].split(",")
-        return "{" + ",".join(numbers[n] for n in places) + "}"
-    return [column[n] for n in places]
 
 
 async def hold_clock(connection: Any, args: Sequence[Any]) -> list[Any]:
@@ -199,7 +197,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "create_project": create_project,
     "forget_webhook": forget_webhook,
     "load_replay": load_replay,
-    "next_due_of_stores": next_due_of_stores,
+    "look_out": look_out,
     "forget_store_data": forget_store_data,
     "record_last_deliveries": record_last_deliveries,
     "hold_clock": hold_clock,

@@ -58,8 +58,16 @@ def part(route: ByProject, args: Sequence[Any], project_id: str) -> tuple[list[A
     for columns in reversed(route.columns):
         places = [n for n, one in enumerate(args[columns.first - 1]) if one == project_id]
         for number in columns.numbers:
-            own[number - 1] = [args[number - 1][n] for n in places]
+            own[number - 1] = some(args[number - 1], places)
     return own, places
+
+
+def some(column: Any, places: Sequence[int]) -> Any:
+    """These values of an array; of numbers in PostgreSQL's notation, the same."""
+    if isinstance(column, str):
+        numbers = column[1:-1].split(",")
+        return "{" + ",".join(numbers[n] for n in places) + "}"
+    return [column[n] for n in places]
 
 
 def together(route: ByProject, parts: Iterable[tuple[Sequence[int], Sequence[Any]]]) -> list[Any]:

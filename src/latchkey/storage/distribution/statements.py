@@ -184,7 +184,8 @@ _SPECIAL: Final[dict[str, Route]] = {
     "next_customer_due": EachShard(_DUE, merge="sums", least=("next_due_at",)),
     "claim_checks": EachShard(_DUE, limit=3),
     "claim_acknowledgements": EachShard(_DUE, limit=3),
-    "look_at_rolls": EachShard(_DUE, merge="sums"),
+    "look_out_in_projects": EachShard(_DUE, merge="sums", least=("customer_at", "acknowledgement_at", "check_at")),
+    "look_out": Apart("local tables and tables by project"),
     "take_rolls_behind": EachShard(_DUE, limit=2, sorted=True),
     "rolls_batch": _by_project(4),
     "start_charts": EachShard(_NEW, project=1),
@@ -215,14 +216,12 @@ _SPECIAL: Final[dict[str, Route]] = {
     "add_import_skips": AtProject(),
     "insert_feed": AtProject(),
     "outcomes_of_replay": AtProject(),
-    "next_handles_due": EachShard(_DUE, merge="sums", least=("acknowledgement_at", "check_at")),
     "count_reads": Home(quick=True),
     "read_admitted": AtProject(),
     # Several statements of queries/distribution.sql, put together in `handlers.py`.
     "create_project": Apart("a reference table and a table by project"),
     "forget_webhook": Apart("a reference table, a local one and two by project"),
     "load_replay": Apart("a local table and one by project"),
-    "next_due_of_stores": Apart("a local table and one by project"),
     "forget_store_data": Apart("a local table and one by project"),
 }
 
@@ -261,7 +260,7 @@ past_troubles_of_customer
 _HOME: Final = """
 add_bulk_grant_customers claim_bulk_grant create_bulk_grant failures_of_bulk_grant finish_bulk_grant
 forget_in_bulk_grants list_bulk_grants load_bulk_grant next_bulk_grant_customers page_of_bulk_grants
-record_bulk_grant_customers renew_bulk_grant some_bulk_grant_due start_bulk_grant stop_bulk_grant
+record_bulk_grant_customers renew_bulk_grant start_bulk_grant stop_bulk_grant
 a_project_of_each_shard add_demo_base_plans add_demo_currencies add_demo_entitlements add_demo_mapping
 add_demo_offerings add_demo_package_products add_demo_packages add_demo_placements add_demo_products add_link
 add_mail add_recovery_codes advance_replay announce announce_catalog apps_of_project ask_nodes attach_to_package
@@ -297,8 +296,8 @@ load_event_traces load_export load_fees load_key load_key_uses load_notification
 load_placement load_product load_product_prices load_project load_restore load_second_factor load_segment
 load_store_connection load_store_connections load_webhook lock_health lock_import lock_key lock_owners
 lock_parts lock_rates lock_store_connection lock_webhook log_requests logged_keys logged_routes look_at_nodes
-look_at_server look_at_shard_rows look_at_shards look_at_standbys look_at_tables members_of_project move_clock
-move_customer_keys_on next_notification_due next_staged node_of_project nodes_with_shards
+look_at_server look_at_shard_rows look_at_shards look_at_standbys look_at_tables look_out_at_home
+members_of_project move_clock move_customer_keys_on next_staged node_of_project nodes_with_shards
 note_failed_sign_in note_healing
 note_history_read note_missing_rates note_moved note_notified note_server note_store_check open_part open_session
 operational_event_place order_packages plan_each_list packages_of_offering packages_of_offerings packages_with_product
@@ -314,7 +313,7 @@ save_fees save_health save_product save_product_price save_rates_reading save_ra
 save_store_credentials sell_demo_base_plans server_confirms server_found server_identity server_role
 sessions_of_account set_checkout_check set_checkout_handle set_current_offering set_fallback_placement
 set_key_rules set_notice set_password set_product_credit set_sequence_floor share_clock size_of_spread_part
-some_export_due staged_of_customer start_replay stop_replays store_connection_by_token synchronous_standbys
+staged_of_customer start_replay stop_replays store_connection_by_token synchronous_standbys
 take_half_sign_in take_invitation take_replay take_temporary_grant timeline_history touch_session
 troubled_webhooks unfinished_replays unset_current_offering unset_fallback_placement update_app update_currency
 update_experiment update_offering update_placement update_project update_webhook use_recovery_code use_step

@@ -15,7 +15,6 @@ _LOAD = query("load_export")
 _LIST = query("list_exports")
 _DELETE = query("delete_export")
 _RUN_NOW = query("run_export_now")
-_SOME_DUE = query("some_export_due")
 _CLAIM = query("claim_export")
 _RENEW = query("renew_export")
 _FINISH = query("finish_export")
@@ -113,12 +112,6 @@ async def delete(connection: Connection, project_id: str, id: str) -> None:
 async def run_now(connection: Connection, project_id: str, id: str, now: Ms, *, whole: bool) -> Export | None:
     row = await connection.fetchrow(_RUN_NOW, project_id, id, now, whole)
     return None if row is None else _export(row)
-
-
-async def some_due(connection: Connection, now: Ms) -> bool:
-    """Whether there is an export to claim."""
-    found: bool = await connection.fetchval(_SOME_DUE, now)
-    return found
 
 
 async def claim(connection: Connection, now: Ms, lease_until: Ms) -> Export | None:

@@ -138,7 +138,7 @@ with rolled as materialized (
 ),
 subjects as (
     insert into chart_subjects as s (project_id, subject, origin, facts)
-    select * from unnest($1::text[], $2::uuid[], $3::integer[], $4::bytea[])
+    select * from unnest($1::text[], $2::uuid[], $3::text::integer[], $4::bytea[])
     on conflict (project_id, subject) do update set origin = excluded.origin, facts = excluded.facts
 ),
 passed as (
@@ -175,9 +175,10 @@ tail as (
         commission_usd, unconverted
     )
     select * from unnest(
-        $5::text[], $6::smallint[], $7::bigint[], $8::integer[], $9::integer[], $10::smallint[], $11::text[],
-        $12::integer[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[],
-        $19::bigint[], $20::bigint[]
+        $5::text[], $6::text::smallint[], $7::text::bigint[], $8::text::integer[], $9::text::integer[],
+        $10::text::smallint[], $11::text[], $12::text::integer[], $13::text::bigint[], $14::text::bigint[],
+        $15::text::bigint[], $16::text::bigint[], $17::text::bigint[], $18::text::bigint[], $19::text::bigint[],
+        $20::text::bigint[]
     )
     union all
     select d.project_id, d.kind, r.batch, d.place, d.dimension, d.n, d.currency, d.day, d.quantity, d.micros, d.tax,
@@ -191,9 +192,10 @@ ahead as (
         commission_usd, unconverted
     )
     select * from unnest(
-        $21::text[], $22::text[], $23::bigint[], $24::bigint[], $25::integer[], $26::smallint[], $27::integer[],
-        $28::smallint[], $29::text[], $30::bigint[], $31::bigint[], $32::bigint[], $33::bigint[], $34::bigint[],
-        $35::bigint[], $36::bigint[], $37::bigint[]
+        $21::text[], $22::text[], $23::text::bigint[], $24::text::bigint[], $25::text::integer[],
+        $26::text::smallint[], $27::text::integer[], $28::text::smallint[], $29::text[], $30::text::bigint[],
+        $31::text::bigint[], $32::text::bigint[], $33::text::bigint[], $34::text::bigint[], $35::text::bigint[],
+        $36::text::bigint[], $37::text::bigint[]
     )
 )
 update chart_rolls c

@@ -57,9 +57,10 @@ kept as (
         n.granted_until, n.bought, n.owns, n.spent_usd, n.refunded_usd, string_to_array(n.products, E'\x1f'),
         string_to_array(n.product_untils, ',')::bigint[], string_to_array(n.stores, E'\x1f')
     from unnest(
-        $3::text[], $4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::text[], $10::bigint[],
-        $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::boolean[],
-        $18::boolean[], $19::bigint[], $20::bigint[], $21::text[], $22::text[], $23::text[]
+        $3::text[], $4::text::bigint[], $5::text[], $6::text[], $7::text::bigint[], $8::text::bigint[], $9::text[],
+        $10::text::bigint[], $11::text::bigint[], $12::text::bigint[], $13::text::bigint[], $14::text::bigint[],
+        $15::text::bigint[], $16::text::bigint[], $17::text::boolean[], $18::text::boolean[], $19::text::bigint[],
+        $20::text::bigint[], $21::text[], $22::text[], $23::text[]
     ) as n (
         project_id, customer_id, environment, test_clock_id, first_seen_at, last_seen_at, country, runs_until,
         renews_until, trial_until, grace_from, grace_until, billing_issue_until, granted_until, bought, owns, spent_usd,
@@ -357,10 +358,6 @@ returning id;
 -- no more customers get it
 update bulk_grants set state = 'stopped', finished_at = $3 where project_id = $1 and id = $2 and state = 'running'
 returning id;
-
--- name: some_bulk_grant_due
--- whether there is a bulk grant to claim
-select exists (select from bulk_grants where state = 'running' and lease_until <= $1) as due;
 
 -- name: claim_bulk_grant
 -- take the bulk grant that nobody works on

@@ -111,16 +111,6 @@ select
     (select count(*) from deliveries d where d.replay_id = $2 and d.status = 'failed') as failed
 where $1::text is not null;
 
--- name: next_notification_due
--- for a distributed database: when the next notification of a store is to be processed
-select min(next_at) from store_notifications where status = 'waiting';
-
--- name: next_handles_due
--- for a distributed database: when the next purchase is to be acknowledged, and when the next one is to be read again
-select
-    (select min(h.acknowledge_at) from store_handles h where h.acknowledge_at is not null) as acknowledgement_at,
-    (select min(h.check_at) from store_handles h where h.check_at is not null) as check_at;
-
 -- name: forget_notifications
 -- for a distributed database: the journal's part of forget_store_data
 delete from store_notifications where project_id = $1 and app_user_id = any($2::text[]);

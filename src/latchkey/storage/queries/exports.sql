@@ -101,10 +101,6 @@ update exports set next_at = $3, cursor = case when $4::boolean then null else c
 where project_id = $1 and id = $2
 returning *;
 
--- name: some_export_due
--- whether an export is due that no process runs
-select exists (select from exports where next_at <= $1 and lease_until <= $1);
-
 -- name: claim_export
 -- claim the export that has waited longest; no other process gets it until the lease runs out
 update exports e set lease_until = $2, token = e.token + 1

@@ -121,13 +121,6 @@ returning n.*;
 -- the lease of notifications that their worker is still processing
 update store_notifications set next_at = $2 where id = any($1::bigint[]) and status = 'waiting';
 
--- name: next_due_of_stores
--- when the next notification is to be processed, the next purchase acknowledged, and the next one read again
-select
-    (select min(next_at) from store_notifications where status = 'waiting') as notification_at,
-    (select min(acknowledge_at) from store_handles where acknowledge_at is not null) as acknowledgement_at,
-    (select min(check_at) from store_handles where check_at is not null) as check_at;
-
 -- name: finish_notifications
 -- what became of notifications
 update store_notifications n

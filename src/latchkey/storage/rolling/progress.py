@@ -14,20 +14,8 @@ from latchkey.storage.rolling.found import Found
 from latchkey.storage.rolling.newcomers import Count, Seen
 from latchkey.storage.sql import query
 
-_LOOK = query("look_at_rolls")
 _TAKE_BEHIND = query("take_rolls_behind")
 _BATCH = query("rolls_batch")
-
-
-class Outlook(Struct, frozen=True):
-    """What a look at all projects at once says."""
-
-    # Some project has events or marks that are not in its charts or lists.
-    behind: bool
-    # The charts or lists of some project have not been started.
-    unstarted: bool
-    # The last key that any customer got.
-    newest: int
 
 
 class Held(Struct, frozen=True):
@@ -51,12 +39,6 @@ class Batches(Struct, frozen=True):
 
     charts: list[charts.Batch]
     lists: list[lists.Batch]
-
-
-async def look(connection: Connection) -> Outlook:
-    row = await connection.fetchrow(_LOOK)
-    assert row is not None, "sums always have a row"
-    return Outlook(row["behind"], row["unstarted"], row["newest"])
 
 
 async def take_behind(

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from msgspec import json
 
@@ -23,7 +23,6 @@ from latchkey.storage.sql import query
 _FILE = query("file_notifications")
 _CLAIM = query("claim_notifications")
 _HOLD = query("hold_notifications")
-_NEXT_DUE = query("next_due_of_stores")
 _FINISH = query("finish_notifications")
 _POSTPONE = query("postpone_notification")
 _LOAD = query("load_notification")
@@ -81,14 +80,6 @@ class Entry:
     message: str
     app_user_id: str | None
     event_ids: tuple[str, ...]
-
-
-class Due(NamedTuple):
-    """When the next of each is due; None: there is none."""
-
-    notification_at: Ms | None
-    acknowledgement_at: Ms | None
-    check_at: Ms | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,12 +140,6 @@ async def claim(connection: Connection, now: Ms, lease_until: Ms, limit: int) ->
 async def hold(connection: Connection, ids: Iterable[int], lease_until: Ms) -> None:
     """Their worker is still at it."""
     await connection.execute(_HOLD, sorted(ids), lease_until)
-
-
-async def next_due(connection: Connection) -> Due:
-    row = await connection.fetchrow(_NEXT_DUE)
-    assert row is not None, "a select without a table has one row"
-    return Due(row["notification_at"], row["acknowledgement_at"], row["check_at"])
 
 
 async def finish(connection: Connection, outcomes: Sequence[Outcome], now: Ms) -> None:

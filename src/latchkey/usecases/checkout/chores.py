@@ -12,6 +12,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.passing import PASSING
 from latchkey.storage.stores import checkouts as storage
 from latchkey.usecases.checkout.checkouts import Checkouts
+from latchkey.usecases.engine.lookout import Lookout
 
 log = structlog.get_logger("latchkey.checkout")
 
@@ -19,10 +20,12 @@ log = structlog.get_logger("latchkey.checkout")
 KEPT: Ms = 7 * DAY
 
 
-async def run_checkouts(checkouts: Checkouts, database: Database, now: Callable[[], Ms], stop: asyncio.Event) -> None:
+async def run_checkouts(
+    lookout: Lookout, checkouts: Checkouts, database: Database, now: Callable[[], Ms], stop: asyncio.Event
+) -> None:
     """Until `stop` is set."""
     chores = [
-        asyncio.create_task(_every(5.0, checkouts.ask_due)),
+        asyncio.create_task(_ask(lookout, checkouts)),
         asyncio.create_task(_every(600.0, lambda: prune(database, now() - KEPT))),
     ]
     try:
@@ -31,6 +34,11 @@ async def run_checkouts(checkouts: Checkouts, database: Database, now: Callable[
         for task in chores:
             task.cancel()
         await asyncio.gather(*chores, return_exceptions=True)
+
+
+async def _ask(lookout: Lookout, checkouts: Checkouts) -> None:
+    while await lookout.until(lambda seen: seen.checkout_at) is not None:
+        await _tried(checkouts.ask_due)
 
 
 async def prune(database: Database, before: Ms) -> None:
@@ -42,11 +50,14 @@ async def prune(database: Database, before: Ms) -> None:
 
 async def _every(seconds: float, work: Callable[[], Awaitable[object]]) -> None:
     while True:
-        try:
-            await work()
-        except Exception as error:
-            if isinstance(error, PASSING):
-                log.warning("chore of checkouts failed", reason=str(error))
-            else:
-                log.error("chore of checkouts failed", exc_info=error)
+        await _tried(work)
         await asyncio.sleep(seconds)
+
+
+async def _tried(work: Callable[[], Awaitable[object]]) -> None:
+    try:
+        await work()
+    except PASSING as error:
+        log.warning("chore of checkouts failed", reason=str(error))
+    except Exception:
+        log.exception("chore of checkouts failed")

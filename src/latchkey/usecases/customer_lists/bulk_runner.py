@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 
 import structlog
 
@@ -17,13 +16,13 @@ from latchkey.domain.access.entitlements import active
 from latchkey.domain.customers import promotion
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.events.event import event_id
-from latchkey.domain.instants import MINUTE, SECOND, Ms
+from latchkey.domain.instants import MINUTE, Ms
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.storage.customer_lists import bulk_grants
 from latchkey.storage.customer_lists.bulk_grants import BulkGrant, Result, Turn
 from latchkey.usecases.engine.changes import Change, Changes, Situation
+from latchkey.usecases.engine.lookout import Lookout
 
-IDLE: Ms = 3 * SECOND
 LEASE: Ms = 1 * MINUTE
 # Customers at once: they share transactions, and other changes are not delayed.
 AT_ONCE = 50
@@ -36,25 +35,18 @@ class AlreadyHeld(Refusal):
     """The customer has the entitlement, and those who have it are left out."""
 
 
-async def run_bulk_grants(changes: Changes, now: Callable[[], Ms], stop: asyncio.Event) -> None:
-    """Runs until `stop` is set. A running bulk grant is then left to the next process."""
-    while not stop.is_set():
+async def run_bulk_grants(lookout: Lookout, changes: Changes, now: Callable[[], Ms], stop: asyncio.Event) -> None:
+    """Runs until the lookout ends. A running bulk grant is left to the next process when `stop` is set."""
+    while await lookout.until(lambda seen: seen.bulk_grant_at) is not None:
         try:
-            more = await run_next(changes, now, stop)
+            await run_next(changes, now, stop)
         except Exception:
             # The database may be unreachable. Bulk grants are then late; nothing else depends on them.
             log.exception("bulk grants failed")
-            more = False
-        if not more:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), IDLE / SECOND)
 
 
 async def run_next(changes: Changes, now: Callable[[], Ms], stop: asyncio.Event | None = None) -> bool:
     """Works through the bulk grant that waited longest. Returns whether there was one."""
-    async with changes.database.acquire() as connection:
-        if not await bulk_grants.some_due(connection, now()):
-            return False
     async with changes.database.transaction() as connection:
         grant = await bulk_grants.claim(connection, now(), now() + LEASE)
     if grant is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import structlog
@@ -14,6 +13,7 @@ from latchkey.storage.customers import records as customers
 from latchkey.storage.database import Database
 from latchkey.storage.errors import CollisionError
 from latchkey.usecases.engine.changes import load_projects
+from latchkey.usecases.engine.lookout import Lookout
 from latchkey.usecases.engine.passing_time import steps
 from latchkey.usecases.engine.silence import passes_until, unheard
 from latchkey.usecases.engine.unit_of_work import UnitOfWork
@@ -21,8 +21,6 @@ from latchkey.usecases.rolling.turns import in_turns
 
 # Customers per transaction: enough to be worth the round trips, few enough that nobody waits long for a lock.
 AT_ONCE = 500
-# How long the clock sleeps at most. A change by any process may fall due sooner than what the clock knows of.
-LONGEST_WAIT: Ms = 1 * SECOND
 # Between two transactions, unless there is more to do at once: what falls due meanwhile is applied together.
 APART: Ms = 250
 POSTPONED_FOR: Ms = 5 * MINUTE
@@ -32,35 +30,20 @@ ASKED_WITHIN: Ms = 5 * MINUTE
 log = structlog.get_logger("latchkey.clock")
 
 
-async def run_clock(database: Database, now: Callable[[], Ms], stop: asyncio.Event) -> None:
-    """Runs until `stop` is set. Several may run at once: each skips customers that another has locked."""
+async def run_clock(lookout: Lookout, database: Database, now: Callable[[], Ms]) -> None:
+    """Runs until the lookout ends. Several may run at once: each skips customers that another has locked."""
     catalogs = Catalogs()
-    while not stop.is_set():
+    within: float | None = None
+    while await lookout.until(lambda seen: seen.customer_at, within=within) is not None:
         try:
-            wait = await turn(database, catalogs, now())
+            passed = await pass_time(database, catalogs, now())
+            within = 0 if passed == AT_ONCE else APART / SECOND
         except CollisionError:
-            continue
+            within = 0
         except Exception:
             # The database may be unreachable, or one customer cannot be decoded. Log it and continue.
             log.exception("clock failed")
-            wait = LONGEST_WAIT
-        if wait:
-            try:
-                await asyncio.wait_for(stop.wait(), wait / 1000)
-            except TimeoutError:
-                continue
-
-
-async def turn(database: Database, catalogs: Catalogs, now: Ms) -> Ms:
-    """Applies what is due. Returns how long to wait. While nothing is due it only looks when the next customer is: one
-    entry of an index, in one statement without a transaction."""
-    async with database.acquire() as connection:
-        due = await customers.next_due(connection)
-    if due is None:
-        return LONGEST_WAIT
-    if due > now:
-        return min(due - now, LONGEST_WAIT)
-    return 0 if await pass_time(database, catalogs, now) == AT_ONCE else APART
+            within = None
 
 
 async def pass_time(database: Database, catalogs: Catalogs, now: Ms, limit: int = AT_ONCE) -> int:

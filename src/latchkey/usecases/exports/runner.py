@@ -15,11 +15,12 @@ from uuid import uuid4
 import structlog
 from msgspec import json
 
-from latchkey.domain.instants import MINUTE, SECOND, Ms
+from latchkey.domain.instants import MINUTE, Ms
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.storage.deliveries.announcements import OperationalEvent, announce
 from latchkey.storage.exports import schedules as storage
 from latchkey.storage.exports.schedules import Every, Export, Run
+from latchkey.usecases.engine.lookout import Lookout
 from latchkey.usecases.exports import engine
 from latchkey.usecases.exports.cursor import Cursor, parse
 from latchkey.usecases.exports.formats import FORMATS
@@ -27,7 +28,6 @@ from latchkey.usecases.exports.schedules import Exports
 from latchkey.usecases.exports.timing import next_time, retry_time
 from latchkey.wire.exports import Manifest
 
-IDLE: Ms = 5 * SECOND
 LEASE: Ms = 2 * MINUTE
 _RENEWED_EVERY = 30.0
 
@@ -38,9 +38,10 @@ class LeaseLostError(Exception):
     pass
 
 
-async def run_exports(exports: Exports, now: Callable[[], Ms], stop: asyncio.Event) -> None:
-    """Runs until `stop` is set. A running export is then given up; another process begins it again."""
-    while not stop.is_set():
+async def run_exports(lookout: Lookout, exports: Exports, now: Callable[[], Ms], stop: asyncio.Event) -> None:
+    """Runs until the lookout ends. When `stop` is set, a running export is given up; another process begins it
+    again."""
+    while await lookout.until(lambda seen: seen.export_at) is not None:
         working = asyncio.create_task(run_next(exports, now))
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -51,21 +52,14 @@ async def run_exports(exports: Exports, now: Callable[[], Ms], stop: asyncio.Eve
                 await working
             return
         try:
-            more = working.result()
+            working.result()
         except Exception:
             # The database may be unreachable. Exports are then late; nothing else depends on them.
             log.exception("exports failed")
-            more = False
-        if not more:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), IDLE / SECOND)
 
 
 async def run_next(exports: Exports, now: Callable[[], Ms]) -> bool:
     """Runs the export that has waited longest. Returns whether there was one."""
-    async with exports.database.acquire() as connection:
-        if not await storage.some_due(connection, now()):
-            return False
     async with exports.database.transaction() as connection:
         export = await storage.claim(connection, now(), now() + LEASE)
         if export is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -25,10 +24,10 @@ from latchkey.storage.mail import outbox
 from latchkey.storage.mail.outbox import OutgoingMail
 from latchkey.usecases.access.accounts import add_link, find_account
 from latchkey.usecases.access.sessions import TooManyGuesses
+from latchkey.usecases.engine.lookout import Lookout
 from latchkey.usecases.mail.message import WORDS, Kind, message
 from latchkey.usecases.mail.sending import MailFolder, NotSentError, Way
 
-IDLE: Ms = 5 * SECOND
 LEASE: Ms = 5 * MINUTE
 # How long a mail is tried for. A link that somebody asked for is of no use much later.
 TRIED_FOR: dict[Kind, Ms] = {Kind.INVITATION: 3 * DAY, Kind.RESET: 1 * HOUR, Kind.CHANGED: 3 * DAY}
@@ -78,18 +77,15 @@ class Mail:
             await outbox.add(connection, Kind.RESET, email, now, now + TRIED_FOR[Kind.RESET])
 
 
-async def run_mail(mail: Mail, now: Callable[[], Ms], stop: asyncio.Event) -> None:
-    """Sends what is due until `stop` is set. A mail under way is finished, or tried again after its lease."""
-    while not stop.is_set():
+async def run_mail(lookout: Lookout, mail: Mail, now: Callable[[], Ms], stop: asyncio.Event) -> None:
+    """Sends what is due until the lookout ends. A mail under way is finished, or tried again after its lease."""
+    while await lookout.until(lambda seen: seen.mail_at) is not None:
         try:
-            more = await send_next(mail, now)
+            while not stop.is_set() and await send_next(mail, now):
+                pass
         except Exception:
             # The database may be unreachable. Mails are then late.
             log.exception("mail failed")
-            more = False
-        if not more:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), IDLE / SECOND)
 
 
 async def send_next(mail: Mail, now: Callable[[], Ms]) -> bool:

@@ -11,7 +11,6 @@ each has a batch of its own in the same transaction.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 import structlog
@@ -21,6 +20,7 @@ from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.charts import progress as chart_progress
 from latchkey.storage.customer_lists import progress as list_progress
 from latchkey.storage.database import Connection, Database
+from latchkey.storage.outlook import Outlook, look_out
 from latchkey.storage.passing import PASSING
 from latchkey.storage.rolling import progress
 from latchkey.storage.rolling.progress import Held, Wanted
@@ -28,14 +28,13 @@ from latchkey.usecases.charts import roller as charts
 from latchkey.usecases.charts.numbers import Numbers
 from latchkey.usecases.charts.roller import Ready, Work
 from latchkey.usecases.customer_lists import roller as lists
+from latchkey.usecases.engine.lookout import EVERY, Lookout
 from latchkey.usecases.rolling.batches import share
 from latchkey.usecases.rolling.newcomers import MOMENT
 from latchkey.usecases.rolling.rolled import NOTHING, Rolled
 
 # Projects per transaction.
 PROJECTS = 50
-# Seconds between two looks at whether anything is behind. With the batch, charts are at most a second late.
-_LOOK = 0.9
 # Seconds between two batches while there is more to do, so that purchases are not delayed.
 _BREATH = 0.02
 # How often projects are looked through for facts whose time has come, old tails, and customers whose key became visible
@@ -45,24 +44,21 @@ _CHORES_EVERY: Ms = 1 * MINUTE
 log = structlog.get_logger("latchkey.rolling")
 
 
-async def run_roller(database: Database, now: Callable[[], Ms], stop: asyncio.Event) -> None:
-    """Runs until `stop` is set. Several may run at once: each skips projects that another has locked."""
+async def run_roller(lookout: Lookout, database: Database, now: Callable[[], Ms]) -> None:
+    """Runs until the lookout ends. Several may run at once: each skips projects that another has locked."""
     roller = Roller(database)
-    while not stop.is_set():
+    within: float | None = None
+    while (seen := await lookout.until(lambda seen: roller.due(seen, now()), within=within)) is not None:
         try:
-            wait = await roller.turn(now())
+            within = _BREATH if await roller.roll(seen, now()) else None
         except Exception:
             # The database may be unreachable. Charts and lists are then late; nothing else depends on them.
             log.exception("charts and customer lists failed")
-            wait = _LOOK
-        try:
-            await asyncio.wait_for(stop.wait(), wait)
-        except TimeoutError:
-            continue
+            within = None
 
 
 class Roller:
-    """Decides when to roll. While nothing happens a turn is one short statement."""
+    """Decides when to roll."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -73,21 +69,27 @@ class Roller:
         self._uncounted = False
 
     async def turn(self, now: Ms) -> float:
-        """Rolls what is behind. Returns how many seconds to wait before the next turn."""
+        """Looks, and rolls if it is due. Returns how many seconds to wait before the next turn."""
         async with self._database.acquire() as connection:
-            outlook = await progress.look(connection)
-            if outlook.unstarted:
+            seen = await look_out(connection)
+        return _BREATH if self.due(seen, now) is not None and await self.roll(seen, now) else EVERY
+
+    def due(self, seen: Outlook, now: Ms) -> Ms | None:
+        return now if seen.behind or seen.unstarted or self._chores(seen.newest, now) else None
+
+    async def roll(self, seen: Outlook, now: Ms) -> bool:
+        """Rolls what is behind. Returns whether there is more to do at once."""
+        if seen.unstarted:
+            async with self._database.acquire() as connection:
                 await chart_progress.start(connection)
                 await list_progress.start(connection)
-        chores = self._chores(outlook.newest, now)
-        if not (outlook.behind or outlook.unstarted or chores):
-            return _LOOK
+        chores = self._chores(seen.newest, now)
         rolled = await roll_all(self._database, self._work, now, chores=chores)
         if chores:
             # With more than one batch to count, as after an import, the next turn goes on at once.
             self._looked_at = None if rolled.more else now
-            self._newest, self._uncounted = outlook.newest, rolled.uncounted
-        return _BREATH if rolled.more else _LOOK
+            self._newest, self._uncounted = seen.newest, rolled.uncounted
+        return rolled.more
 
     def _chores(self, newest: int, now: Ms) -> bool:
         if self._looked_at is None:

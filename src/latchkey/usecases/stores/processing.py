@@ -15,6 +15,7 @@ from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.storage.database import Database
 from latchkey.storage.errors import CollisionError, OutageError
+from latchkey.storage.outlook import Outlook
 from latchkey.storage.passing import PASSING
 from latchkey.storage.stores import connections as storage
 from latchkey.storage.stores import handles, journal
@@ -23,6 +24,7 @@ from latchkey.storage.stores.journal import Entry, Outcome
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, StoreDown, StoreError
 from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.engine.lookout import Lookout
 from latchkey.usecases.stores.connections import Connections
 from latchkey.usecases.stores.credentials import note_check
 from latchkey.usecases.stores.desk import Desk
@@ -45,8 +47,6 @@ HISTORY_EVERY: Ms = HOUR
 OLDEST_HISTORY: Ms = 179 * DAY
 # Purchases read again at once by the safety net, so that the stores' quotas are respected.
 CHECKS_AT_ONCE = 10
-# Seconds until it is asked again what is due, while nothing is.
-_ASKED_AGAIN = 5.0
 NOT_PROVEN = "The store has not accepted this app's credentials, so the mistake may be in them."
 NOT_KEPT = "The receipt was invalid and was not kept whole."
 OF_ANOTHER_APP = "Another app of this project is connected to the same account, and the purchase belongs to it."
@@ -305,48 +305,49 @@ def outcome_of(id: int, taken: tuple[Taken, ...], note: str = "") -> Outcome:
 
 
 async def run_stores(
-    processor: Processor, database: Database, now: Callable[[], Ms], kept_days: int, stop: asyncio.Event
+    lookout: Lookout,
+    processor: Processor,
+    database: Database,
+    now: Callable[[], Ms],
+    kept_days: int,
+    stop: asyncio.Event,
 ) -> None:
-    """Until `stop` is set. While nothing is due, one statement every five seconds asks when something will be."""
-    woken, acknowledging, checking = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    """Until `stop` is set. New notifications are told by the database, everything else is found by the lookout."""
+    woken = asyncio.Event()
     chores = [
         asyncio.create_task(_listen(database, woken)),
-        asyncio.create_task(_whenever(acknowledging, processor.acknowledge_due)),
-        asyncio.create_task(_whenever(checking, processor.check_due)),
+        asyncio.create_task(_wake(lookout, woken)),
+        asyncio.create_task(_whenever(lookout, lambda seen: seen.acknowledgement_at, processor.acknowledge_due)),
+        asyncio.create_task(_whenever(lookout, lambda seen: seen.check_at, processor.check_due)),
         asyncio.create_task(_every(60.0, processor.read_histories)),
         asyncio.create_task(_every(600.0, lambda: _prune(database, now() - kept_days * DAY))),
     ]
     try:
         while not stop.is_set():
+            await _first(stop, woken)
+            if not woken.is_set():
+                continue
+            woken.clear()
             try:
-                if woken.is_set():
-                    woken.clear()
-                    await processor.process_due()
-                async with database.acquire() as connection:
-                    due = await journal.next_due(connection)
-                notifications, acknowledgements, checks = (_until(at, now()) for at in due)
-                for left, event in ((notifications, woken), (acknowledgements, acknowledging), (checks, checking)):
-                    if left == 0:
-                        event.set()
-                wait = min(notifications, max(acknowledgements, 1.0), max(checks, 1.0))
+                if await processor.process_due() == AT_ONCE:
+                    woken.set()
             except Exception as error:
                 _complain("notifications not processed", error)
-                wait = 1.0
-            await _first(stop, woken, wait)
     finally:
         for task in chores:
             task.cancel()
         await asyncio.gather(*chores, return_exceptions=True)
 
 
-def _until(at: Ms | None, now: Ms) -> float:
-    """Seconds, at most as long as to ask again in any case: another process may have filed something."""
-    return _ASKED_AGAIN if at is None else min(max(at - now, 0) / SECOND, _ASKED_AGAIN)
+async def _wake(lookout: Lookout, woken: asyncio.Event) -> None:
+    """For notifications that are tried again, and those of which the database's word was lost."""
+    while await lookout.until(lambda seen: seen.notification_at) is not None:
+        woken.set()
 
 
-async def _first(stop: asyncio.Event, woken: asyncio.Event, seconds: float) -> None:
+async def _first(stop: asyncio.Event, woken: asyncio.Event) -> None:
     waiting = [asyncio.create_task(one.wait()) for one in (stop, woken)]
-    await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     for task in waiting:
         task.cancel()
 
@@ -361,11 +362,11 @@ async def _listen(database: Database, woken: asyncio.Event) -> None:
             await asyncio.sleep(0.5)
 
 
-async def _whenever(due: asyncio.Event, work: Callable[[], Awaitable[object]]) -> None:
+async def _whenever(
+    lookout: Lookout, due: Callable[[Outlook], Ms | None], work: Callable[[], Awaitable[object]]
+) -> None:
     """One batch a second: the stores allow some thousand calls a minute, and notifications come first."""
-    while True:
-        await due.wait()
-        due.clear()
+    while await lookout.until(due) is not None:
         try:
             await work()
         except Exception as error:

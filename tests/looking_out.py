@@ -1,0 +1,28 @@
+"""A lookout for tests: it looks a hundred times a second, and ends with the block."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Database
+from latchkey.usecases.engine import lookout as looks
+from latchkey.usecases.engine.lookout import Lookout
+
+
+@asynccontextmanager
+async def looking_out(database: Database, now: Callable[[], Ms], every: float = 0.01) -> AsyncIterator[Lookout]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(looks, "EVERY", every)
+        lookout = Lookout(database, now)
+    stop = asyncio.Event()
+    running = asyncio.create_task(lookout.run(stop))
+    try:
+        yield lookout
+    finally:
+        stop.set()
+        await running
