@@ -20,6 +20,7 @@ from bench.table import Row, say
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.webhook import Setup, Webhooks
 from latchkey.now import real_now
+from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database, connect
 from latchkey.storage.deliveries import lanes, recording
 from latchkey.storage.distribution.distribute import distribute

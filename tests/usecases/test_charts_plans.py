@@ -9,7 +9,6 @@ from tests.storage.plans import plan_of
 
 pytestmark = pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there")
 
-_AMOUNTS = ", ".join(["text"] * 7)
 _FILTERS = ", ".join(["text[]"] * 7)
 # Each query, the types of its parameters, the lookups it must make.
 PLANS: dict[str, tuple[str, list[str]]] = {
@@ -41,9 +40,7 @@ PLANS: dict[str, tuple[str, list[str]]] = {
     ),
     "chart_dimensions_of": ("text[], uuid[]", ["(digest = asked.digest)"]),
     "write_charts": (
-        "text[], uuid[], text, bytea[], "
-        f"text[], text, text, text, text, text, text[], text, text, {_AMOUNTS}, "
-        f"text[], text[], text, text, text, text, text, text, text[], text, {_AMOUNTS}, "
+        f"text, uuid[], text, bytea[], {', '.join(['text'] * 33)}, "
         "text[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], integer[], "
         "bigint[], uuid[]",
         ["Tid Scan on chart_ahead a", "(clock = ''::text) AND (at <= r.passed_to)"],

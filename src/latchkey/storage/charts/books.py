@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from latchkey.domain.instants import DAY
 from latchkey.storage.arrays import columns
 from latchkey.storage.charts.progress import Roll
 from latchkey.storage.charts.subjects import Row
@@ -24,49 +23,35 @@ class Contribution(NamedTuple):
     facts: bytes
 
 
-class Change(NamedTuple):
-    """A fact that is added or, with everything negative, taken away."""
+class Changes(NamedTuple):
+    """Facts that are added or, with everything negative, taken away. Of each its project, the number of the project's
+    batch and its place there, and then the fact."""
 
-    project_id: str
-    batch: int
-    place: int
-    # None: it is in the past. Otherwise the test clock, or "".
-    clock: str | None
-    row: Row
+    past: list[tuple[str, int, int]]
+    past_rows: list[Row]
+    # Of facts that are ahead, after the project: their test clock, or "".
+    ahead: list[tuple[str, str, int, int]]
+    ahead_rows: list[Row]
 
 
 async def write(
     connection: Connection,
     contributed: Sequence[Contribution],
-    changes: Sequence[Change],
+    changes: Changes,
     rolled: Sequence[Roll],
 ) -> dict[str, int]:
     """One statement. Facts whose time has come move from `chart_ahead` to the tail. Returns how long the tails of
     `rolled` are now, by project."""
     rows = await connection.fetch(
         _WRITE,
-        *columns(contributed, 4, (0, 1, 3)),
-        *columns([_past(one) for one in changes if one.clock is None], 16, (0, 6)),
-        *columns([_ahead(one) for one in changes if one.clock is not None], 17, (0, 1, 8)),
+        *columns(contributed, 4, (1, 3)),
+        *columns(changes.past, 3),
+        *columns(changes.past_rows, 13),
+        *columns(changes.ahead, 4),
+        *columns(changes.ahead_rows, 13),
         *columns([_stored(one) for one in rolled], 12, range(12)),
     )
     return {row["project_id"]: row["tail"] for row in rows}
-
-
-def _past(one: Change) -> tuple[Any, ...]:
-    kind, at, n, currency, dimension, quantity, *money = one.row
-    return (
-        one.project_id, kind, one.batch, one.place, dimension, n, currency, at // DAY, quantity,
-        *(amount or None for amount in money),
-    )  # fmt: skip
-
-
-def _ahead(one: Change) -> tuple[Any, ...]:
-    kind, at, n, currency, dimension, quantity, *money = one.row
-    return (
-        one.project_id, one.clock, at, one.batch, one.place, kind, dimension, n, currency, quantity,
-        *(amount or None for amount in money),
-    )  # fmt: skip
 
 
 def _stored(roll: Roll) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ async def write(
     await connection.execute(
         _WRITE,
         *columns([one for one in gone if one not in kept], 2, range(2)),
-        *columns([(*place, *_values(facets)) for place, facets in sorted(kept.items())], 21, (0, 2, 3, 6, 18, 19, 20)),
+        *columns([(*place, *_values(facets)) for place, facets in sorted(kept.items())], 21, (18, 20)),
         *columns([_stored(one) for one in rolled], 6, range(6)),
     )
 

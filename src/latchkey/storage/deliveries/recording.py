@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.webhooks.retry import Decision, GiveUp, Retry
-from latchkey.storage.arrays import numbers
+from latchkey.storage.arrays import notation
 from latchkey.storage.database import Database
 from latchkey.storage.deliveries.lanes import Claim
 from latchkey.storage.outages import translates_errors
@@ -84,15 +84,15 @@ async def _record_last(database: Database, outcomes: Sequence[Outcome]) -> list[
             _RECORD_LAST,
             # As text: the driver would take a pair of numbers for an array.
             '{"' + '","'.join([one.lane for one in claims]) + '"}',
-            numbers([one.token for one in claims]),
-            numbers([one.sequence for one in claims]),
-            numbers([one.at for one in attempts]),
-            numbers([one.took_ms for one in attempts]),
+            notation([one.token for one in claims]),
+            notation([one.sequence for one in claims]),
+            notation([one.at for one in attempts]),
+            notation([one.took_ms for one in attempts]),
             [one.request_headers for one in attempts],
             [one.response_headers for one in attempts],
             [one.response_body for one in attempts],
             list({one.webhook_key for one in claims}),
-            numbers([one.part for one in claims]),
+            notation([one.part for one in claims]),
         )
     assert row is not None, "the statement returns one row"
     troubled = row["troubled"]

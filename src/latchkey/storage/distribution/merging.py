@@ -7,6 +7,7 @@ from typing import Any
 
 import asyncpg
 
+from latchkey.storage.arrays import notation, values_of
 from latchkey.storage.distribution.statements import ByProject, ByWebhook
 
 # What `at_project.hold` says of a project that another node has now.
@@ -48,7 +49,7 @@ def changed(row: Any, **values: Any) -> Row:
 
 def projects(route: ByProject, args: Sequence[Any]) -> list[str]:
     """In the order in which locks are taken."""
-    return sorted({one for columns in route.columns for one in args[columns.first - 1]})
+    return sorted({one for columns in route.columns for one in _listed(args[columns.first - 1])})
 
 
 def part(route: ByProject, args: Sequence[Any], project_id: str) -> tuple[list[Any], list[int]]:
@@ -56,17 +57,21 @@ def part(route: ByProject, args: Sequence[Any], project_id: str) -> tuple[list[A
     own = list(args)
     places: list[int] = []
     for columns in reversed(route.columns):
-        places = [n for n, one in enumerate(args[columns.first - 1]) if one == project_id]
+        places = [n for n, one in enumerate(_listed(args[columns.first - 1])) if one == project_id]
         for number in columns.numbers:
             own[number - 1] = some(args[number - 1], places)
     return own, places
 
 
+def _listed(column: Any) -> Sequence[Any]:
+    return values_of(column) if isinstance(column, str) else column
+
+
 def some(column: Any, places: Sequence[int]) -> Any:
-    """These values of an array; of numbers in PostgreSQL's notation, the same."""
+    """These values of an array; of one in PostgreSQL's notation, the same."""
     if isinstance(column, str):
-        numbers = column[1:-1].split(",")
-        return "{" + ",".join(numbers[n] for n in places) + "}"
+        values = values_of(column)
+        return notation([values[n] for n in places])
     return [column[n] for n in places]
 
 

@@ -138,7 +138,7 @@ with rolled as materialized (
 ),
 subjects as (
     insert into chart_subjects as s (project_id, subject, origin, facts)
-    select * from unnest($1::text[], $2::uuid[], $3::text::integer[], $4::bytea[])
+    select * from unnest($1::text::text[], $2::uuid[], $3::text::integer[], $4::bytea[])
     on conflict (project_id, subject) do update set origin = excluded.origin, facts = excluded.facts
 ),
 passed as (
@@ -174,11 +174,18 @@ tail as (
         project_id, kind, batch, place, dimension, n, currency, day, quantity, micros, tax, commission, usd, tax_usd,
         commission_usd, unconverted
     )
-    select * from unnest(
-        $5::text[], $6::text::smallint[], $7::text::bigint[], $8::text::integer[], $9::text::integer[],
-        $10::text::smallint[], $11::text[], $12::text::integer[], $13::text::bigint[], $14::text::bigint[],
+    -- Most amounts are none, and take no place.
+    select p.project_id, p.kind, p.batch, p.place, p.dimension, p.n, p.currency, (p.at / 86400000)::integer, p.quantity,
+        nullif(p.micros, 0), nullif(p.tax, 0), nullif(p.commission, 0), nullif(p.usd, 0), nullif(p.tax_usd, 0),
+        nullif(p.commission_usd, 0), nullif(p.unconverted, 0)
+    from unnest(
+        $5::text::text[], $6::text::bigint[], $7::text::integer[], $8::text::smallint[], $9::text::bigint[],
+        $10::text::smallint[], $11::text::text[], $12::text::integer[], $13::text::bigint[], $14::text::bigint[],
         $15::text::bigint[], $16::text::bigint[], $17::text::bigint[], $18::text::bigint[], $19::text::bigint[],
         $20::text::bigint[]
+    ) as p (
+        project_id, batch, place, kind, at, n, currency, dimension, quantity, micros, tax, commission, usd, tax_usd,
+        commission_usd, unconverted
     )
     union all
     select d.project_id, d.kind, r.batch, d.place, d.dimension, d.n, d.currency, d.day, d.quantity, d.micros, d.tax,
@@ -191,11 +198,17 @@ ahead as (
         project_id, clock, at, batch, place, kind, dimension, n, currency, quantity, micros, tax, commission, usd, tax_usd,
         commission_usd, unconverted
     )
-    select * from unnest(
-        $21::text[], $22::text[], $23::text::bigint[], $24::text::bigint[], $25::text::integer[],
-        $26::text::smallint[], $27::text::integer[], $28::text::smallint[], $29::text[], $30::text::bigint[],
+    select p.project_id, p.clock, p.at, p.batch, p.place, p.kind, p.dimension, p.n, p.currency, p.quantity,
+        nullif(p.micros, 0), nullif(p.tax, 0), nullif(p.commission, 0), nullif(p.usd, 0), nullif(p.tax_usd, 0),
+        nullif(p.commission_usd, 0), nullif(p.unconverted, 0)
+    from unnest(
+        $21::text::text[], $22::text::text[], $23::text::bigint[], $24::text::integer[], $25::text::smallint[],
+        $26::text::bigint[], $27::text::smallint[], $28::text::text[], $29::text::integer[], $30::text::bigint[],
         $31::text::bigint[], $32::text::bigint[], $33::text::bigint[], $34::text::bigint[], $35::text::bigint[],
         $36::text::bigint[], $37::text::bigint[]
+    ) as p (
+        project_id, clock, batch, place, kind, at, n, currency, dimension, quantity, micros, tax, commission, usd, tax_usd,
+        commission_usd, unconverted
     )
 )
 update chart_rolls c

@@ -57,10 +57,10 @@ kept as (
         n.granted_until, n.bought, n.owns, n.spent_usd, n.refunded_usd, string_to_array(n.products, E'\x1f'),
         string_to_array(n.product_untils, ',')::bigint[], string_to_array(n.stores, E'\x1f')
     from unnest(
-        $3::text[], $4::text::bigint[], $5::text[], $6::text[], $7::text::bigint[], $8::text::bigint[], $9::text[],
+        $3::text::text[], $4::text::bigint[], $5::text::text[], $6::text::text[], $7::text::bigint[], $8::text::bigint[], $9::text::text[],
         $10::text::bigint[], $11::text::bigint[], $12::text::bigint[], $13::text::bigint[], $14::text::bigint[],
         $15::text::bigint[], $16::text::bigint[], $17::text::boolean[], $18::text::boolean[], $19::text::bigint[],
-        $20::text::bigint[], $21::text[], $22::text[], $23::text[]
+        $20::text::bigint[], $21::text[], $22::text::text[], $23::text[]
     ) as n (
         project_id, customer_id, environment, test_clock_id, first_seen_at, last_seen_at, country, runs_until,
         renews_until, trial_until, grace_from, grace_until, billing_issue_until, granted_until, bought, owns, spent_usd,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
@@ -15,7 +16,7 @@ from latchkey.domain.charts.facts.subject import Origin, SubjectKey
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.storage.charts import books, dimensions, subjects
-from latchkey.storage.charts.books import Change, Contribution
+from latchkey.storage.charts.books import Changes, Contribution
 from latchkey.storage.charts.dimensions import Combination
 from latchkey.storage.charts.kinds import CODES
 from latchkey.storage.charts.progress import Newcomer, Roll
@@ -57,27 +58,31 @@ async def write(
     asked: set[Asked] = set()
     async for (project_id, _), (environment, origin, facts) in in_turns(contributed.items()):
         asked.add((project_id, origin_combination(origin)))
-        asked.update((project_id, Combination(environment, FULL.number, fact.dimensions)) for fact in facts)
+        asked.update((project_id, Combination(environment, FULL.number, one)) for one in _dimensions(facts).values())
     found, last = await numbers.of(connection, rolls, asked)
     rolls = {id: replace(roll, passed_to=max(roll.passed_to, now)) for id, roll in rolls.items()}
     stored: list[Contribution] = []
     changes: list[tuple[str, Row]] = []
     async for place, (environment, origin, facts) in in_turns(contributed.items()):
         project_id = place[0]
-        rows = [_row(fact, found[project_id, Combination(environment, FULL.number, fact.dimensions)]) for fact in facts]
-        encoded = subjects.encode(_distinct(rows))
+        number = {
+            key: found[project_id, Combination(environment, FULL.number, one)]
+            for key, one in _dimensions(facts).items()
+        }
+        rows = _distinct([_row(fact, number[id(fact.dimensions)]) for fact in facts])
+        encoded = subjects.encode(rows)
         before = known.get(place)
         had = NO_FACTS if before is None or before.facts is None else before.facts
         if encoded == had and (not rows or (before is not None and before.origin == origin)):
             continue
         stored.append(Contribution(*place, found[project_id, origin_combination(origin)], encoded))
         if encoded != had and _is_summed(rolls[project_id], place[1]):
-            changes += ((project_id, row) for row in _difference(had, encoded))
+            changes += [(project_id, row) for row in _difference(had, rows)]
     if not stored and not moved:
         return Written({}, found)
     changed = await placed(connection, rolls, found, changes)
     told = {*moved, *(one.project_id for one in stored)}
-    tails = {id: sum(one.project_id == id and one.clock is None for one in changed) for id in told}
+    tails = Counter(id for id, _, _ in changed.past)
     rolled = [
         replace(rolls[id], batch=rolls[id].batch + 1, dimension=last[id], tail=rolls[id].tail + tails[id])
         for id in sorted(told)
@@ -87,19 +92,23 @@ async def write(
 
 async def placed(
     connection: Connection, rolls: Mapping[str, Roll], found: Mapping[Asked, int], changes: Sequence[tuple[str, Row]]
-) -> list[Change]:
+) -> Changes:
     """Where each change is written: in the past, or ahead. Facts of test clocks always are ahead."""
     clocks = {(id, number): one.environment for (id, one), number in found.items() if number < 0}
     unknown = {(id, row[_DIMENSION]) for id, row in changes if row[_DIMENSION] < 0} - clocks.keys()
     # Of facts that are taken away: their customer may have been on another clock.
     clocks |= await dimensions.environments(connection, unknown)
-    made: list[Change] = []
-    for number, (project_id, row) in enumerate(changes):
-        roll = rolls[project_id]
-        clock: str | None = "" if row[_AT] > roll.passed_to else None
-        if row[_DIMENSION] < 0:
-            clock = clocks[project_id, row[_DIMENSION]]
-        made.append(Change(project_id, roll.batch + 1, number, clock, row))
+    rolled = {id: (roll.batch + 1, roll.passed_to) for id, roll in rolls.items()}
+    made = Changes([], [], [], [])
+    for number, (id, row) in enumerate(changes):
+        batch, passed_to = rolled[id]
+        if row[_DIMENSION] >= 0 and row[_AT] <= passed_to:
+            made.past.append((id, batch, number))
+            made.past_rows.append(row)
+        else:
+            clock = clocks[id, row[_DIMENSION]] if row[_DIMENSION] < 0 else ""
+            made.ahead.append((id, clock, batch, number))
+            made.ahead_rows.append(row)
     return made
 
 
@@ -107,6 +116,11 @@ async def placed(
 _AT: Final = 1
 _DIMENSION: Final = 4
 _QUANTITY: Final = 5
+
+
+def _dimensions(facts: Sequence[Fact]) -> dict[int, Dimensions]:
+    """By their identity: most facts of a subject share theirs, and to compare nine texts takes longer."""
+    return {id(fact.dimensions): fact.dimensions for fact in facts}
 
 
 def _row(fact: Fact, dimension: int) -> Row:
@@ -128,8 +142,10 @@ def _distinct(rows: list[Row]) -> list[Row]:
     return sorted((*key, *rest) for key, rest in summed.items() if any(rest))  # type: ignore[misc]
 
 
-def _difference(had: bytes, has: bytes) -> list[Row]:
-    before, after = set(subjects.decode(had)), set(subjects.decode(has))
+def _difference(had: bytes, has: list[Row]) -> list[Row]:
+    if had == NO_FACTS:
+        return has
+    before, after = set(subjects.decode(had)), set(has)
     gone = (_negative(row) for row in before - after)
     return [*gone, *(after - before)]
 

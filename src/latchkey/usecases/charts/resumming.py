@@ -34,7 +34,7 @@ async def step(connection: Connection, roll: Roll, now: Ms) -> None:
     roll = replace(roll, summed_to=found[-1][0], passed_to=max(roll.passed_to, now))
     rows: list[tuple[str, Row]] = [(roll.project_id, row) for _, facts in found for row in facts]
     changes = await placed(connection, {roll.project_id: roll}, {}, rows)
-    tail = roll.tail + sum(one.clock is None for one in changes)
+    tail = roll.tail + len(changes.past)
     tails = await books.write(connection, [], changes, [replace(roll, batch=roll.batch + 1, tail=tail)])
     if tails[roll.project_id] >= FOLD_AT:
         await folding.fold(connection, roll.project_id, now)
