@@ -274,6 +274,21 @@ async def test_csv(books: Books) -> None:
         assert (await get(books.shop, f"charts/{name}?{query}&format=csv&segment=country")).status == 200
 
 
+async def test_csv_of_totals_has_no_periods(books: Books) -> None:
+    query = urlencode({"environment": books.clock, "resolution": "2", "start_date": "2026-01-01"})
+    for aggregate, expected in (
+        ("total", [["total", "46.645833"]]),
+        ("average,total", [["average", "38.307916"], ["total", "46.645833"]]),
+    ):
+        reply = await get(books.shop, f"charts/mrr?{query}&format=csv&aggregate={aggregate}")
+        assert list(csv.reader(StringIO(reply.body.decode()))) == [["summary", "MRR (USD)"], *expected]
+    compared = await get(books.shop, f"charts/mrr?{query}&format=csv&aggregate=total&compare=true")
+    assert compared.body.decode().splitlines()[0] == "summary,MRR (USD),previous MRR (USD)"
+    retained = await get(books.shop, f"charts/subscription_retention?{query}&format=csv&aggregate=total")
+    rows = list(csv.DictReader(StringIO(retained.body.decode())))
+    assert {one["row"] for one in rows} == {"All"}
+
+
 async def test_the_overview(books: Books) -> None:
     body = (await get(books.shop, f"metrics/overview?environment={books.clock}")).json()
     found = {one["id"]: (one["value"], one["unit"], one["period"]) for one in body["metrics"]}

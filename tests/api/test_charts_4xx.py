@@ -44,6 +44,12 @@ WRONG = [
     ('selectors={"revenue_type":"net"}', "selectors"),
     ('selectors={"colour":"red"}', "selectors"),
     ("environment=%00", "environment"),
+    ("environment=x", "environment"),
+    ("segment=" + "x" * 256, "segment"),
+    # Not known, and given twice.
+    ("colour=red", "colour"),
+    ("segment=country&segment=store", "segment"),
+    ("resolution=1&resolution=1", "resolution"),
 ]
 
 
@@ -55,6 +61,22 @@ async def test_400_for_a_chart_with_something_wrong(shop: Shop) -> None:
     nul = quote('{"experiment":"\\u0000"}')
     refused(await get(shop, f"charts/experiment_results?selectors={nul}"), 400, "parameter_error", "selectors")
     refused(await get(shop, "metrics/overview?currency=x"), 400, "parameter_error", "currency")
+    for path in ("charts/mrr/options", "metrics/overview"):
+        refused(await get(shop, f"{path}?environment=clk_none"), 400, "parameter_error", "environment")
+        refused(await get(shop, f"{path}?segment=country"), 400, "parameter_error", "segment")
+        twice = await get(shop, f"{path}?environment=sandbox&environment=production")
+        refused(twice, 400, "parameter_error", "environment")
+
+
+async def test_every_parameter_of_the_vendor_is_accepted(shop: Shop) -> None:
+    filters, selectors = quote('[{"name":"country","values":["DE"]}]'), quote('{"revenue_type":"proceeds"}')
+    query = (
+        f"realtime=false&filters={filters}&selectors={selectors}&aggregate=average,total&currency=EUR&resolution=0"
+        "&start_date=2027-01-01&end_date=2027-01-05&segment=store"
+    )
+    assert (await get(shop, f"charts/mrr?{query}")).status == 200
+    assert (await get(shop, "charts/mrr/options?realtime=true")).status == 200
+    assert (await get(shop, "metrics/overview?currency=EUR")).status == 200
 
 
 async def test_days_to_come_are_left_out(shop: Shop) -> None:
@@ -70,8 +92,6 @@ async def test_days_to_come_are_left_out(shop: Shop) -> None:
 async def test_404_for_what_is_not_there(shop: Shop) -> None:
     for path in ("charts/profit", "charts/customers_active", "charts/profit/options"):
         refused(await get(shop, path), 404, "resource_missing", "chart_name")
-    for path in ("charts/mrr", "metrics/overview"):
-        refused(await get(shop, f"{path}?environment=clk_none"), 404, "resource_missing", "environment")
     missing = quote('{"experiment":"exp_none"}')
     refused(await get(shop, f"charts/experiment_results?selectors={missing}"), 404, "resource_missing", "selectors")
 

@@ -23,6 +23,7 @@ from latchkey.domain.charts.computing.asking import MOST_FILTERS, MOST_VALUES, d
 from latchkey.domain.charts.computing.periods import today_of
 from latchkey.domain.charts.definitions.definition import Definition
 from latchkey.domain.charts.sums import Filter, Resolution, date_of
+from latchkey.domain.customers.filter import single
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.terms import USD
@@ -48,6 +49,26 @@ _DEFAULT_DAYS = {Resolution.DAY: 90, Resolution.WEEK: 26 * 7, Resolution.MONTH: 
 # Names that the vendor has for dimensions of ours.
 _ALIASES = {"product_duration": "duration", "product_identifier": "product", "product_id": "product"}
 _LONGEST_JSON = 20_000
+_LONGEST_SEGMENT = 255
+# With the vendor's `realtime`, which makes no difference here.
+_CHART_PARAMETERS = frozenset(
+    {
+        "realtime",
+        "filters",
+        "selectors",
+        "aggregate",
+        "currency",
+        "resolution",
+        "start_date",
+        "end_date",
+        "segment",
+        "environment",
+        "compare",
+        "format",
+    }
+)
+_OPTIONS_PARAMETERS = frozenset({"realtime", "environment"})
+_OVERVIEW_PARAMETERS = frozenset({"currency", "environment"})
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 # No store is older. It keeps all arithmetic of dates within what a date can be.
 _EARLIEST = date(1970, 1, 1)
@@ -93,7 +114,8 @@ AggregateText = Annotated[
         description="`average`, `total`, or both with a comma: the answer has no values then.",
     ),
 ]
-Segment = Annotated[_Text | None, Query(description="The dimension to break down by, such as `country`.")]
+_Name = Annotated[str, Field(max_length=_LONGEST_SEGMENT), AfterValidator(without_nul)]
+Segment = Annotated[_Name | None, Query(description="The dimension to break down by, such as `country`.")]
 ResolutionId = Annotated[
     Literal["0", "1", "2", "day", "week", "month"], Query(description="0 or `day`, 1 or `week`, 2 or `month`.")
 ]
@@ -104,6 +126,11 @@ Format = Annotated[Literal["json", "csv"] | None, Query(description="`csv` for a
 def _or_csv(shown: dict[int | str, dict[str, Any]]) -> dict[int | str, dict[str, Any]]:
     shown[200]["content"]["text/csv"] = {"schema": {"type": "string"}}
     return shown
+
+
+def _once_each(request: Request, known: frozenset[str]) -> None:
+    """A parameter that is not known, or is given twice, is refused: ignored, the chart would be of something else."""
+    single(request.query_params.multi_items(), known, several=(), what="This route")
 
 
 class FilterBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -190,7 +217,9 @@ async def read_chart(
     format: Format = None,
 ) -> Response:
     """A chart: its values by day, week or month, and the definition of what is counted. Filters and segments that the
-    chart cannot do are ignored and named in `unsupported_params`."""
+    chart cannot do are ignored and named in `unsupported_params`. A parameter that is not known, or is given twice, is
+    refused."""
+    _once_each(request, _CHART_PARAMETERS)
     definition = definition_of(chart_name)
     now = services.now()
     time = await charts.time_of(services.database, caller.project_id, query.environment, now)
@@ -200,7 +229,7 @@ async def read_chart(
     if format == "csv" or (format is None and _wants_csv(request)):
         name = f"{definition.name}-{data.request.first}-{data.request.last}.csv"
         headers = {"content-disposition": f'attachment; filename="{name}"'}
-        return Response(chart_csv(data), headers=headers, media_type="text/csv")
+        return Response(chart_csv(data, query.aggregates), headers=headers, media_type="text/csv")
     return reply(render.chart(data, query.aggregates, query.unsupported(definition, missing)))
 
 
@@ -208,11 +237,16 @@ async def read_chart(
 async def read_chart_options(
     services: Provided,
     caller: ChartsKey,
+    request: Request,
     chart_name: ChartName,
+    realtime: Realtime = True,  # noqa: ARG001 - the vendor has it; all charts are up to date
     environment: EnvironmentName = "production",
 ) -> Response:
     """What can be chosen for a chart: resolutions, segments, filters with their most frequent values, and selectors."""
-    found = await read_options(services.database, caller.project_id, environment_of(environment), chart_name)
+    _once_each(request, _OPTIONS_PARAMETERS)
+    wanted = environment_of(environment)
+    await charts.time_of(services.database, caller.project_id, wanted, services.now())
+    found = await read_options(services.database, caller.project_id, wanted, chart_name)
     return reply(render.options(found))
 
 
@@ -220,10 +254,12 @@ async def read_chart_options(
 async def read_overview_metrics(
     services: Provided,
     caller: ChartsKey,
+    request: Request,
     currency: Currency = USD,
     environment: EnvironmentName = "production",
 ) -> Response:
     """The most important numbers: as of now, or over the last 28 days."""
+    _once_each(request, _OVERVIEW_PARAMETERS)
     found = await charts.read_overview(
         services.database, caller.project_id, environment_of(environment), currency, services.now()
     )

@@ -111,14 +111,17 @@ def _has(facets: Facets, product_id: str, now: Ms | None) -> bool:
 
 
 def single(
-    pairs: Iterable[tuple[str, str]], known: Collection[str], several: Collection[str] = ("status",)
+    pairs: Iterable[tuple[str, str]],
+    known: Collection[str],
+    several: Collection[str] = ("status",),
+    what: str = "A list",
 ) -> dict[str, str]:
     """The parameters of a query, each once. A name that is not known is refused, and so is one that is given twice: if
     it were ignored, the list would be longer than was meant. Those of `several` are joined with commas."""
     found: dict[str, str] = {}
     for name, text in pairs:
         if name not in known:
-            raise Invalid(f"A list has no parameter {name[:50]!r}. It has {', '.join(sorted(known))}.", param=name[:50])
+            raise Invalid(f"{what} has no parameter {name[:50]!r}. It has {', '.join(sorted(known))}.", param=name[:50])
         if name in found and name not in several:
             raise Invalid(f"{name} is given more than once.", param=name)
         found[name] = f"{found[name]},{text}" if name in found else text

@@ -108,7 +108,11 @@ async def time_of(database: Database, project_id: str, environment: str, now: Ms
     async with database.acquire() as connection:
         clock = await clocks.load(connection, project_id, environment)
     if clock is None:
-        raise NotFound(f"There is no test clock {environment[:40]!r} in this project.", param="environment")
+        raise Invalid(
+            f"environment is production, sandbox, or the id of a test clock. There is no test clock "
+            f"{environment[:40]!r} in this project.",
+            param="environment",
+        )
     return clock.now
 
 

@@ -14,7 +14,7 @@ from latchkey.domain.charts.ranges import BEGINNING, Range, ranges_of
 from latchkey.domain.charts.summing import sum_facts, wanted_money, wanted_n, wanted_segment
 from latchkey.domain.charts.sums import Amounts, Day, Filter, Question, Sum
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.refusal import NotFound
+from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.storage.charts import blocks, progress, scanning, subjects, sums
 from latchkey.storage.charts.blocks import FRESH, Stored, by_month
 from latchkey.storage.charts.kinds import CODES
@@ -92,7 +92,7 @@ async def read_values(
 async def _on_clock(connection: Connection, project_id: str, question: Question) -> tuple[list[Sum], Ms]:
     time = await sums.clock_time(connection, project_id, question.environment)
     if time is None:
-        raise NotFound(f"There is no test clock {question.environment}.", param="environment")
+        raise Invalid(f"There is no test clock {question.environment[:40]!r}.", param="environment")
     last = min(question.last, time // DAY)
     asked = _asked(project_id, question)
     rest = await sums.read_rest(connection, asked, question.environment, last, time)

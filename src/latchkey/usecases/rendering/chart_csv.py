@@ -4,7 +4,7 @@ and shares are fractions (0.05)."""
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import StringIO
 from typing import TypeAlias
 
@@ -17,17 +17,20 @@ _Row: TypeAlias = list[str]
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def chart_csv(data: ChartData) -> str:
+def chart_csv(data: ChartData, aggregates: Sequence[str] = ()) -> str:
+    """With `aggregates` (total, average) only these, without periods."""
     written = StringIO()
-    csv.writer(written, lineterminator="\r\n").writerows(_rows(data))
+    csv.writer(written, lineterminator="\r\n").writerows(_rows(data, aggregates))
     return written.getvalue()
 
 
-def _rows(data: ChartData) -> Iterator[_Row]:
+def _rows(data: ChartData, aggregates: Sequence[str]) -> Iterator[_Row]:
     if data.heat_map is not None:
-        yield from _heat_map(data.heat_map)
+        yield from _heat_map(data.heat_map, total_only=bool(aggregates))
     elif data.variants:
         yield from _variants(data)
+    elif aggregates:
+        yield from _summary(data, aggregates)
     else:
         yield from _series(data)
 
@@ -47,6 +50,15 @@ def _series(data: ChartData) -> Iterator[_Row]:
         yield row
 
 
+def _summary(data: ChartData, aggregates: Sequence[str]) -> Iterator[_Row]:
+    titles = [_safe(_title(one.title, one.unit, data.currency)) for one in data.series]
+    before = data.previous.series if data.previous is not None else ()
+    yield ["summary", *titles, *(f"previous {title}" for title in titles if before)]
+    for name in aggregates:
+        numbers = (_number(one.total if name == "total" else one.average, one.unit) for one in (*data.series, *before))
+        yield [name, *numbers]
+
+
 def _before(previous: Previous, place: int) -> _Row:
     if place >= len(previous.periods):
         return ["", "", *[""] * len(previous.series)]
@@ -55,10 +67,10 @@ def _before(previous: Previous, place: int) -> _Row:
     return [period.first.isoformat(), period.last.isoformat(), *values]
 
 
-def _heat_map(heat: HeatMap) -> Iterator[_Row]:
+def _heat_map(heat: HeatMap, *, total_only: bool) -> Iterator[_Row]:
     """A row for each cell that has a value: a table that spreadsheets and databases can pivot."""
     yield ["row", heat.size_title.lower(), "column", "value", "share", "complete"]
-    for row in (*heat.rows, heat.total):
+    for row in (heat.total,) if total_only else (*heat.rows, heat.total):
         for title, cell in zip(heat.columns, row.cells, strict=True):
             if cell.value is not None:
                 numbers = [_number(cell.value, heat.unit), _number(cell.share, Unit.SHARE)]

@@ -74,7 +74,8 @@ CUSTOMERS_NEW = Definition(
     group=CUSTOMERS,
     words=(
         "Customers first seen in each period, buyers or not: on their first contact or their first purchase, whichever "
-        "was earlier. A merged customer counts once. A customer who bought only in the sandbox counts there."
+        "was earlier. A merged customer counts once. A purchase that was transferred counts for the customer who has "
+        "it now, so a transfer can move the day. A customer who bought only in the sandbox counts there."
     ),
     unit=Unit.COUNT,
     kinds=(Kind.CUSTOMER,),
