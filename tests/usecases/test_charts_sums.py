@@ -6,19 +6,26 @@ import itertools
 from collections.abc import Iterable
 from random import Random
 from unittest.mock import patch
+from uuid import UUID
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from latchkey.domain.charts import merging
-from latchkey.domain.charts.fact import Kind
-from latchkey.domain.charts.sums import Amounts, Sum
+from latchkey.domain.charts.cuboids import FULL
+from latchkey.domain.charts.fact import NO_MONEY, Dimensions, Fact, Kind
+from latchkey.domain.charts.facts.subject import Origin
+from latchkey.domain.charts.merging import quarter_of
+from latchkey.domain.charts.sums import Amounts, Filter, Question, Resolution, Sum
 from latchkey.domain.instants import DAY, HOUR
+from latchkey.storage.charts import scanning
 from latchkey.storage.charts.kinds import CODES, KINDS
 from latchkey.storage.database import Database
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.charts import folding
-from tests.usecases.charts_facts import NOON, Books, answer, expected, put, some_books, some_question
+from latchkey.usecases.charts.books import Contributed
+from latchkey.usecases.charts.reading import reading
+from tests.usecases.charts_facts import NOON, Books, answer, expected, in_order, put, some_books, some_question
 
 _numbers = itertools.count()
 
@@ -39,17 +46,33 @@ async def test_every_question_gets_the_plain_sum_of_the_facts(database: Database
     project_id = await new_project(database)
     # Few rows stay in fresh blocks, or all of them do; and merges stop early, or never.
     fresh_rows, most_rows = chance.choice((1, 5, 100_000)), chance.choice((3, 100_000))
+    # What is large is split by quarters: nearly everything, or nothing.
+    split_rows = chance.choice((0, 2, 100_000))
     kept: Books = {}
     now = NOON - 2 * DAY
     for _ in range(chance.randrange(1, 8)):
         batch = some_books(chance)
         now += chance.choice((0, HOUR, 5 * HOUR, 20 * HOUR))
-        with patch.object(folding, "FRESH_ROWS", fresh_rows), patch.object(merging, "MOST_ROWS", most_rows):
+        with (
+            patch.object(folding, "FRESH_ROWS", fresh_rows),
+            patch.object(merging, "MOST_ROWS", most_rows),
+            patch.object(merging, "SPLIT_ROWS", split_rows),
+        ):
             await put(database, project_id, batch, now, fold=chance.random() < 0.4)
         kept |= batch
         for _ in range(8):
             question = some_question(chance)
             assert await answer(database, project_id, question, now) == expected(kept, question, now), question
+        # Questions about other days and periods of the same facts share what is read.
+        _, _, first, last, *_ = some_question(chance)
+        several = [
+            (question := some_question(chance)),
+            question._replace(first=first, last=last),
+            question._replace(resolution=Resolution.MONTH, largest=None),
+        ]
+        async with reading(database, project_id, several, now) as opened:
+            for one in several:
+                assert in_order((await opened.answer([one])).sums) == expected(kept, one, now), one
         question = some_question(chance)
         for amounts in (Amounts.USD, Amounts.GROSS_USD, Amounts.NONE):
             asked = question._replace(amounts=amounts)
@@ -60,6 +83,32 @@ async def test_every_question_gets_the_plain_sum_of_the_facts(database: Database
     for _ in range(8):
         question = some_question(chance)
         assert await answer(database, project_id, question, later) == expected(kept, question, later), question
+
+
+async def test_what_is_large_is_stored_by_quarters_so_a_question_reads_those_of_its_days(database: Database) -> None:
+    project_id = await new_project(database)
+    today = NOON // DAY
+    # Each batch has cohorts of two years, as renewals have.
+    with patch.object(folding, "FRESH_ROWS", 1), patch.object(merging, "SPLIT_ROWS", 5):
+        for batch in range(2):
+            facts = [
+                Fact(Kind.RETAINED, (today - 90 * place) * DAY, batch, "", 1, NO_MONEY, Dimensions(country="DE"))
+                for place in range(8)
+            ]
+            books = {UUID(int=batch + 1): Contributed("PRODUCTION", Origin("", "", ""), facts)}
+            await put(database, project_id, books, NOON, fold=True)
+    stored = await database.pool.fetch(
+        "select cuboid, first_day, last_day, rows from chart_blocks where project_id = $1", project_id
+    )
+    assert all(quarter_of(row["first_day"]) == quarter_of(row["last_day"]) for row in stored)
+    # Merged within the quarter, so there is one for each.
+    assert len([row for row in stored if row["cuboid"] == FULL.number]) == 8
+    half = Question("PRODUCTION", (Kind.RETAINED,), today - 180, today, Resolution.DAY, (Filter("country", ("DE",)),))
+    with patch.object(scanning, "load", wraps=scanning.load) as loaded:
+        found = await answer(database, project_id, half, NOON)
+    assert sum(row.quantity for row in found) == 2 * 3
+    [((read, *_), _)] = loaded.call_args_list
+    assert len(read) == 3
 
 
 def without_currency(sums: Iterable[Sum]) -> dict[object, list[int]]:

@@ -34,7 +34,7 @@ cross join lateral (
 
 -- name: list_chart_blocks
 -- the blocks of a project, of one cuboid and of one kind if asked, the newest first; without their data
-select b.environment, b.kind, b.cuboid, b.run, b.rows from chart_blocks b
+select b.environment, b.kind, b.cuboid, b.run, b.rows, b.first_day, b.last_day from chart_blocks b
 where b.project_id = $1 and ($2::smallint is null or b.cuboid = $2) and ($3::smallint is null or b.kind = $3)
 order by b.run desc;
 

@@ -21,7 +21,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.experiments import experiments
 from latchkey.storage.money import rates as stored_rates
 from latchkey.storage.sandbox import clocks
-from latchkey.usecases.charts.reading import Answer, read_sums
+from latchkey.usecases.charts.reading import reading
 
 # The overview counts flows over this many days, today included.
 OVERVIEW_DAYS = 28
@@ -37,19 +37,22 @@ async def read_chart(database: Database, project_id: str, request: ChartRequest,
     compares = request.compare and definition.has_comparison
     request = replace(request, compare=compares)
     rates = await _rates(database, request)
-    largest: Sequence[str] | None = None
-    if is_wide(request):
-        rough = by_month(request)
-        found = await _read(database, project_id, questions_of(rough), now)
-        largest = largest_segments(rough, found.sums, time, rates=rates)
-    answer = await _read(database, project_id, questions_of(request), now, largest)
-    earlier = await _read(database, project_id, questions_of(before(request)), now, largest) if compares else None
+    asked, largest = questions_of(request), None
+    rough = by_month(request) if is_wide(request) else None
+    rough_asked = questions_of(rough) if rough is not None else ()
+    earlier_asked = questions_of(before(request)) if compares else ()
+    async with reading(database, project_id, [*rough_asked, *asked, *earlier_asked], now) as opened:
+        if rough is not None:
+            found = await opened.answer(rough_asked)
+            largest = largest_segments(rough, found.sums, time, rates=rates)
+        answer = await opened.answer(narrowed(asked, largest))
+        earlier = await opened.answer(narrowed(earlier_asked, largest))
     data = compute(
         request,
         answer.sums,
         time,
         rates=rates,
-        earlier=earlier.sums if earlier is not None else (),
+        earlier=earlier.sums,
         variants=await _variants(database, project_id, request),
     )
     return replace(data, as_of=answer.as_of, behind=answer.behind, is_rebuilding=answer.rebuilding)
@@ -82,10 +85,10 @@ async def read_together(
     comparison, and neither filters nor segments; none of them is a snapshot, a heat map or an experiment."""
     time = await time_of(database, project_id, requests[0].environment, now)
     asked = [checked(one, time) for one in requests]
-    answer = await _read(database, project_id, _together(asked), now)
-    earlier = None
-    if asked[0].compare:
-        earlier = await _read(database, project_id, _together([before(one) for one in asked]), now)
+    now_asked = _together(asked)
+    earlier_asked = _together([before(one) for one in asked]) if asked[0].compare else ()
+    async with reading(database, project_id, [*now_asked, *earlier_asked], now) as opened:
+        answer, earlier = await opened.answer(now_asked), await opened.answer(earlier_asked)
     rates = await _rates(database, replace(asked[0], name="mrr"))
     found: dict[str, ChartData] = {}
     for one in asked:
@@ -95,7 +98,7 @@ async def read_together(
             [row for row in answer.sums if row.kind in kinds],
             time,
             rates=rates,
-            earlier=[row for row in earlier.sums if row.kind in kinds] if earlier is not None else (),
+            earlier=[row for row in earlier.sums if row.kind in kinds],
         )
         found[one.name] = replace(data, as_of=answer.as_of, behind=answer.behind, is_rebuilding=answer.rebuilding)
     return found
@@ -122,21 +125,6 @@ def _together(requests: Sequence[ChartRequest]) -> tuple[Question, ...]:
     amounts = Amounts.USD if requests[0].currency == USD else Amounts.ALL
     asked = questions_of(requests[0])[0]
     return (asked._replace(kinds=kinds, resolution=Resolution.DAY, amounts=amounts, any_n=()),)
-
-
-async def _read(
-    database: Database, project_id: str, questions: Sequence[Question], now: Ms, largest: Sequence[str] | None = None
-) -> Answer:
-    """With `largest`: only these segments, and all others as one."""
-    answers = [await read_sums(database, project_id, one, now) for one in narrowed(questions, largest)]
-    rows = [row for one in answers for row in one.sums]
-    # Events may be counted between two answers. The chart is as old as the oldest of them.
-    return Answer(
-        rows,
-        min(one.as_of for one in answers),
-        max(one.behind for one in answers),
-        rebuilding=any(one.rebuilding for one in answers),
-    )
 
 
 async def _rates(database: Database, request: ChartRequest) -> Rates:

@@ -13,10 +13,11 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from latchkey.domain.charts import merging
 from latchkey.domain.charts.cuboids import CUBOIDS, FULL, PARENTS
-from latchkey.domain.charts.merging import Block, merged_with
+from latchkey.domain.charts.merging import Block, Quarter, loose, merged_with, quarter_of
 from latchkey.domain.instants import Ms
 from latchkey.storage.charts import blocks
 from latchkey.storage.charts.blocks import FRESH, Described, New, Tail, by_month
@@ -61,6 +62,14 @@ async def to_cuboids(connection: Connection, project_id: str, part: _Part) -> No
     await _append(connection, project_id, {(*part, cuboid): table for cuboid, table in made.items()}, known)
 
 
+class _Merging(NamedTuple):
+    """A table, and the blocks that are added to it."""
+
+    key: _Key
+    table: Table
+    old: Sequence[Block]
+
+
 async def _append(
     connection: Connection,
     project_id: str,
@@ -69,19 +78,53 @@ async def _append(
 ) -> dict[_Key, int]:
     """Stores tables, merged with the newest blocks of the same key. Returns how many rows all blocks of each key then
     have."""
-    merging = {key: merged_with(table.num_rows, known.get(key, ())) for key, table in made.items() if table.num_rows}
-    gone = [one for of in merging.values() for one in of]
-    loaded = await blocks.load(connection, project_id, gone)
-    new = await asyncio.to_thread(
-        lambda: [_merged(key, made[key], [loaded.pop(one) for one in old]) for key, old in merging.items()]
-    )
-    await blocks.replace(connection, project_id, gone, [one for one in new if one is not None])
-    merged = set(gone)
-    rows = {key: sum(one.rows for one in known.get(key, ()) if one not in merged) for key in merging}
+    plans: list[_Merging] = []
+    for key, table in made.items():
+        if table.num_rows:
+            blocks_of = known.get(key, ())
+            others = blocks_of if key[2] == FRESH else loose(table.num_rows, blocks_of)
+            plans.append(_Merging(key, table, merged_with(table.num_rows, others)))
+    merged = await _merged(connection, project_id, plans)
+    gone = {one for plan in plans for one in plan.old}
+    parts: list[_Merging] = []
+    for key, table, quarter in await asyncio.to_thread(_split, merged):
+        of_quarter = [one for one in known.get(key, ()) if one.quarter == quarter and one not in gone]
+        parts.append(_Merging(key, table, [] if quarter is None else merged_with(table.num_rows, of_quarter)))
+    final = await _merged(connection, project_id, parts)
+    gone |= {one for part in parts for one in part.old}
+    new = await asyncio.to_thread(lambda: [_new(key, table) for key, table in final])
+    await blocks.replace(connection, project_id, list(gone), new)
+    rows = {key: sum(one.rows for one in known.get(key, ()) if one not in gone) for key in made}
     for one in new:
-        if one is not None:
-            rows[one.environment, one.kind, one.cuboid] += one.rows
+        rows[one.environment, one.kind, one.cuboid] += one.rows
     return rows
+
+
+async def _merged(connection: Connection, project_id: str, plans: Sequence[_Merging]) -> list[tuple[_Key, Table]]:
+    """Without those of which nothing is left: all sums are zero."""
+    loaded = await blocks.load(connection, project_id, [one for plan in plans for one in plan.old])
+
+    def merge(plan: _Merging) -> Table:
+        from latchkey.storage.charts import columns
+
+        old = [columns.decode(loaded.pop(one)) for one in plan.old]
+        return columns.added([plan.table, *old]) if old else plan.table
+
+    made = await asyncio.to_thread(lambda: [(plan.key, merge(plan)) for plan in plans])
+    return [(key, table) for key, table in made if table.num_rows]
+
+
+def _split(merged: Iterable[tuple[_Key, Table]]) -> list[tuple[_Key, Table, Quarter | None]]:
+    """With the quarter of each part; None: it has days of several."""
+    from latchkey.storage.charts import columns
+
+    found: list[tuple[_Key, Table, Quarter | None]] = []
+    for key, table in merged:
+        is_split = key[2] != FRESH and table.num_rows > merging.SPLIT_ROWS
+        for part in columns.by_quarter(table) if is_split else [table]:
+            first, last = map(quarter_of, columns.span(part))
+            found.append((key, part, first if first == last and key[2] != FRESH else None))
+    return found
 
 
 def _by_key(listed: Iterable[Block]) -> dict[_Key, list[Block]]:
@@ -126,11 +169,7 @@ def _extracts(fresh: Sequence[bytes]) -> dict[int, Table]:
     return days | months
 
 
-def _merged(key: _Key, table: Table, old: Sequence[bytes]) -> New | None:
-    """None if nothing is left: all sums are zero."""
+def _new(key: _Key, table: Table) -> New:
     from latchkey.storage.charts import columns
 
-    whole = columns.added([table, *map(columns.decode, old)]) if old else table
-    if not whole.num_rows:
-        return None
-    return New(*key, whole.num_rows, *columns.span(whole), columns.quantity(whole), columns.encode(whole))
+    return New(*key, table.num_rows, *columns.span(table), columns.quantity(table), columns.encode(table))

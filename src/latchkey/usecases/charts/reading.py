@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from latchkey.domain.charts.cuboids import CUBOIDS, FULL, Cuboid, column_of, cuboid_for, is_tag, prefix_of
-from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Kind, Money, minus, plus
+from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Fact, Kind, Money, minus, plus
 from latchkey.domain.charts.ranges import BEGINNING, Range, ranges_of
 from latchkey.domain.charts.summing import sum_facts, wanted_money, wanted_n, wanted_segment
-from latchkey.domain.charts.sums import Amounts, Day, Filter, Question, Sum
+from latchkey.domain.charts.sums import Day, Filter, Question, Resolution, Sum, period_of
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.storage.charts import blocks, progress, scanning, subjects, sums
 from latchkey.storage.charts.blocks import FRESH, Stored, by_month
 from latchkey.storage.charts.kinds import CODES
-from latchkey.storage.charts.scanning import NOTHING, Found
+from latchkey.storage.charts.progress import Progress
+from latchkey.storage.charts.scanning import NOTHING, Found, Loaded
 from latchkey.storage.charts.sums import Asked, Tag, TagFilter
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.rolling.newcomers import Stretch
@@ -44,23 +46,157 @@ class Answer(Struct, frozen=True):
 
 async def read_sums(database: Database, project_id: str, question: Question, now: Ms) -> Answer:
     """In no particular order. `now` is the present; customers of a test clock have the clock's time instead."""
+    async with reading(database, project_id, [question], now) as opened:
+        return await opened.answer([question])
+
+
+@asynccontextmanager
+async def reading(
+    database: Database, project_id: str, questions: Sequence[Question], now: Ms
+) -> AsyncIterator[Reading]:
+    """For all these questions, of one environment. Those that differ in their days, periods and largest segments only
+    share one reading of the sums."""
     # One snapshot: a fact that moves from the tail to the sums meanwhile is counted once.
     async with database.transaction(isolation="repeatable_read", readonly=True) as connection:
         rolled = await progress.load(connection, project_id)
         if rolled is None:
             raise NotFound(f"There is no project {project_id}.", param="project_id")
-        if is_clock(question.environment):
-            found, now = await _on_clock(connection, project_id, question)
-        else:
-            found = await _stored(connection, project_id, question, now)
-            last = min(question.last, now // DAY)
-            rest = await sums.read_rest(connection, _asked(project_id, question), "", last, now)
-            found = _with_rest(found, _wanted(question, rest))
+        if is_clock(environment := questions[0].environment):
+            time = await sums.clock_time(connection, project_id, environment)
+            if time is None:
+                raise Invalid(f"There is no test clock {environment[:40]!r}.", param="environment")
+            now = time
+        yield Reading(connection, project_id, questions, rolled, now)
+
+
+class Reading:
+    def __init__(
+        self, connection: Connection, project_id: str, questions: Sequence[Question], rolled: Progress, now: Ms
+    ) -> None:
+        self._connection = connection
+        self._project_id = project_id
+        self._questions = questions
+        self._rolled = rolled
+        self._now = now
+        # Sums by month are of no use for some of them: then none of them uses these, and all read the same.
+        self._by_month = all(one.resolution is Resolution.MONTH for one in questions)
+        self._loaded: dict[tuple[Question, int, str | None], Loaded | None] = {}
+        self._rest: dict[Question, list[Sum]] = {}
+        self._newest: list[Fact] | None = None
+
+    async def answer(self, questions: Iterable[Question]) -> Answer:
+        """All their sums. Each is one of those that the reading is for, with any `largest`."""
+        found: list[Sum] = []
+        for one in questions:
+            found += await self._sums(one)
+        behind = max(0, self._rolled.head - self._rolled.position)
+        as_of = min(self._rolled.rolled_to, self._now) if behind else self._now
+        return Answer(found, as_of, behind, rebuilding=self._rolled.rebuilding is not None)
+
+    async def _sums(self, question: Question) -> list[Sum]:
+        found = [] if is_clock(question.environment) else await self._stored(question)
+        found = _with_rest(found, _wanted(question, await self._rest_of(question)))
         if Kind.CUSTOMER in question.kinds:
-            found = _with_rest(found, await _uncounted(connection, project_id, rolled.counted, question, now))
-    behind = max(0, rolled.head - rolled.position)
-    as_of = min(rolled.rolled_to, now) if behind else now
-    return Answer(found, as_of, behind, rebuilding=rolled.rebuilding is not None)
+            newest = sum_facts(await self._uncounted(question), question._replace(kinds=(Kind.CUSTOMER,)), self._now)
+            found = _with_rest(found, newest)
+        return found
+
+    async def _rest_of(self, question: Question) -> list[Sum]:
+        """What is in no block yet, by day; on a test clock everything."""
+        shape = _shape(question)
+        known = self._rest.get(shape)
+        if known is None:
+            asked = _asked(self._project_id, shape._replace(first=BEGINNING))
+            clock = question.environment if is_clock(question.environment) else ""
+            last = min(max(one.last for one in self._questions), self._now // DAY)
+            known = self._rest[shape] = await sums.read_rest(self._connection, asked, clock, last, self._now)
+        return known
+
+    async def _stored(self, question: Question) -> list[Sum]:
+        """The answer from the blocks."""
+        cuboid = cuboid_for(question)
+        tag = next((one for one in _dimensions(question) if is_tag(one)), None)
+        wanted = [frozenset(one.values) for one in question.filters if one.dimension == tag]
+        # Rows of other cuboids have one variant or value each, so only they need more than one reading, and only if
+        # facts without any count.
+        if tag is None or cuboid is FULL or not all("" in values for values in wanted):
+            return (await self._scanned(question, cuboid)).sums
+        # "None of them" is everything less all of them.
+        others = tuple(one for one in question.filters if one.dimension != tag)
+        segment = None if question.segment == tag else question.segment
+        largest = None if segment is None else question.largest
+        plain = question._replace(filters=others, segment=segment, largest=largest)
+        by_value: dict[str, _Totals] = {}
+        found = await self._scanned(plain, cuboid, tag)
+        for value, row in zip(found.tags, found.sums, strict=True):
+            # An attribute that is empty is the same as none.
+            if value:
+                _add(by_value.setdefault(value, {}), row)
+        by_value[""] = _less(await self._stored(plain), by_value)
+        totals: _Totals = {}
+        for value, of_value in by_value.items():
+            if all(value in values for values in wanted):
+                for (kind, n, period, known_segment, currency), (quantity, money) in of_value.items():
+                    named = wanted_segment(question, value) if question.segment == tag else known_segment
+                    _add(totals, Sum(kind, n, period, named, currency, quantity, money))
+        return _rows(totals)
+
+    async def _scanned(self, question: Question, cuboid: Cuboid, tag: str | None = None) -> Found:
+        """The answer from the blocks of a cuboid, and from those that are in no cuboid yet. With `tag` (a dimension)
+        only facts with such a variant or attribute, by it."""
+        key = _shape(question), cuboid.number, tag
+        if key not in self._loaded:
+            self._loaded[key] = await self._load(question, cuboid, tag)
+        loaded = self._loaded[key]
+        if loaded is None:
+            return NOTHING
+        return await asyncio.to_thread(scanning.answer, loaded, question, self._places(question, cuboid), tag)
+
+    async def _load(self, question: Question, cuboid: Cuboid, tag: str | None) -> Loaded | None:
+        places: dict[int, list[Range]] = {}
+        for one in self._questions:
+            for number, ranges in self._places(one, cuboid).items():
+                places.setdefault(number, []).extend(ranges)
+        asked = dict.fromkeys((number, one) for number, ranges in places.items() for one in ranges)
+        stored = await blocks.read(
+            self._connection,
+            self._project_id,
+            question.environment,
+            [CODES[one] for one in question.kinds],
+            [CODES[one] for one in question.kinds if one in LEVELS],
+            list(asked),
+        )
+        return await asyncio.to_thread(scanning.load, stored, question, places, tag) if stored else None
+
+    def _places(self, question: Question, cuboid: Cuboid) -> dict[int, list[Range]]:
+        """Which days of which blocks a question is about."""
+        today = self._now // DAY
+        resolution = Resolution.MONTH if self._by_month else Resolution.DAY
+        ranges = ranges_of(question._replace(resolution=resolution), today, by_month=True)
+        fresh = ranges_of(question, today, by_month=False)
+        return {cuboid.number: ranges.days, by_month(cuboid): ranges.months, FRESH: fresh.days}
+
+    async def _uncounted(self, question: Question) -> list[Fact]:
+        """Customers of the last seconds, whom the roller has not counted yet."""
+        if self._newest is None:
+            stretch = Stretch(self._project_id, self._rolled.counted, _LAST_KEY)
+            seen = {
+                (self._project_id, pseudonym(("", one.first_id))): bare(one)
+                for one in await progress.newcomers(self._connection, [stretch], _MOST_UNCOUNTED)
+            }
+            known = await subjects.known(self._connection, seen)
+            self._newest = [
+                fact
+                for place, (environment, _, facts) in seen.items()
+                if environment == question.environment and (place not in known or known[place].facts is None)
+                for fact in facts
+            ]
+        return self._newest
+
+
+def _shape(question: Question) -> Question:
+    """What a question has in common with those about other days and segments."""
+    return question._replace(first=0, last=0, resolution=Resolution.DAY, largest=None)
 
 
 # Every purchase and customer has a fact of one of these.
@@ -89,96 +225,22 @@ async def read_values(
     return [one.removeprefix(prefix) for one in found[:limit]]
 
 
-async def _on_clock(connection: Connection, project_id: str, question: Question) -> tuple[list[Sum], Ms]:
-    time = await sums.clock_time(connection, project_id, question.environment)
-    if time is None:
-        raise Invalid(f"There is no test clock {question.environment[:40]!r}.", param="environment")
-    last = min(question.last, time // DAY)
-    asked = _asked(project_id, question)
-    rest = await sums.read_rest(connection, asked, question.environment, last, time)
-    return _with_rest([], _wanted(question, rest)), time
-
-
-async def _stored(connection: Connection, project_id: str, question: Question, now: Ms) -> list[Sum]:
-    """The answer from the blocks."""
-    cuboid = cuboid_for(question)
-    tag = next((one for one in _dimensions(question) if is_tag(one)), None)
-    wanted = [frozenset(one.values) for one in question.filters if one.dimension == tag]
-    # Rows of other cuboids have one variant or value each, so only they need more than one reading, and only if facts
-    # without any count.
-    if tag is None or cuboid is FULL or not all("" in values for values in wanted):
-        return (await _scanned(connection, project_id, question, cuboid, now)).sums
-    # "None of them" is everything less all of them.
-    others = tuple(one for one in question.filters if one.dimension != tag)
-    segment = None if question.segment == tag else question.segment
-    plain = question._replace(filters=others, segment=segment, largest=None if segment is None else question.largest)
-    by_value: dict[str, _Totals] = {}
-    found = await _scanned(connection, project_id, plain, cuboid, now, tag)
-    for value, row in zip(found.tags, found.sums, strict=True):
-        # An attribute that is empty is the same as none.
-        if value:
-            _add(by_value.setdefault(value, {}), row)
-    by_value[""] = _less(await _stored(connection, project_id, plain, now), by_value)
-    totals: _Totals = {}
-    for value, of_value in by_value.items():
-        if all(value in values for values in wanted):
-            for (kind, n, period, known_segment, currency), (quantity, money) in of_value.items():
-                named = wanted_segment(question, value) if question.segment == tag else known_segment
-                _add(totals, Sum(kind, n, period, named, currency, quantity, money))
-    return _rows(totals)
-
-
-async def _scanned(
-    connection: Connection, project_id: str, question: Question, cuboid: Cuboid, now: Ms, tag: str | None = None
-) -> Found:
-    """The answer from the blocks of a cuboid, and from those that are in no cuboid yet. With `tag` (a dimension) only
-    facts with such a variant or attribute, by it."""
-    ranges = ranges_of(question, now // DAY, by_month=True)
-    by_number = {
-        cuboid.number: ranges.days,
-        by_month(cuboid): ranges.months,
-        FRESH: ranges_of(question, now // DAY, by_month=False).days,
-    }
-    stored = await blocks.read(
-        connection,
-        project_id,
-        question.environment,
-        [CODES[one] for one in question.kinds],
-        [CODES[one] for one in question.kinds if one in LEVELS],
-        [(number, one) for number, of in by_number.items() for one in of],
-    )
-    if not stored:
-        return NOTHING
-    return await asyncio.to_thread(scanning.scan, stored, question, by_number, tag)
-
-
-async def _uncounted(connection: Connection, project_id: str, counted: int, question: Question, now: Ms) -> list[Sum]:
-    """Customers of the last seconds, whom the roller has not counted yet."""
-    newest = [Stretch(project_id, counted, _LAST_KEY)]
-    seen = {
-        (project_id, pseudonym(("", one.first_id))): bare(one)
-        for one in await progress.newcomers(connection, newest, _MOST_UNCOUNTED)
-    }
-    known = await subjects.known(connection, seen)
-    facts = [
-        fact
-        for place, (environment, _, facts) in seen.items()
-        if environment == question.environment and (place not in known or known[place].facts is None)
-        for fact in facts
-    ]
-    return sum_facts(facts, question._replace(kinds=(Kind.CUSTOMER,)), now)
-
-
-def _wanted(question: Question, rest: Sequence[Sum]) -> Sequence[Sum]:
-    """Sums of the tail, with the segments and amounts that a question wants."""
-    if question.largest is None and question.amounts is Amounts.ALL and not question.any_n:
-        return rest
+def _wanted(question: Question, rest: Iterable[Sum]) -> list[Sum]:
+    """Sums by day that are in no block yet, as a question wants them."""
+    periods: dict[Day, Day] = {}
     found: list[Sum] = []
-    for kind, n, period, segment, currency, quantity, money in rest:
+    for kind, n, day, segment, currency, quantity, money in rest:
+        assert day is not None, "nothing is before all days"
         wanted = wanted_n(question, kind, n)
-        if wanted is not None:
-            currency, money = wanted_money(question, currency, money)
-            found.append(Sum(kind, wanted, period, wanted_segment(question, segment), currency, quantity, money))
+        if wanted is None or day > question.last or (day < question.first and kind not in LEVELS):
+            continue
+        period: Day | None = None
+        if day >= question.first:
+            period = periods.get(day)
+            if period is None:
+                period = periods[day] = period_of(day, question.resolution)
+        currency, money = wanted_money(question, currency, money)
+        found.append(Sum(kind, wanted, period, wanted_segment(question, segment), currency, quantity, money))
     return found
 
 
@@ -186,8 +248,7 @@ def _with_rest(found: list[Sum], rest: Sequence[Sum]) -> list[Sum]:
     """Both together. `rest` is short, and often empty."""
     more: _Totals = {}
     for row in rest:
-        if row.period is not None or row.kind in LEVELS:
-            _add(more, row)
+        _add(more, row)
     if not more:
         return found
     merged: list[Sum] = []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import accumulate
+from operator import add
 from typing import TypeAlias
 
 from latchkey.domain.charts.chart import Period
@@ -51,7 +53,16 @@ class Columns:
         found = [
             column for (of, n, place), column in columns.items() if of is kind and place == type and (not ns or n in ns)
         ]
-        return [sum(values) for values in zip(*found, strict=True)] if found else [0] * length
+        return sum_of(found) if found else [0] * length
+
+
+def sum_of(columns: Sequence[Column]) -> Column:
+    """The sum of columns of equal length, of which there is at least one. A chart by day adds up hundreds of them, so
+    no line of Python runs for each number."""
+    found = list(columns[0])
+    for column in columns[1:]:
+        found = list(map(add, found, column))
+    return found
 
 
 def fold(
@@ -59,19 +70,22 @@ def fold(
     periods: Sequence[Period],
     resolution: Resolution,
     exchange: Exchange,
-    segment_of: Callable[[Sum], str],
+    segment_of: Callable[[Sum], str] | None = None,
 ) -> dict[str, Columns]:
-    """By segment. The rows may be of days while the periods are longer. A breakdown by day has many thousands of rows,
-    so the loop does little for each."""
+    """By segment: the rows' own, or as a function says. The rows may be of days while the periods are longer. A
+    breakdown by day has many thousands of rows, so the loop does little for each."""
     length = len(periods)
     place_of = _Places(periods, resolution)
     types = range(len(exchange.types))
+    own_currency, places = exchange.currency, exchange.places
+    is_gross = places == [0]
     found: dict[str, Columns] = {}
     flows: dict[tuple[str, Kind, int], tuple[Column, list[Column]]] = {}
     levels: dict[tuple[str, Key, str], list[tuple[int, int, Money]]] = defaultdict(list)
     for row in rows:
-        kind, n, period, _, currency, quantity, money = row
-        segment = segment_of(row)
+        kind, n, period, segment, currency, quantity, money = row
+        if segment_of is not None:
+            segment = segment_of(row)
         if kind in LEVELS:
             place = 0 if period is None else place_of[period] + 1
             levels[segment, (kind, n, 0), currency].append((place, quantity, money))
@@ -82,7 +96,16 @@ def fold(
         if known is None:
             known = flows[segment, kind, n] = [0] * length, [[0] * length for _ in types]
         known[0][place] += quantity
-        if currency:
+        if currency == own_currency:
+            # As `shown` says, without a call for each row.
+            micros, tax, commission, *_ = money
+            if is_gross:
+                known[1][0][place] += micros
+                continue
+            of_type = micros, micros - tax, micros - tax - commission
+            for column, type in zip(known[1], places, strict=True):
+                column[place] += of_type[type]
+        elif currency:
             for column, amount in zip(known[1], exchange.shown(money, currency, period, quantity), strict=True):
                 column[place] += amount
     for (segment, kind, n), (quantities, amounts) in flows.items():
@@ -118,6 +141,9 @@ def _add_level(
     exchange: Exchange,
 ) -> None:
     """Adds up what one currency has at the end of each period, and converts it by the rate of that day."""
+    if not currency or not exchange.converts(currency):
+        _add_same(columns, key, currency, steps, exchange)
+        return
     quantities = columns.quantities.setdefault(key, [0] * (columns.length + 1))
     amounts = columns.amounts.setdefault(key, [0] * (columns.length + 1))
     changes: dict[int, tuple[int, Money]] = {}
@@ -125,27 +151,46 @@ def _add_level(
         known = changes.get(place)
         changes[place] = (quantity, money) if known is None else (known[0] + quantity, plus(known[1], money))
     running, running_money = 0, NO_MONEY
-    amount = 0
     for place, end in enumerate(ends):
         change = changes.get(place)
         if change is not None:
             running += change[0]
             running_money = plus(running_money, change[1])
         quantities[place] += running
+        # Those left out are counted once, at the end.
+        is_last = place == len(ends) - 1
+        amounts[place] += exchange.shown(running_money, currency, end, running if is_last else 0)[0]
+
+
+def _add_same(
+    columns: Columns, key: Key, currency: str, steps: Sequence[tuple[int, int, Money]], exchange: Exchange
+) -> None:
+    """The same without rates: changes are converted as they are, and added up."""
+    length = columns.length + 1
+    quantities, amounts = [0] * length, [0] * length
+    unconverted = 0
+    for place, quantity, money in steps:
+        quantities[place] += quantity
         if currency:
-            is_last = place == len(ends) - 1
-            # Without a change, only the rate can make another amount. Those left out are counted once, at the end.
-            if change is not None or is_last or exchange.converts(currency):
-                amount = exchange.shown(running_money, currency, end, running if is_last else 0)[0]
-            amounts[place] += amount
+            amounts[place] += exchange.shown(money, currency, 0)[0]
+            unconverted += money.unconverted
+    if unconverted and columns.length:
+        # Those left out are counted once, at the end.
+        exchange.shown(NO_MONEY._replace(unconverted=unconverted), currency, 0, sum(quantities))
+    for known, changes in ((columns.quantities, quantities), (columns.amounts, amounts)):
+        levels = list(accumulate(changes))
+        known[key] = sum_of([known[key], levels]) if key in known else levels
 
 
 def added(all: Iterable[Columns], length: int) -> Columns:
     """The columns of several segments together."""
-    total = Columns(length)
+    quantities: dict[Key, list[Column]] = defaultdict(list)
+    amounts: dict[Key, list[Column]] = defaultdict(list)
     for one in all:
-        for mine, theirs in ((total.quantities, one.quantities), (total.amounts, one.amounts)):
+        for mine, theirs in ((quantities, one.quantities), (amounts, one.amounts)):
             for key, column in theirs.items():
-                known = mine.get(key)
-                mine[key] = list(column) if known is None else [a + b for a, b in zip(known, column, strict=True)]
-    return total
+                mine[key].append(column)
+    found = Columns(length)
+    found.quantities = {key: sum_of(columns) for key, columns in quantities.items()}
+    found.amounts = {key: sum_of(columns) for key, columns in amounts.items()}
+    return found

@@ -113,9 +113,10 @@ def _unit(definition: Definition, request: ChartRequest) -> Unit:
             return definition.unit
 
 
-def _segmenting(request: ChartRequest) -> Callable[[Sum], str]:
+def _segmenting(request: ChartRequest) -> Callable[[Sum], str] | None:
+    """None: as the rows say."""
     if request.segment not in BY_N:
-        return lambda row: row.segment
+        return None
     if request.segment == "transaction_type":
         return lambda row: "later" if row.n else "first"
     return lambda row: str(row.n)

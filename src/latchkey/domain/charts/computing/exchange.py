@@ -24,7 +24,8 @@ class Exchange:
         self.currency = currency
         self.types = types
         self._rates = rates
-        self._places = [REVENUE_TYPES.index(one) for one in types]
+        # Of the types in REVENUE_TYPES.
+        self.places = [REVENUE_TYPES.index(one) for one in types]
         self._is_gross = types == REVENUE_TYPES[:1]
         self._left_out = 0
         self._currencies: set[str] = set()
@@ -60,7 +61,7 @@ class Exchange:
             return (gross,)
         net = gross - tax
         of_type = gross, net, net - commission
-        return tuple([of_type[place] for place in self._places])
+        return tuple([of_type[place] for place in self.places])
 
     def _rate(self, day: Day) -> Decimal | None:
         if day not in self._known:

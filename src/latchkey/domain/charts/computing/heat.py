@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import NamedTuple
 
-from latchkey.domain.charts.chart import Cell, ChartRequest, HeatMap, HeatRow, Period, Value
-from latchkey.domain.charts.computing.columns import Columns, added
+from latchkey.domain.charts.chart import Cell, ChartRequest, HeatMap, HeatRow, Period
+from latchkey.domain.charts.computing.columns import Column, Columns, added, sum_of
 from latchkey.domain.charts.computing.periods import today_of
 from latchkey.domain.charts.definitions.definition import WINDOWS
 from latchkey.domain.charts.definitions.drawing import Unit
@@ -23,100 +23,118 @@ NOTHING = Cell(None, None, False)
 def retention(request: ChartRequest, folded: Mapping[str, Columns], periods: Sequence[Period], now: Ms) -> HeatMap:
     length = parse_duration(request.selectors["duration"])
     everything = added(folded.values(), len(periods))
-    # Many cohorts and segments ask for the same instants.
-    begins = cache(lambda day, n: add(day * DAY, length, times=n))
-    cohorts = _cohorts(everything, periods, begins, now)
+    ages = [_age_of(period, lambda day, n: add(day * DAY, length, times=n) <= now) for period in periods]
+    cohorts = _Cohorts(everything, ages)
     # Not the columns that no cohort has reached.
-    columns = 1 + max((n for one in cohorts for n, cell in enumerate(one.cells) if cell.value is not None), default=0)
+    columns = 1 + max((n for n in range(MOST_COLUMNS) if cohorts.reached(n)), default=0)
     if request.segment is None:
-        rows = tuple(_row(one.period.label, one, columns) for one in cohorts)
+        rows = tuple(
+            HeatRow(period.label, period.first, cohorts.sizes[place], cohorts.row(place, columns))
+            for place, period in enumerate(periods)
+        )
     else:
-        by_segment = {one: _cohorts(found, periods, begins, now) for one, found in folded.items()}
-        by_size = sorted(by_segment, key=lambda one: (one == REST, -sum(row.size for row in by_segment[one]), one))
-        rows = tuple(_together(_titled(segment), by_segment[segment], columns) for segment in by_size)
+        by_segment = {one: _Cohorts(found, ages) for one, found in folded.items()}
+        by_size = sorted(by_segment, key=lambda one: (one == REST, -sum(by_segment[one].sizes), one))
+        rows = tuple(by_segment[one].together(_titled(one), columns) for one in by_size)
     titles = ("Start", *(f"Period {n}" for n in range(1, columns)))
-    return HeatMap(Unit.COUNT, titles, rows, _together("All", cohorts, columns), "Subscriptions")
-
-
-class _Cohort(NamedTuple):
-    period: Period
-    size: int
-    cells: tuple[Cell, ...]
+    return HeatMap(Unit.COUNT, titles, rows, cohorts.together("All", columns), "Subscriptions")
 
 
 def _titled(segment: str) -> str:
     return "Other" if segment == REST else segment or "Not known"
 
 
-def _cohorts(columns: Columns, periods: Sequence[Period], begins: Callable[[Day, int], Ms], now: Ms) -> list[_Cohort]:
-    """`begins`: when the period n of a subscription begins, by the day of its first one."""
-    most = max((n for kind, n, _ in columns.quantities if kind in (Kind.RETAINED, Kind.RETAINED_SOON)), default=0)
-    none = [0] * columns.length
-    paid = [columns.quantities.get((Kind.RETAINED, n, 0), none) for n in range(MOST_COLUMNS)]
-    soon = [columns.quantities.get((Kind.RETAINED_SOON, n, 0), none) for n in range(MOST_COLUMNS)]
-    found: list[_Cohort] = []
-    for place, period in enumerate(periods):
-        size = paid[0][place]
-        cells: list[Cell] = []
-        first, last = day_of(period.first), day_of(period.last)
+class _Age(NamedTuple):
+    """Of the subscriptions that began in a period: how many of their own periods have begun for the first of them, and
+    for all of them."""
+
+    begun: int
+    whole: int
+
+
+def _age_of(period: Period, has_begun: Callable[[Day, int], bool]) -> _Age:
+    """`has_begun`: whether the period n has, of a subscription whose first one began on this day."""
+    ns = range(MOST_COLUMNS)
+    first, after = day_of(period.first), day_of(period.last) + 1
+    # A later one begins later, so it is found by halving.
+    return _Age(
+        bisect_left(ns, True, key=lambda n: not has_begun(first, n)),
+        bisect_left(ns, True, key=lambda n: not has_begun(after, n)),
+    )
+
+
+class _Cohorts:
+    """The cohorts of one segment, one for each period; those without a subscription do not count."""
+
+    def __init__(self, columns: Columns, ages: Sequence[_Age]) -> None:
+        none = [0] * columns.length
+        self._ages = ages
+        self._soon = [columns.quantities.get((Kind.RETAINED_SOON, n, 0), none) for n in range(MOST_COLUMNS)]
+        paid = [columns.quantities.get((Kind.RETAINED, n, 0), none) for n in range(MOST_COLUMNS)]
+        self._values = [
+            kept if soon is none else sum_of([kept, soon]) for kept, soon in zip(paid, self._soon, strict=True)
+        ]
+        self.sizes = paid[0]
+
+    def reached(self, n: int) -> list[int]:
+        """The places of the cohorts that have a value for the period n."""
+        values, soon = self._values[n], self._soon[n]
+        return [
+            place
+            for place, (size, (begun, _)) in enumerate(zip(self.sizes, self._ages, strict=True))
+            if size and (begun > n or values[place] or soon[place])
+        ]
+
+    def row(self, place: int, columns: int) -> tuple[Cell, ...]:
+        size, (begun, whole) = self.sizes[place], self._ages[place]
         if not size:
-            found.append(_Cohort(period, size, ()))
-            continue
-        for n in range(MOST_COLUMNS):
-            kept, expected = paid[n][place], soon[n][place]
-            if not kept and not expected and begins(first, n) > now:
-                cells.append(NOTHING)
-                if n > most:
-                    break
-                continue
-            value = kept + expected
-            cells.append(Cell(value, value / size, not expected and begins(last + 1, n) <= now))
-        found.append(_Cohort(period, size, tuple(cells)))
-    return found
+            return (NOTHING,) * columns
+        cells: list[Cell] = []
+        for n in range(columns):
+            value, soon = self._values[n][place], self._soon[n][place]
+            has_value = begun > n or value or soon
+            cells.append(Cell(value, value / size, not soon and whole > n) if has_value else NOTHING)
+        return tuple(cells)
 
+    def together(self, label: str, columns: int) -> HeatRow:
+        """Values of all cohorts. A share is of those that are old enough for the period."""
+        return HeatRow(label, None, sum(self.sizes), tuple(map(self._cell, range(columns))))
 
-def _row(label: str, cohort: _Cohort, columns: int) -> HeatRow:
-    cells = (*cohort.cells, *[NOTHING] * columns)[:columns]
-    return HeatRow(label, cohort.period.first, cohort.size, cells)
-
-
-def _together(label: str, cohorts: Sequence[_Cohort], columns: int) -> HeatRow:
-    """Values of all cohorts. A share is of those that are old enough for the period."""
-    cells: list[Cell] = []
-    for n in range(columns):
-        reached = [(one.cells[n], one.size) for one in cohorts if n < len(one.cells) and one.cells[n].value is not None]
+    def _cell(self, n: int) -> Cell:
+        reached = self.reached(n)
         if not reached:
-            cells.append(NOTHING)
-            continue
-        over = [(cell.value or 0, size) for cell, size in reached if cell.complete]
-        whole = sum(size for _, size in over)
-        share = sum(value for value, _ in over) / whole if whole else None
-        cells.append(Cell(sum(cell.value or 0 for cell, _ in reached), share, len(over) == len(reached)))
-    return HeatRow(label, None, sum(one.size for one in cohorts), tuple(cells))
+            return NOTHING
+        values, soon, ages, sizes = self._values[n], self._soon[n], self._ages, self.sizes
+        over = [place for place in reached if ages[place].whole > n and not soon[place]]
+        whole = sum(map(sizes.__getitem__, over))
+        share = sum(map(values.__getitem__, over)) / whole if whole else None
+        return Cell(sum(map(values.__getitem__, reached)), share, len(over) == len(reached))
 
 
 def cohort_explorer(request: ChartRequest, columns: Columns, periods: Sequence[Period], now: Ms) -> HeatMap:
     """Columns are lifetimes; each cell is what was paid, or who paid, within it."""
     measure = request.selectors["measure"]
-    unit = Unit.COUNT if measure == "payers" else Unit.MONEY
     today = today_of(now)
     sizes = columns.flow(Kind.CUSTOMER)
-    rows = [
+    values = [_lived(measure, columns, n) for n in range(len(LIFETIMES))]
+    ages = [[_age(period, n, today) for n in range(len(LIFETIMES))] for period in periods]
+    rows = tuple(
         HeatRow(
             period.label,
             period.first,
             sizes[place],
-            tuple(_lived(measure, columns, [place], sizes, n, _age(period, n, today)) for n in range(len(LIFETIMES))),
+            tuple(_cell(measure, of[place], sizes[place], age) for of, age in zip(values, ages[place], strict=True)),
         )
         for place, period in enumerate(periods)
-    ]
+    )
     total: list[Cell] = []
-    for n in range(len(LIFETIMES)):
-        places = [place for place, period in enumerate(periods) if _age(period, n, today) is not None]
-        over = all(_age(periods[place], n, today) for place in places)
-        total.append(_lived(measure, columns, places, sizes, n, over if places else None))
+    for n, of in enumerate(values):
+        places = [place for place, age in enumerate(ages) if age[n] is not None]
+        over = all(ages[place][n] for place in places) if places else None
+        total.append(_cell(measure, sum(of[place] for place in places), sum(sizes[place] for place in places), over))
     together = HeatRow("All", None, sum(sizes), tuple(total))
-    return HeatMap(unit, tuple(one.title for one in WINDOWS), tuple(rows), together, "New customers")
+    unit = Unit.COUNT if measure == "payers" else Unit.MONEY
+    return HeatMap(unit, tuple(one.title for one in WINDOWS), rows, together, "New customers")
 
 
 def _age(period: Period, n: int, today: int) -> bool | None:
@@ -128,18 +146,15 @@ def _age(period: Period, n: int, today: int) -> bool | None:
     return lifetime is not None and day_of(period.last) + lifetime < today
 
 
-def _lived(
-    measure: str, columns: Columns, places: Sequence[int], sizes: Sequence[int], n: int, over: bool | None
-) -> Cell:
-    size = sum(sizes[place] for place in places)
+def _lived(measure: str, columns: Columns, n: int) -> Column:
+    """What was paid, or who paid, within a lifetime, by period."""
+    ns = range(n + 1)
+    return columns.flow(Kind.SEEN_PAYER, *ns) if measure == "payers" else columns.flow_money(Kind.SEEN_REVENUE, *ns)
+
+
+def _cell(measure: str, value: int, size: int, over: bool | None) -> Cell:
     if over is None or not size:
         return NOTHING
-    ns = range(n + 1)
     if measure == "payers":
-        payers = columns.flow(Kind.SEEN_PAYER, *ns)
-        count = sum(payers[place] for place in places)
-        return Cell(count, count / size, over)
-    revenue = columns.flow_money(Kind.SEEN_REVENUE, *ns)
-    amount = sum(revenue[place] for place in places)
-    value: Value = amount if measure == "ltv" else round(amount / size)
-    return Cell(value, None, over)
+        return Cell(value, value / size, over)
+    return Cell(value if measure == "ltv" else round(value / size), None, over)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import neg
 from typing import TypeAlias
 
 from latchkey.domain.charts.chart import ChartRequest, Value
-from latchkey.domain.charts.computing.columns import Column, Columns
+from latchkey.domain.charts.computing.columns import Column, Columns, sum_of
 from latchkey.domain.charts.computing.periods import window_place
 from latchkey.domain.charts.definitions.definition import REVENUE_TYPE
 from latchkey.domain.charts.definitions.drawing import Unit
@@ -46,11 +47,11 @@ def _net(one: Measure) -> Measure:
 
 
 def _minus(values: Column) -> Column:
-    return [-value for value in values]
+    return list(map(neg, values))
 
 
 def _sum(*columns: Column) -> Column:
-    return [sum(values) for values in zip(*columns, strict=True)]
+    return sum_of(columns)
 
 
 def _share(id: str, title: str, parts: Column, wholes: Column) -> Measure:

@@ -22,9 +22,10 @@ def periods_of(definition: Definition, request: ChartRequest, now: Ms) -> tuple[
     customers first seen in it have had the time that the chart gives them."""
     today = today_of(now)
     window = window_of(request)
+    asked, latest = day_of(request.first), min(day_of(request.last), today)
     found: list[Period] = []
-    for start, end in _spans(day_of(request.first), min(day_of(request.last), today), request.resolution):
-        first, last = max(start, day_of(request.first)), min(end, day_of(request.last), today)
+    for start, end in _spans(asked, latest, request.resolution):
+        first, last = max(start, asked), min(end, latest)
         whole = last == end and (first == start or definition.is_level)
         if definition.is_of_first_seen:
             whole = whole and window is not None and last + window < today

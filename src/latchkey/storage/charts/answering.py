@@ -1,0 +1,309 @@
+"""Answers questions from stored tables of sums, with Apache Arrow.
+
+1. `load` reads a stored table: the rows that match, by what the questions tell apart. Columns that are not needed are
+   not uncompressed, and neither are batches of rows of which no row matches the filters.
+2. `together` adds up what was loaded of several tables.
+3. `Reader` answers one question from that. Several questions about other days, periods and segments of the same facts
+   share the first two steps.
+
+Import this module inside functions: Arrow takes a fifth of a second to import, and most processes never need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latchkey.domain.charts.sums import Amounts, Day
+from latchkey.domain.purchases.terms import USD
+from latchkey.storage.charts.columns import AMOUNTS, Table, whole
+
+# Which columns of amounts are read, and from which others the rest is taken.
+_READ = {
+    Amounts.ALL: AMOUNTS,
+    Amounts.USD: ("quantity", "usd", "tax_usd", "commission_usd", "unconverted"),
+    Amounts.GROSS_USD: ("quantity", "usd", "unconverted"),
+    Amounts.NONE: ("quantity",),
+}
+_IN_USD = {"micros": "usd", "tax": "tax_usd", "commission": "commission_usd"}
+
+# What a day stands for, beside a period: everything before the first, and not asked for.
+BEFORE: Final = -(2**31)
+OUTSIDE: Final = -(2**31) + 1
+
+# Fewer rows of a table are not worth adding up before those of others are known.
+_FEW = 20_000
+
+
+class Days(NamedTuple):
+    """Something about each day, from `first` on. Days outside are not asked about."""
+
+    first: Day
+    values: Any
+
+    @classmethod
+    def of(cls, first: Day, values: Sequence[int | bool]) -> Days:
+        return cls(first, pa.array(values, pa.bool_() if isinstance(values[0], bool) else pa.int32()))
+
+    def at(self, days: Any) -> Any:
+        return self.values.take(pc.subtract(pc.cast(days, pa.int32()), self.first))
+
+
+class AnyN(NamedTuple):
+    """All n count as 0, up to this one."""
+
+    most: int | None
+
+
+class Scan(NamedTuple):
+    """What is asked of tables. Values are those of a dimension, `SEPARATOR` included."""
+
+    filters: Mapping[str, Callable[[str], bool]]
+    # The dimension to break down by.
+    segment: str | None = None
+    # A dimension: only rows with such a variant or attribute, by it.
+    tag: tuple[str, Callable[[str], bool]] | None = None
+    amounts: Amounts = Amounts.ALL
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What is told apart by texts, and in which columns they are."""
+        found = {} if self.segment is None else {"segment": self.segment}
+        if self.tag is not None:
+            found["tag"] = self.tag[0]
+        if self.amounts is not Amounts.NONE:
+            found["currency"] = "currency"
+        return found
+
+    def wants(self, name: str) -> bool:
+        """Whether a column is needed of rows that match the filters."""
+        return name in ("day", "n") or name in _READ[self.amounts] or name in self.texts.values()
+
+
+def load(data: bytes, scan: Scan, days: Days | None, any_n: AnyN | None) -> list[Table]:
+    """The rows that match, by `day`, `n` and what the scan tells apart; of all days if there are none. Several threads
+    may do this at once."""
+    # Of rows that are alike beside each other, a filter often leaves out whole batches, which are then not read.
+    filters = _Filters(data, scan.filters) if scan.filters else None
+    if filters is not None and filters.leave_nothing:
+        return []
+    wide = _reader(data, scan.wants)
+    found: list[Table] = []
+    for place in range(wide.num_record_batches):
+        kept = None if filters is None else filters.matching(place)
+        if kept is not None and not kept.true_count:
+            continue
+        batch = wide.get_batch(place)
+        if kept is not None:
+            batch = _filtered(batch, kept)
+        if days is not None:
+            batch = _filtered(batch, days.at(batch["day"]))
+        if any_n is not None and any_n.most is not None:
+            batch = _filtered(batch, pc.less_equal(batch["n"], any_n.most))
+        if scan.tag is not None:
+            batch = _filtered(batch, _mapped(batch[scan.tag[0]], scan.tag[1], pa.bool_()))
+        if batch.num_rows:
+            found.append(_as_asked(batch, scan, any_n))
+    if sum(one.num_rows for one in found) > _FEW:
+        return [together(found)]
+    return found
+
+
+class _Filters:
+    """The filters of a stored table. What they say of each value is asked once; all batches have the same values."""
+
+    def __init__(self, data: bytes, filters: Mapping[str, Callable[[str], bool]]) -> None:
+        self._reader = _reader(data, filters.__contains__)
+        # A table that is stored has rows.
+        self._first = self._reader.get_batch(0)
+        self._matching: dict[str, Any] = {}
+        for name, matches in filters.items():
+            known = [matches(one) for one in self._first[name].dictionary.to_pylist()]
+            if not all(known):
+                self._matching[name] = pa.array(known, pa.bool_())
+
+    @property
+    def leave_nothing(self) -> bool:
+        return any(not one.true_count for one in self._matching.values())
+
+    def matching(self, place: int) -> Any:
+        """Which rows of a batch match; None: all."""
+        if not self._matching:
+            return None
+        batch = self._first if place == 0 else self._reader.get_batch(place)
+        kept: Any = None
+        for name, matches in self._matching.items():
+            one = matches.take(batch[name].indices)
+            kept = one if kept is None else pc.and_(kept, one)
+        return kept
+
+
+def _as_asked(batch: Any, scan: Scan, any_n: AnyN | None) -> Table:
+    columns = {"day": batch["day"].cast(pa.int32())}
+    if any_n is None:
+        columns["n"] = batch["n"].cast(pa.int32())
+    for name, column in scan.texts.items():
+        texts = batch[column]
+        columns[name] = pa.DictionaryArray.from_arrays(texts.indices.cast(pa.int32()), texts.dictionary)
+    if scan.amounts in (Amounts.USD, Amounts.GROSS_USD):
+        columns["currency"] = _in_usd(batch, columns["currency"])
+    names = batch.schema.names
+    for name in _READ[scan.amounts]:
+        if name in names:
+            columns[name] = batch[name].cast(pa.int64())
+    return pa.table({name: column for name, column in columns.items() if column is not None})
+
+
+def _in_usd(batch: Any, currency: Any) -> Any:
+    """The currency of amounts in USD: their own if they have no exchange rate. None if it is USD everywhere."""
+    known = currency.dictionary.to_pylist()
+    if "unconverted" not in batch.schema.names:
+        if "" not in known:
+            return None
+        return _mapped(currency, lambda text: text and USD, pa.string()).dictionary_encode()
+    texts = pa.array([*known, USD], pa.string())
+    places = pa.array([len(known) if one else place for place, one in enumerate(known)], pa.int32())
+    is_converted = pc.equal(batch["unconverted"], 0)
+    shown = pc.if_else(is_converted, places.take(currency.indices), currency.indices)
+    return pa.DictionaryArray.from_arrays(shown, texts)
+
+
+def together(tables: Sequence[Table]) -> Table:
+    """The sums of what was loaded."""
+    rows = _joined(tables)
+    keys = [name for name in rows.column_names if name not in AMOUNTS]
+    texts = {name: whole(rows[name]) for name in keys if pa.types.is_dictionary(rows[name].type)}
+    amounts = [name for name in rows.column_names if name in AMOUNTS]
+    plain = {name: texts[name].indices if name in texts else rows[name] for name in keys}
+    grouped = (
+        pa.table(plain | {name: rows[name] for name in amounts})
+        .group_by(keys, use_threads=False)
+        .aggregate([(name, "sum") for name in amounts])
+    )
+    made = {name: whole(grouped[name]) for name in keys}
+    for name, column in texts.items():
+        made[name] = pa.DictionaryArray.from_arrays(made[name], column.dictionary)
+    return pa.table(made | {name: whole(grouped[f"{name}_sum"]) for name in amounts})
+
+
+def _joined(tables: Sequence[Table]) -> Table:
+    if len(tables) == 1:
+        return tables[0]
+    names = list(dict.fromkeys(name for one in tables for name in one.column_names))
+    return pa.concat_tables([_with(one, names) for one in tables]).unify_dictionaries().combine_chunks()
+
+
+def _with(table: Table, names: Sequence[str]) -> Table:
+    for name in set(names).difference(table.column_names):
+        # The currency is left out where it is USD everywhere.
+        value = pa.scalar(0, pa.int64()) if name in AMOUNTS else pa.scalar(USD, pa.string())
+        column = pa.repeat(value, table.num_rows)
+        table = table.append_column(name, column if name in AMOUNTS else column.dictionary_encode())
+    return table.select(names)
+
+
+class Codes:
+    """Numbers for texts, in the order they come; or for what a function makes of them."""
+
+    def __init__(self, function: Callable[[str], str] | None = None) -> None:
+        self.texts: list[str] = []
+        self._function = function
+        self._numbers: dict[str, int] = {}
+
+    def of(self, text: str) -> int:
+        if self._function is not None:
+            text = self._function(text)
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return number
+
+
+class Reader:
+    """Adds up what several tables answer to one question."""
+
+    def __init__(
+        self, amounts: Amounts, segment_of: Callable[[str], str] | None, tag_of: Callable[[str], str] | None
+    ) -> None:
+        self._has_currencies = amounts is not Amounts.NONE
+        self._amounts = _READ[amounts]
+        self._codes = {"segment": Codes(segment_of), "currency": Codes(), "tag": Codes(tag_of)}
+        self._found: list[Table] = []
+
+    def add(self, kind: int, table: Table, days: Days) -> None:
+        """Sums of one kind, as `together` gives them; with the period of each day."""
+        periods = days.at(whole(table["day"]))
+        kept = pc.not_equal(periods, OUTSIDE)
+        if not pc.all(kept).as_py():
+            table, periods = table.filter(kept), periods.filter(kept)
+        count = table.num_rows
+        if not count:
+            return
+        names = table.column_names
+        columns = {
+            "kind": pa.repeat(pa.scalar(kind, pa.int16()), count),
+            "n": table["n"] if "n" in names else pa.repeat(pa.scalar(0, pa.int32()), count),
+            "period": periods,
+        }
+        for name, codes in self._codes.items():
+            if name in names:
+                columns[name] = _mapped(whole(table[name]), codes.of, pa.int32())
+            else:
+                text = USD if name == "currency" and self._has_currencies else ""
+                columns[name] = pa.repeat(pa.scalar(codes.of(text), pa.int32()), count)
+        for name in self._amounts:
+            columns[name] = table[name] if name in names else pa.repeat(pa.scalar(0, pa.int64()), count)
+        self._found.append(pa.table(columns))
+
+    def columns(self) -> list[list[Any]]:
+        """By kind, n, period, segment, currency and tag: the sums, column by column, in the order of AMOUNTS. Rows in
+        which everything is zero are left out."""
+        keys = ["kind", "n", "period", "segment", "currency", "tag"]
+        if not self._found:
+            return [[] for _ in (*keys, *AMOUNTS)]
+        grouped = pa.concat_tables(self._found).group_by(keys).aggregate([(name, "sum") for name in self._amounts])
+        kept = pc.not_equal(grouped["quantity_sum"], 0)
+        for name in self._amounts[1:]:
+            kept = pc.or_(kept, pc.not_equal(grouped[f"{name}_sum"], 0))
+        grouped = grouped.filter(kept)
+        made = {name: grouped[name].to_pylist() for name in keys}
+        made["period"] = [None if one == BEFORE else one for one in made["period"]]
+        for name, codes in self._codes.items():
+            made[name] = list(map(codes.texts.__getitem__, made[name]))
+        amounts = {name: grouped[f"{name}_sum"].to_pylist() for name in self._amounts}
+        none = [0] * grouped.num_rows
+        for name in AMOUNTS:
+            made[name] = amounts.get(name) or amounts.get(_IN_USD.get(name, ""), none)
+        return [made[name] for name in (*keys, *AMOUNTS)]
+
+
+def rows_by_value(tables: Iterable[bytes], name: str) -> dict[str, int]:
+    """How many rows have each value of a dimension."""
+    found: dict[str, int] = {}
+    for data in tables:
+        column = _reader(data, name.__eq__).read_all()[name]
+        for one in pc.value_counts(column.cast(pa.string())).to_pylist():
+            found[one["values"]] = found.get(one["values"], 0) + one["counts"]
+    return found
+
+
+def _reader(data: bytes, wanted: Callable[[str], bool]) -> Any:
+    """Reads batches of rows. Only the columns that are wanted are uncompressed."""
+    buffer = pa.py_buffer(data)
+    with pa.ipc.open_file(buffer) as file:
+        places = [place for place, name in enumerate(file.schema.names) if wanted(name)]
+    # Tables are read by several threads already.
+    return pa.ipc.open_file(buffer, options=pa.ipc.IpcReadOptions(included_fields=places, use_threads=False))
+
+
+def _filtered(batch: Any, kept: Any) -> Any:
+    return batch if kept.true_count == len(kept) else batch.filter(kept)
+
+
+def _mapped(column: Any, function: Callable[[str], Any], type: Any) -> Any:
+    """What the function says of each value of a column. It is called once for each distinct value."""
+    return pa.array([function(one) for one in column.dictionary.to_pylist()], type).take(column.indices)
