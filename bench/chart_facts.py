@@ -104,8 +104,8 @@ _SHARES = {"micros": _RATE, "tax": f"0.19 * {_RATE}", "commission": f"0.15 * {_R
            "commission_usd": "0.15"}  # fmt: skip
 
 
-def subscribers(payments: int, today: Day) -> tuple[duckdb.DuckDBPyConnection, int]:
-    """The database with the subscribers, and how many payments they made."""
+def subscribers(payments: int, today: Day) -> duckdb.DuckDBPyConnection:
+    """A database with the subscribers who made about so many payments."""
     duck = duckdb.connect(config={"threads": 2})
     weights = [1 / (n + 1) for n in range(COUNTRIES)]
     shares = [round(one / sum(weights), 6) for one in accumulate(weights)][:-1]
@@ -133,9 +133,10 @@ def subscribers(payments: int, today: Day) -> tuple[duckdb.DuckDBPyConnection, i
         )
         where start < {today};
     """)
-    made = duck.execute("select sum(payments)::bigint from subscribers").fetchone()
+    made = duck.execute("select sum(payments)::bigint, count(*) from subscribers").fetchone()
     assert made is not None
-    return duck, made[0]
+    say(f"{made[0]:,} payments; {made[1]:,} subscribers")
+    return duck
 
 
 def _bucket(value: str, bounds: list[float]) -> str:
@@ -158,10 +159,15 @@ def facts_sql(of: Of, today: Day) -> str:
     """
 
 
-async def fill(database: Database, project_id: str, payments: int, today: Day) -> duckdb.DuckDBPyConnection:
-    say(f"{payments:,} payments: subscribers")
-    duck, made = subscribers(payments, today)
-    say(f"{made:,} payments; {duck.execute('select count(*) from subscribers').fetchone()[0]:,} subscribers")  # type: ignore[index]
+async def filled(database: Database, project_id: str) -> Day | None:
+    """The day on which the database was filled. None: it was not."""
+    day: Day | None = await database.pool.fetchval(
+        "select max(last_day) from chart_blocks where project_id = $1 and cuboid = 1", project_id
+    )
+    return day
+
+
+async def fill(database: Database, project_id: str, duck: duckdb.DuckDBPyConnection, today: Day) -> None:
     for kind in dict.fromkeys(one.kind for one in FACTS):
         union = " union all ".join(facts_sql(one, today) for one in FACTS if one.kind is kind)
         duck.execute(f"create or replace table of_kind as {union}")
@@ -170,7 +176,6 @@ async def fill(database: Database, project_id: str, payments: int, today: Day) -
             rows += table.num_rows
             await _store(database, project_id, kind, table)
         say(f"{kind.value}: {rows:,} sums")
-    return duck
 
 
 def _in_order(duck: duckdb.DuckDBPyConnection, today: Day) -> Iterator[Any]:
@@ -215,7 +220,7 @@ async def fill_tail(database: Database, project_id: str, today: Day) -> None:
             "insert into chart_dimensions (project_id, id, digest, environment, cuboid, product, duration, store,"
             " country, platform, app_version, offering, variants, attributes)"
             " select $1, i, gen_random_uuid(), 'PRODUCTION', 0, 'product_' || i % 8, 'P1M', 'app_store', 'C' || i % 60,"
-            " 'ios', '3.9', 'offering_0', '{}', '{}' from generate_series(1, 2000) as i",
+            " 'ios', '3.9', 'offering_0', '{}', '{}' from generate_series(1, 2000) as i on conflict do nothing",
             project_id,
         )
         kinds = [CODES[one.kind] for one in FACTS]

@@ -123,8 +123,10 @@ class Ground:
 
 @asynccontextmanager
 async def ground() -> AsyncIterator[Ground]:
-    """A durable PostgreSQL (fsync on) with the demo's catalog, deleted afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="latchkey-bench-"))
+    """A durable PostgreSQL (fsync on) with the demo's catalog, deleted afterwards. With KEPT=folder it is kept there,
+    for the next time."""
+    kept = os.environ.get("KEPT")
+    folder = Path(kept or tempfile.mkdtemp(prefix="latchkey-bench-"))
     server = EmbeddedServer(folder)
     server.claim()
     try:
@@ -139,7 +141,8 @@ async def ground() -> AsyncIterator[Ground]:
             yield Ground(folder, server, certificates, database, key.plaintext)
     finally:
         await asyncio.to_thread(server.stop)
-        shutil.rmtree(folder, ignore_errors=True)
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _until_accepting(port: int) -> None:
