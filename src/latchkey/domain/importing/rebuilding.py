@@ -75,6 +75,7 @@ def _purchase(row: TransactionRow) -> Purchase:
         resolved_at=row.resolved_at,
         credited=row.credited,
         told_at=None if grant else row.updated_at,
+        offering=row.offering,
     )
 
 
@@ -115,6 +116,7 @@ def _period(row: TransactionRow, before: TransactionRow | None, last: Period | N
         given_back=row.given_back,
         country=row.country,
         terms=row.terms,
+        offering=row.offering,
     )
 
 

@@ -83,6 +83,8 @@ class TransactionRow:
     standing: Standing = field(default_factory=Standing)
     # What the store can be asked with, where it is not an id of the row.
     token: str | None = None
+    # The lookup key of the offering that it was bought from.
+    offering: str | None = None
 
     @property
     def key(self) -> tuple[str, str, int]:

@@ -88,6 +88,7 @@ def transaction(cells: Mapping[str, Any], app_ids: Mapping[str, str | None]) -> 
         ownership=_ownership(cells),
         entitlement_id=entitlements[0] if kind is RowKind.PROMOTIONAL and entitlements else None,
         standing=_standing(cells, end),
+        offering=read.store_id(cells, "presented_offering"),
     )
 
 

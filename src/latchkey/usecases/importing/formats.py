@@ -49,6 +49,11 @@ class Reader:
     stores_without_app: set[str] = field(default_factory=set)
     _app_ids: dict[str, str | None] = field(default_factory=dict)
     _said: OrderedDict[str, int] = field(default_factory=OrderedDict)
+    # The lookup keys of the project's offerings.
+    _offerings: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._offerings = frozenset(one.lookup_key for one in self.catalog.offerings.offerings)
 
     def of_header(self, file: str, header: Collection[str]) -> Callable[[Cells], list[Row]]:
         """What makes rows of a file with these columns. Raises Invalid for a file that is none of this format."""
@@ -134,6 +139,9 @@ class Reader:
 
     def _noted(self, row: TransactionRow) -> TransactionRow:
         row = happened(row, self.now)
+        # As with what an app says: a dimension of charts must not grow without limit.
+        if row.offering is not None and row.offering not in self._offerings:
+            row = replace(row, offering=None)
         if row.kind is RowKind.PROMOTIONAL:
             if row.entitlement_id is None:
                 raise RowError("The grant names no entitlement.")

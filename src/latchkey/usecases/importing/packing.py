@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
 
@@ -21,6 +21,15 @@ class Placed(NamedTuple, Generic[T]):
     row: T
 
 
+def _shaped(one: Field[Any], hint: Any) -> Any:
+    """With its default: rows that a release before has staged lack the newest fields."""
+    if one.default is not MISSING:
+        return one.name, hint, one.default
+    if one.default_factory is not MISSING:
+        return one.name, hint, msgspec.field(default_factory=one.default_factory)
+    return one.name, hint
+
+
 class _Shape(Generic[T]):
     """One kind of row as an array: field names would be most of its size. What comes out is a struct with the fields
     and properties of the row: creating the dataclass takes five times as long."""
@@ -31,7 +40,7 @@ class _Shape(Generic[T]):
         hints = get_type_hints(row)
         shape = msgspec.defstruct(
             row.__name__,
-            [(name, hints[name]) for name in names],
+            [_shaped(one, hints[one.name]) for one in fields(row)],
             namespace={name: one for name, one in vars(row).items() if isinstance(one, property)},
             array_like=True,
             frozen=True,
