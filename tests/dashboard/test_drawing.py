@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -130,6 +131,14 @@ def test_labels_fit_at_each_width_and_the_newest_period_has_one(count: int) -> N
         assert 1 <= sum(label.rank <= rank for label in found) <= most
     assert (found[-1].words, found[-1].rank) == (str(count - 1), 1)
     assert found == tuple(sorted(found, key=lambda label: label.at))
+    # The narrowest plot of each width, and a label such as "Nov 2026", in pixels.
+    for rank, plot in enumerate((280, 480, 800), 1):
+        edges = [
+            (one.at * plot / 100 - (56 if one.anchor == "end" else 28), one.at * plot / 100 + 28)
+            for one in found
+            if one.rank <= rank
+        ]
+        assert all(end <= start for (_, end), (start, _) in pairwise(edges)), (rank, edges)
 
 
 @pytest.mark.parametrize(

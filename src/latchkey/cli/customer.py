@@ -301,14 +301,15 @@ def _show(view: View, ids: list[str]) -> None:
         output.show_table(access)
     else:
         console.print("The project has no entitlements.")
-    bought = output.table("purchase", "product", "store", "status", "since", "until", "price")
+    # The id is last, because it is the longest; nothing is broken in two, so that it can be copied.
+    bought = output.table("product", "store", "status", "since", "until", "price", "purchase", ids=7)
     for purchase in _bought(view):
         price = purchase.price if isinstance(purchase, Purchase) else purchase.current.price
         fields = _purchase(view, purchase)
-        cells = (fields["id"], fields["product_id"], fields["store"], fields["status"])
+        cells = (fields["product_id"], fields["store"], fields["status"])
         times = (shown(fields["purchased_at"]), shown(fields["ends_at"]) or "for ever")
-        bought.add_row(*map(output.plain, (*cells, *times, money(price.micros, price.currency))))
+        bought.add_row(*map(output.plain, (*cells, *times, money(price.micros, price.currency), fields["id"])))
     if bought.row_count:
-        output.show_table(bought)
+        output.show_table(bought, widest=400)
     else:
         console.print("No purchases.")

@@ -94,7 +94,8 @@ def export(
     told = Console(stderr=True, highlight=False)
     kind = "Everything" if manifest.kind == "whole" else "What changed"
     told.print(
-        f"[green]✓[/green] {kind}: {rows:,} rows in {len(manifest.files)} files, in {destination.shown}, folder "
+        f"[green]✓[/green] {kind}: {rows:,} rows in {len(manifest.files)} "
+        f"{'file' if len(manifest.files) == 1 else 'files'}, in {destination.shown}, folder "
         f"{manifest.project_id}/{manifest.id}",
         soft_wrap=True,
     )

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 from msgspec import UNSET, UnsetType
 from rich.console import Console
-from rich.table import Column, Table
 
 from latchkey.cli import output
 from latchkey.cli.audited import audited
@@ -125,16 +124,12 @@ def show(
     if as_json:
         output.write_list(_as_data(one) for one in listed)
         return
-    # Ids are copied: on a narrow terminal the other columns are cut first.
-    id, key_column = Column("id", no_wrap=True), Column("key", no_wrap=True)
-    since = Column("since", overflow="fold", min_width=len("2026-01-01"))
-    works = Column("works", overflow="fold")
-    table = Table(id, Column("name", overflow="fold"), key_column, "kind", "limit", since, "last used", works, box=None)
+    table = output.table("id", "name", "key", "kind", "limit", "since", "last used", "works")
     now = real_now()
     for key in listed:
         table.add_row(
             key.id,
-            key.name,
+            output.plain(key.name),
             key.hint,
             "public" if key.kind == "public" else ", ".join(key.scopes),
             str(key.rate_limit),
@@ -143,7 +138,7 @@ def show(
             _works(key, now),
             style="dim" if key.revoked_at or (key.rules and key.rules.is_expired(now)) else None,
         )
-    Console(highlight=False).print(table)
+    output.show_table(table)
 
 
 @app.command()

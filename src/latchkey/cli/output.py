@@ -98,10 +98,10 @@ def table(*columns: str, ids: int = 1) -> Table:
 _WIDEST = 160
 
 
-def show_table(table: Table) -> None:
+def show_table(table: Table, widest: int = _WIDEST) -> None:
     shown = console()
-    needed = shown.measure(table, options=shown.options.update(width=_WIDEST)).maximum
-    shown.width = max(shown.width, min(needed, _WIDEST))
+    needed = shown.measure(table, options=shown.options.update(width=widest)).maximum
+    shown.width = max(shown.width, min(needed, widest))
     shown.print(table, soft_wrap=True)
 
 

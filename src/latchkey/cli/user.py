@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from latchkey.cli import output
 from latchkey.cli.audited import audited
@@ -88,12 +87,12 @@ def show(
     if as_json:
         output.write_list(_as_data(one) for one in found)
         return
-    table = Table("E-mail", "Name", "Role", "Second factor", "Since", "Last seen", box=None)
+    table = output.table("e-mail", "name", "role", "second factor", "since", "last seen")
     for member in found:
         seen = shown(member.last_seen_at) or "never"
         account, second = member.account, "on" if member.account.has_second_factor else "off"
         table.add_row(escape(account.email), escape(account.name), member.role, second, shown(member.since), seen)
-    Console(highlight=False).print(table)
+    output.show_table(table)
 
 
 @app.command()

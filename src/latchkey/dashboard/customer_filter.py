@@ -41,8 +41,8 @@ _TITLES = {
     "last_seen_before": "Last seen before",
     "first_seen_after": "First seen after",
     "first_seen_before": "First seen before",
-    "trial_ends_within": "Trial ends within days",
-    "product_active": "Its time runs now",
+    "trial_ends_within": "Trial ends within {} days",
+    "product_active": "Product active now",
     "billing_issue": "Has a billing issue",
 }
 
@@ -74,7 +74,9 @@ class Chosen:
             found.append((" or ".join(titles), "status"))
         for name, title in _TITLES.items():
             if name in said:
-                found.append((title if said[name] == "true" else f"{title}: {said[name]}", name))
+                value = said[name]
+                words = title.format(value) if "{}" in title else title if value == "true" else f"{title}: {value}"
+                found.append((words, name))
         return found
 
     def without(self, name: str) -> dict[str, str]:

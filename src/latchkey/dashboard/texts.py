@@ -14,7 +14,7 @@ from latchkey.domain.formats import money as money
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 
 # Not within an escaped character such as &#39;, which has none of these.
-_PARTS = re.compile(r"([_@:-]+)(?=\w)")
+_PARTS = re.compile(r"([_@:/-]+)(?=[\w{])")
 _UNITS = ((365 * DAY, "year"), (30 * DAY, "month"), (DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"))
 
 
@@ -68,7 +68,7 @@ def size(count: int | None) -> str:
 
 
 def parted(text: str) -> Markup:
-    """Text from outside that may break into lines after `_`, `@`, `:` and `-`, as ids and addresses should."""
+    """Text from outside that may break into lines after `_`, `@`, `:`, `/` and `-`, as ids and addresses should."""
     return Markup(_PARTS.sub(r"\1<wbr>", str(escape(text))))  # noqa: S704 - escaped
 
 
