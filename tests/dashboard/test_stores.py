@@ -230,5 +230,5 @@ async def test_the_overview_says_how_often_the_safety_net_healed_something(
     await expect(page.locator("main")).to_contain_text("asked the stores 2 times")
     await page.goto(site.path(f"/apps/{app['id']}"))
     await expect(page.locator("#connection")).to_contain_text(
-        "asked the store 2 times, found news that no notification had told 1 times"
+        "asked the store 2 times by itself, and found 1 change that no notification had reported"
     )

@@ -33,6 +33,12 @@ pre{background:var(--soft);padding:.6rem;border-radius:.4rem;overflow-x:auto}
 table{border-collapse:collapse;width:100%}
 td,th{text-align:left;padding:.25rem .6rem .25rem 0;border-bottom:1px solid var(--line);vertical-align:top}
 .method{display:inline-block;min-width:4.2rem;font-weight:600}
+@media(max-width:44rem){
+:not(pre)>code{overflow-wrap:anywhere}
+tr,td,th{display:block}
+tr{padding:.5rem 0;border-bottom:1px solid var(--line)}
+td,th{padding:.1rem 0;border:0}
+}
 """
 _WORD = re.compile(r"[a-z0-9]+")
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()

@@ -73,7 +73,7 @@ function fit(place) {
 }
 
 export function stack(table) {
-  const heads = [...(table.tHead?.rows[0]?.cells ?? [])].map((cell) => cell.textContent.trim());
+  const heads = [...(table.tHead?.rows[0]?.cells ?? [])].map((cell) => cell.innerText.replace(/\s+/g, " ").trim());
   const rows = [...table.tBodies].flatMap((body) => [...body.rows]);
   const plain = rows.every((row) => row.cells.length === heads.length);
   if (table.tHead?.rows.length !== 1 || !plain || heads.length > MOST_COLUMNS) return;
