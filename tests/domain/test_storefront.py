@@ -12,10 +12,10 @@ from latchkey.domain.catalog import Catalog, Product, ProductKind, ProductType
 from latchkey.domain.instants import Duration, parse_duration
 from latchkey.domain.money import Price
 from latchkey.domain.offering import Eligibility, Offering, Offerings, Package, PackageProduct, Placement
-from latchkey.domain.storefront import Place, Reason, Storefront, storefront, usual_package
+from latchkey.domain.storefront import AskingApp, Reason, Storefront, storefront, usual_package
 
-APPLE, GOOGLE, TEST = Place("ios", "app_store"), Place("android", "play_store"), Place("demo", "test_store")
-SECRET = Place()
+APPLE, GOOGLE, TEST = AskingApp("ios", "app_store"), AskingApp("android", "play_store"), AskingApp("demo", "test_store")
+SECRET = AskingApp()
 MONTH = Duration(months=1)
 
 
@@ -42,7 +42,7 @@ def selling(*products: Product | str, **more: object) -> Catalog:
     return Catalog(known, offerings=Offerings(offerings=(offering,)))
 
 
-def products_shown(catalog: Catalog, place: Place) -> list[str]:
+def products_shown(catalog: Catalog, place: AskingApp) -> list[str]:
     front = storefront(catalog, place)
     shown = [package for offering in front.offerings for package in offering.packages]
     return [one.product_id + (f"+{one.plan_id}" if one.plan_id else "") for one in shown]
@@ -86,7 +86,7 @@ def test_a_one_time_product_needs_no_base_plan_at_google() -> None:
         ("gone", APPLE, Reason.OFF_SALE),
     ],
 )
-def test_what_is_left_out_has_a_reason(product: Product | str, place: Place, reason: Reason) -> None:
+def test_what_is_left_out_has_a_reason(product: Product | str, place: AskingApp, reason: Reason) -> None:
     front = storefront(selling(product), place)
     assert (front.current, front.offerings) == (None, ())
     assert [(one.offering, one.package, one.reason) for one in front.left_out] == [("main", "$rc_monthly", reason)]
@@ -229,7 +229,7 @@ def catalogs(draw: st.DrawFn) -> Catalog:
 
 
 PLACES = st.builds(
-    Place,
+    AskingApp,
     st.sampled_from(["ios", "android", "demo", None]),
     st.sampled_from(["app_store", "play_store", "test_store", None]),
     st.sampled_from([None, 5, 6, 8]),
@@ -238,7 +238,7 @@ PLACES = st.builds(
 
 @given(catalogs(), PLACES, st.sampled_from([*IDS, None]), st.sampled_from([(), (("e", "v"),)]))
 def test_whatever_the_catalog_an_sdk_can_read_the_answer(
-    catalog: Catalog, place: Place, override: str | None, enrolled: tuple[tuple[str, str], ...]
+    catalog: Catalog, place: AskingApp, override: str | None, enrolled: tuple[tuple[str, str], ...]
 ) -> None:
     front = storefront(catalog, place, override, enrolled)
     assert front == storefront(catalog, place, override, enrolled)
@@ -254,7 +254,7 @@ def test_whatever_the_catalog_an_sdk_can_read_the_answer(
     _sells_only_what_the_app_sells(catalog, place, front)
 
 
-def _sells_only_what_the_app_sells(catalog: Catalog, place: Place, front: Storefront) -> None:
+def _sells_only_what_the_app_sells(catalog: Catalog, place: AskingApp, front: Storefront) -> None:
     for package in (one for offering in front.offerings for one in offering.packages):
         product = catalog.products[package.product_id + (f":{package.plan_id}" if package.plan_id else "")]
         assert product.on_sale
@@ -268,7 +268,7 @@ def _sells_only_what_the_app_sells(catalog: Catalog, place: Place, front: Storef
 
 
 @given(catalogs(), PLACES)
-def test_every_package_is_shown_or_explained(catalog: Catalog, place: Place) -> None:
+def test_every_package_is_shown_or_explained(catalog: Catalog, place: AskingApp) -> None:
     front = storefront(catalog, place)
     if not catalog.offerings.sell_anything:
         return

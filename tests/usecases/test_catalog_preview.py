@@ -153,4 +153,4 @@ async def test_whoever_is_second_is_told_at_the_preview_and_at_the_saving(shop: 
 async def test_nobody_of_another_project_is_counted(shop: Shop) -> None:
     await shop.act("purchase", "alice", "pro_monthly")
     preview = await count_enrolled(shop.database, "proj_other", "exp_1", shop.time)
-    assert preview == Enrolled({}, customer_walk.Place(done=True))
+    assert preview == Enrolled({}, customer_walk.Progress(done=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latchkey.domain.storefront import Place, Storefront
+from latchkey.domain.storefront import AskingApp, Storefront
 from latchkey.storage.database import Database
 from latchkey.usecases.catalog.products import delete_product
 from latchkey.usecases.catalog.storefront import load_storefront
@@ -14,7 +14,7 @@ NOW = 1_800_000_000_123
 
 async def shown(changes: Changes, store: str) -> Storefront:
     app_id, _, store_name = STORE_APPS[store]
-    return await load_storefront(changes, PROJECT_ID, Place(app_id, store_name), "ada")
+    return await load_storefront(changes, PROJECT_ID, AskingApp(app_id, store_name), "ada")
 
 
 async def test_the_demos_android_app_shows_base_plans_and_the_others_do_not(database: Database) -> None:

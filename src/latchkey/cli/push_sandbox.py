@@ -21,7 +21,7 @@ from latchkey.cli.files import write_json
 from latchkey.cli.listeners import bind_wished
 from latchkey.now import real_now
 from latchkey.push.sandbox.application import Sandbox
-from latchkey.push.sandbox.book import Book
+from latchkey.push.sandbox.book import SandboxDatabase
 from latchkey.server import Listener
 from latchkey.settings import Settings
 
@@ -43,7 +43,7 @@ async def push_sandbox(
     listening = bind_wished(host, [port, kept.port, first_port])
     kept.port = listening.getsockname()[1]
     write_json(folder / "push.json", kept)
-    sandbox = Sandbox(kept.app_id, kept.rest_api_key, Book(str(folder / "push.sqlite")), real_now)
+    sandbox = Sandbox(kept.app_id, kept.rest_api_key, SandboxDatabase(str(folder / "push.sqlite")), real_now)
     listener = Listener(sandbox.application, listening, Settings(tls_cert=certificates.cert, tls_key=certificates.key))
     serving = asyncio.create_task(listener.serve())
     try:

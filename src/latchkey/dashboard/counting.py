@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 
 from latchkey.dashboard.form import Form
 from latchkey.domain.refusal import Invalid
-from latchkey.usecases.engine.walk import Place
+from latchkey.usecases.engine.walk import Progress
 
 
-def place_of(query: Form) -> Place:
-    return Place(query.number("after", 0), query.number("passed", 0), query.number("last", 0))
+def place_of(query: Form) -> Progress:
+    return Progress(query.number("after", 0), query.number("passed", 0), query.number("last", 0))
 
 
 def counts_of(query: Form, name: str) -> dict[str, int]:
@@ -26,7 +26,7 @@ def counts_of(query: Form, name: str) -> dict[str, int]:
     return counts
 
 
-def written(place: Place, **counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+def written(place: Progress, **counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """What `place_of` and `counts_of` read."""
     yield from (("after", str(place.after)), ("passed", str(place.passed)), ("last", str(place.last)))
     for name, found in counts.items():

@@ -20,7 +20,7 @@ from latchkey.usecases.access import sessions
 from latchkey.usecases.access.accounts import Account
 from latchkey.usecases.access.projects import Project
 from latchkey.usecases.access.sessions import Session
-from latchkey.usecases.access.team import Place
+from latchkey.usecases.access.team import Membership
 from latchkey.usecases.services import Services
 
 ROOT = "/dashboard"
@@ -37,7 +37,7 @@ class Visit:
     # For pages of a project; the guard has checked the membership.
     project: Project | None = None
     # All projects of the account, for the project switcher.
-    places: list[Place] = field(default_factory=list)
+    places: list[Membership] = field(default_factory=list)
     form: Form = field(default_factory=lambda: Form([]))
     # What the audit entry says, besides who and when.
     subject: str = ""

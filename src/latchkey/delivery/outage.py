@@ -14,7 +14,9 @@ log = structlog.get_logger()
 _LONGEST = 2.0
 
 
-async def outlive(work: Callable[[], Awaitable[None]], *, but: tuple[type[OutageError], ...] = ()) -> None:
+async def retry_through_outages(
+    work: Callable[[], Awaitable[None]], *, but: tuple[type[OutageError], ...] = ()
+) -> None:
     """Do the work; while the database is unreachable, retry after a wait that grows to two seconds. Errors of the
     classes `but` are raised."""
     wait = 0.02

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from latchkey.delivery import operations
-from latchkey.delivery.outage import outlive
+from latchkey.delivery.outage import retry_through_outages
 from latchkey.delivery.queue import requeue
 from latchkey.delivery.queue.listening import listen
 from latchkey.delivery.queue.parts import turn_over
@@ -37,7 +37,7 @@ _DAY_MS = 24 * 3600 * 1000
 
 async def run_delivery(database: Database, settings: Settings, stop: asyncio.Event) -> None:
     """Deliver until `stop` is set, then finish what is under way."""
-    await outlive(lambda: identity.refuse_restored(database, real_now()))
+    await retry_through_outages(lambda: identity.refuse_restored(database, real_now()))
     sender = Sender(
         real_now,
         timeout_ms=settings.webhook_timeout_ms,
@@ -61,7 +61,7 @@ async def run_delivery(database: Database, settings: Settings, stop: asyncio.Eve
             stop.set()
             return
         new_replays.set()
-        await outlive(worker.sweep)
+        await retry_through_outages(worker.sweep)
 
     chores = [
         asyncio.create_task(listen(database, worker.woken, look_around)),
@@ -85,7 +85,7 @@ async def _is_restored(database: Database) -> bool:
     """Asked with every new connection: a database that was set back under a running service would deliver again what
     was delivered before."""
     try:
-        await outlive(lambda: identity.refuse_restored(database, real_now()))
+        await retry_through_outages(lambda: identity.refuse_restored(database, real_now()))
     except RestoredError as error:
         log.error("nothing is delivered", reason=str(error))
         return True
@@ -107,7 +107,7 @@ async def _replay(database: Database, new: asyncio.Event) -> None:
 
     while True:
         new.clear()
-        await outlive(work_off_all)
+        await retry_through_outages(work_off_all)
         try:
             async with asyncio.timeout(10):
                 await new.wait()
@@ -131,5 +131,5 @@ async def _tell(database: Database, sender: Sender, to: Webhook, settings: Setti
 
 async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
     while True:
-        await outlive(work)
+        await retry_through_outages(work)
         await asyncio.sleep(seconds * random.uniform(0.9, 1.1))  # noqa: S311 - jitter, not a secret

@@ -36,7 +36,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AskingApp:
     """The app that asks. All fields are None for a secret key, which belongs to no app."""
 
     app_id: str | None = None
@@ -80,7 +80,7 @@ class Storefront:
 
 
 def storefront(
-    catalog: Catalog, place: Place, override: str | None = None, enrolled: Sequence[tuple[str, str]] = ()
+    catalog: Catalog, place: AskingApp, override: str | None = None, enrolled: Sequence[tuple[str, str]] = ()
 ) -> Storefront:
     """What the app shows. `override` is the id of the offering that was assigned to the customer, `enrolled` are the
     experiments and variants of the customer, oldest first. An offering without a package for this app is left out; then
@@ -137,7 +137,9 @@ def _placements(
     return found, fallback
 
 
-def _packages(catalog: Catalog, offering: Offering, place: Place, left_out: list[LeftOut]) -> Iterable[ShownPackage]:
+def _packages(
+    catalog: Catalog, offering: Offering, place: AskingApp, left_out: list[LeftOut]
+) -> Iterable[ShownPackage]:
     for package in offering.packages:
         chosen = chosen_product(catalog, package, place)
         if chosen is not None:
@@ -151,7 +153,7 @@ def _packages(catalog: Catalog, offering: Offering, place: Place, left_out: list
             left_out.append(LeftOut(offering.lookup_key, package.lookup_key, one.product_id, reason))
 
 
-def chosen_product(catalog: Catalog, package: Package, place: Place) -> Product | None:
+def chosen_product(catalog: Catalog, package: Package, place: AskingApp) -> Product | None:
     """The package's product in this app: one of this app alone before one that is sold in every app, one that has no
     base plan where the store has none, and of several the one that was attached first."""
     fitting = [catalog.products[one.product_id] for one in package.products if why_not(catalog, one, place) is None]
@@ -159,7 +161,7 @@ def chosen_product(catalog: Catalog, package: Package, place: Place) -> Product 
     return min(fitting, key=lambda one: (not one.apps, _has_plan(one.id) and place.store != GOOGLE), default=None)
 
 
-def why_not(catalog: Catalog, one: PackageProduct, place: Place) -> Reason | None:
+def why_not(catalog: Catalog, one: PackageProduct, place: AskingApp) -> Reason | None:
     """Why the app does not show this product; None if it can."""
     product = catalog.products.get(one.product_id)
     if product is None or not product.on_sale:
@@ -177,7 +179,7 @@ def why_not(catalog: Catalog, one: PackageProduct, place: Place) -> Reason | Non
     return None
 
 
-def _made_up(catalog: Catalog, place: Place) -> Storefront:
+def _made_up(catalog: Catalog, place: AskingApp) -> Storefront:
     """One offering of everything on sale, until a product is attached to a package. So an app that lives off it is not
     left with nothing while an operator sets up the first offering."""
     on_sale = [PackageProduct(product.id) for _, product in sorted(catalog.products.items()) if product.on_sale]
@@ -220,7 +222,7 @@ def usual_package(product: Product) -> str | None:
     return LIFETIME if lasts and product.type is not ProductType.NON_RENEWING_SUBSCRIPTION else None
 
 
-def _shown(identifier: str, product_id: str, place: Place) -> ShownPackage:
+def _shown(identifier: str, product_id: str, place: AskingApp) -> ShownPackage:
     product, _, plan = product_id.partition(":")
     if place.store == GOOGLE and plan:
         return ShownPackage(identifier, product, plan)

@@ -13,7 +13,7 @@ from latchkey.api.models import PathUserId
 from latchkey.api.replies import reply, shows
 from latchkey.api.routing import Router
 from latchkey.api.services import Provided
-from latchkey.domain.storefront import Place
+from latchkey.domain.storefront import AskingApp
 from latchkey.usecases.catalog.storefront import load_storefront
 from latchkey.usecases.rendering import offerings as render
 from latchkey.wire.offerings import Offerings
@@ -27,7 +27,7 @@ _MAJOR = re.compile(rb"(\d{1,4})\.")
 async def read_offerings(request: Request, services: Provided, caller: AppReadKey, app_user_id: PathUserId) -> Response:
     """The offerings of the key's app, with the app's product in each package. A secret key belongs to no app and sees
     every offering. The user need not exist."""
-    place = Place(caller.app_id, caller.store, _android_sdk(request.scope[SCOPE_KEY]))
+    place = AskingApp(caller.app_id, caller.store, _android_sdk(request.scope[SCOPE_KEY]))
     found = await load_storefront(services.changes, caller.project_id, place, app_user_id)
     return reply(render.storefront(found))
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from latchkey.delivery import metrics
-from latchkey.delivery.outage import outlive
+from latchkey.delivery.outage import retry_through_outages
 from latchkey.delivery.queue.agenda import Agenda
 from latchkey.delivery.queue.capacity import Capacity
 from latchkey.delivery.queue.dispatching import Dispatcher
@@ -61,9 +61,9 @@ class Claimer:
         while not self._stopping:
             budgets = self._capacity.budgets(self._agenda.turn(self._now()))
             if budgets:
-                await outlive(partial(self._claim, budgets))
+                await retry_through_outages(partial(self._claim, budgets))
                 if fell_due := self._agenda.fell_due():
-                    await outlive(partial(self._look, fell_due))
+                    await retry_through_outages(partial(self._look, fell_due))
                 if not self._more:
                     await asyncio.sleep(APART)
             else:
@@ -76,7 +76,7 @@ class Claimer:
             metrics.claimed(len(claims))
         versions = {one.webhook_key: one.webhook_version for one in claims}
         # Retried until it succeeds: no other worker can send what is claimed until the lease runs out.
-        await outlive(partial(self._webhooks.refresh, versions))
+        await retry_through_outages(partial(self._webhooks.refresh, versions))
         again = self._capacity.claimed(budgets, Counter(one.webhook_key for one in claims))
         self._more = bool(again)
         self._agenda.add(again)

@@ -11,7 +11,7 @@ from math import inf
 import structlog
 
 from latchkey.delivery import health, metrics
-from latchkey.delivery.outage import outlive
+from latchkey.delivery.outage import retry_through_outages
 from latchkey.delivery.queue.agenda import Agenda
 from latchkey.delivery.queue.capacity import Capacity
 from latchkey.delivery.queue.dispatching import Dispatcher
@@ -132,7 +132,7 @@ class Recorder:
 
     async def _record(self, batch: Sequence[Outcome]) -> None:
         try:
-            await outlive(partial(self._record_once, batch), but=(NodeAwayError,))
+            await retry_through_outages(partial(self._record_once, batch), but=(NodeAwayError,))
         except NodeAwayError:
             # Leases last longer than most outages of a node. What is not recorded by then is sent again.
             if any(one.claim.lease_until > self._now() for one in batch):

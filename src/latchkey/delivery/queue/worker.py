@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import structlog
 
-from latchkey.delivery.outage import outlive
+from latchkey.delivery.outage import retry_through_outages
 from latchkey.delivery.queue.agenda import Agenda
 from latchkey.delivery.queue.capacity import Capacity
 from latchkey.delivery.queue.claiming import Claimer
@@ -105,7 +105,7 @@ class Worker:
 
     async def _sweep(self) -> None:
         while True:
-            await outlive(self.sweep)
+            await retry_through_outages(self.sweep)
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def _drain(self, claiming: asyncio.Task[None], seconds: float) -> None:

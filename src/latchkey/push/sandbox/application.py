@@ -23,7 +23,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from latchkey.push.sandbox import protocol
-from latchkey.push.sandbox.book import Book
+from latchkey.push.sandbox.book import SandboxDatabase
 from latchkey.push.sandbox.faults import Fault, Faults
 from latchkey.push.sandbox.lines import Lines
 from latchkey.push.sandbox.protocol import NewNotification, NewPlayer, PlayerChange, Refused
@@ -35,7 +35,11 @@ class Sandbox:
     """One provider with one app. `hang_up` closes the open streams, so that a server can stop."""
 
     def __init__(
-        self, app_id: str, rest_api_key: str, book: Book, now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+        self,
+        app_id: str,
+        rest_api_key: str,
+        book: SandboxDatabase,
+        now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self.app_id = app_id
         self._key = rest_api_key

@@ -54,7 +54,7 @@ class Arrival:
     sent_at: int
 
 
-class Book:
+class SandboxDatabase:
     def __init__(self, path: str = ":memory:") -> None:
         self._database = sqlite3.connect(path, isolation_level=None)
         self._database.row_factory = sqlite3.Row

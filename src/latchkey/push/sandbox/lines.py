@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 import structlog
 from msgspec import json
 
-from latchkey.push.sandbox.book import Arrival, Book
+from latchkey.push.sandbox.book import Arrival, SandboxDatabase
 
 log = structlog.get_logger()
 
@@ -17,7 +17,7 @@ HEARTBEAT = 15.0
 
 
 class Lines:
-    def __init__(self, book: Book, now: Callable[[], int]) -> None:
+    def __init__(self, book: SandboxDatabase, now: Callable[[], int]) -> None:
         self._book = book
         self._now = now
         self._bells: dict[str, asyncio.Event] = {}

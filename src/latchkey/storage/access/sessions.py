@@ -51,7 +51,7 @@ class StoredSession:
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class ListedSession:
     """One session in the list of an account's sessions."""
 
     id: str
@@ -106,10 +106,10 @@ async def end_all_of(connection: Connection, account_id: str, *, keep: bytes = b
     await connection.execute(_END_ALL_OF, account_id, keep)
 
 
-async def stays(connection: Connection, account_id: str) -> list[Stay]:
+async def stays(connection: Connection, account_id: str) -> list[ListedSession]:
     """Last used first."""
     return [
-        Stay(
+        ListedSession(
             id=row["id"],
             created_at=row["created_at"],
             last_seen_at=row["last_seen_at"],

@@ -27,7 +27,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Membership:
     """A project that an account belongs to."""
 
     project_id: str
@@ -43,10 +43,10 @@ async def members(connection: Connection, project_id: str) -> list[Member]:
     ]
 
 
-async def places(connection: Connection, account_id: str) -> list[Place]:
+async def places(connection: Connection, account_id: str) -> list[Membership]:
     """In the order in which the account joined them."""
     rows = await connection.fetch(_PROJECTS_OF, account_id)
-    return [Place(row["id"], row["name"], Role(row["role"])) for row in rows]
+    return [Membership(row["id"], row["name"], Role(row["role"])) for row in rows]
 
 
 async def role_of(connection: Connection, account_id: str, project_id: str) -> Role | None:

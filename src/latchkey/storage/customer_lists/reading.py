@@ -31,7 +31,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Cursor:
     """After which customer a page begins."""
 
     value: int
@@ -45,7 +45,7 @@ class Entry:
     # The customer's own time.
     now: Ms
     # None outside a list.
-    place: Place | None
+    place: Cursor | None
     # None: the customer was deleted a moment ago.
     app_user_id: str | None
     # Only if it was asked for.
@@ -72,7 +72,7 @@ async def page(
     earliest: Ms,
     *,
     sort: Sort,
-    after: Place | None,
+    after: Cursor | None,
     limit: int,
     whole: bool,
 ) -> list[Entry]:
@@ -128,7 +128,7 @@ def _entry(row: Record) -> Entry:
         row["customer_id"],
         facets_in(row),
         row["own_now"],
-        Place(row["sorted_by"], row["customer_id"]),
+        Cursor(row["sorted_by"], row["customer_id"]),
         row["app_user_id"],
         decode(row["state"]) if row["state"] is not None else None,
     )

@@ -18,7 +18,7 @@ _MOVEMENTS = query("movements_of_customer")
 _MAX = 2**63 - 1
 
 
-class Place(NamedTuple):
+class Cursor(NamedTuple):
     """The position of an event in a customer's timeline. Higher is newer."""
 
     position: int
@@ -28,10 +28,10 @@ class Place(NamedTuple):
 
 
 # After every event.
-END = Place(_MAX, 0, _MAX)
+END = Cursor(_MAX, 0, _MAX)
 
 
-class MovementPlace(NamedTuple):
+class MovementCursor(NamedTuple):
     """The position of a currency transaction among a customer's. Higher is newer."""
 
     at: Ms
@@ -40,7 +40,7 @@ class MovementPlace(NamedTuple):
 
 
 # After every movement.
-LAST_MOVEMENT = MovementPlace(_MAX, "", "")
+LAST_MOVEMENT = MovementCursor(_MAX, "", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +81,13 @@ class Movement:
     reference: str | None
 
 
-async def place_of(connection: Connection, project_id: str, event_id: str) -> Place | None:
+async def place_of(connection: Connection, project_id: str, event_id: str) -> Cursor | None:
     row = await connection.fetchrow(_PLACE, project_id, event_id)
-    return None if row is None else Place(row["position"], row["customer_id"], row["sequence"])
+    return None if row is None else Cursor(row["position"], row["customer_id"], row["sequence"])
 
 
 async def newest(
-    connection: Connection, project_id: str, customer_key: int, before: Place, limit: int
+    connection: Connection, project_id: str, customer_key: int, before: Cursor, limit: int
 ) -> list[TimelineEvent]:
     return [
         TimelineEvent(
@@ -126,7 +126,7 @@ async def deliveries(connection: Connection, project_id: str, events: Sequence[T
 
 
 async def movements(
-    connection: Connection, project_id: str, customer_key: int, before: MovementPlace, limit: int
+    connection: Connection, project_id: str, customer_key: int, before: MovementCursor, limit: int
 ) -> list[Movement]:
     rows = await connection.fetch(_MOVEMENTS, project_id, customer_key, *before, limit)
     return [

@@ -32,7 +32,7 @@ Which = Literal["failed", "all"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DeliveryKey:
     """Identifies a delivery."""
 
     project_id: str
@@ -103,12 +103,12 @@ class ReplayedEvent(Struct, frozen=True):
     wanted: bool
 
 
-async def find(connection: Connection, project_id: str, webhook_id: str, event_id: str) -> Place | None:
+async def find(connection: Connection, project_id: str, webhook_id: str, event_id: str) -> DeliveryKey | None:
     row = await connection.fetchrow(_FIND, project_id, webhook_id, event_id)
-    return Place(project_id, row["key"], row["customer_id"], row["sequence"]) if row is not None else None
+    return DeliveryKey(project_id, row["key"], row["customer_id"], row["sequence"]) if row is not None else None
 
 
-async def resend(connection: Connection, place: Place, now: Ms) -> None:
+async def resend(connection: Connection, place: DeliveryKey, now: Ms) -> None:
     """Send it at once: outside its customer's order if it is finished, and without waiting for its next retry."""
     project_id, customer, key, sequence = place.project_id, place.customer_id, place.webhook_key, place.sequence
     # Lock the lane first and then the delivery, as recording does, to avoid a deadlock.

@@ -27,7 +27,7 @@ class Answered(NamedTuple):
     high: int
 
 
-class Place(NamedTuple):
+class Cursor(NamedTuple):
     """The position of a delivery in a webhook's log. Higher is newer."""
 
     created_at: Ms
@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 _MAX = 2**63 - 1
 # After every delivery.
-END = Place(_MAX, _MAX, _MAX)
+END = Cursor(_MAX, _MAX, _MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +101,15 @@ async def webhook_key(connection: Connection, project_id: str, webhook_id: str) 
     return key
 
 
-async def place_of(connection: Connection, project_id: str, webhook_key: int, event_id: str) -> Place | None:
+async def place_of(connection: Connection, project_id: str, webhook_key: int, event_id: str) -> Cursor | None:
     row = await connection.fetchrow(_PLACE, project_id, event_id, webhook_key)
-    return None if row is None else Place(row["created_at"], row["customer_id"], row["sequence"])
+    return None if row is None else Cursor(row["created_at"], row["customer_id"], row["sequence"])
 
 
 async def page(
     connection: Connection,
     webhook_key: int,
-    before: Place,
+    before: Cursor,
     since: Ms,
     status: Status | None,
     event_type: str | None,
@@ -131,7 +131,7 @@ async def page_of_customer(
     project_id: str,
     customer_key: int,
     webhook_key: int,
-    before: Place,
+    before: Cursor,
     since: Ms,
     status: Status | None,
     event_type: str | None,

@@ -13,7 +13,7 @@ _PAGE = query("page_of_operational_events")
 _PLACE = query("operational_event_place")
 
 
-class Place(NamedTuple):
+class Cursor(NamedTuple):
     """The position of an operational event in the list. Higher is newer."""
 
     at: Ms
@@ -21,7 +21,7 @@ class Place(NamedTuple):
 
 
 # After every event.
-END = Place(2**63 - 1, "")
+END = Cursor(2**63 - 1, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class OperationalEvent:
     error: str | None
 
 
-async def place_of(connection: Connection, project_id: str, id: str) -> Place | None:
+async def place_of(connection: Connection, project_id: str, id: str) -> Cursor | None:
     row = await connection.fetchrow(_PLACE, project_id, id)
-    return None if row is None else Place(row["at"], row["id"])
+    return None if row is None else Cursor(row["at"], row["id"])
 
 
 async def page(
-    connection: Connection, project_id: str, before: Place, webhook_id: str | None, limit: int
+    connection: Connection, project_id: str, before: Cursor, webhook_id: str | None, limit: int
 ) -> list[OperationalEvent]:
     """Newest first, of one webhook or of all."""
     return [

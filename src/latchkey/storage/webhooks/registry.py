@@ -9,12 +9,12 @@ from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
-_VITALS = query("vitals_of_webhooks")
+_COUNTS = query("vitals_of_webhooks")
 _WAS_MADE = query("webhook_was_made")
 
 
 @dataclass(frozen=True, slots=True)
-class Vitals:
+class DeliveryCounts:
     """Counts of a webhook's deliveries."""
 
     waiting: int = 0
@@ -22,10 +22,10 @@ class Vitals:
     last_success_at: Ms | None = None
 
 
-async def vitals(connection: Connection, webhook_keys: Sequence[int]) -> dict[int, Vitals]:
+async def delivery_counts(connection: Connection, webhook_keys: Sequence[int]) -> dict[int, DeliveryCounts]:
     """By webhook key."""
-    rows = await connection.fetch(_VITALS, webhook_keys)
-    return {row["key"]: Vitals(row["waiting"], row["failed"], row["last_success_at"]) for row in rows}
+    rows = await connection.fetch(_COUNTS, webhook_keys)
+    return {row["key"]: DeliveryCounts(row["waiting"], row["failed"], row["last_success_at"]) for row in rows}
 
 
 async def was_made(connection: Connection, project_id: str, webhook_id: str) -> bool:

@@ -20,8 +20,8 @@ from latchkey.domain.team.account import (
 )
 from latchkey.domain.team.guessing import LONGEST_COUNTED, limits, wait
 from latchkey.storage.access import accounts, sessions
+from latchkey.storage.access.sessions import ListedSession as ListedSession
 from latchkey.storage.access.sessions import Notice as Notice
-from latchkey.storage.access.sessions import Stay as Stay
 from latchkey.storage.database import Database
 from latchkey.usecases.access.accounts import Account, load_account, matches
 from latchkey.usecases.access.keys import hash_of
@@ -153,7 +153,7 @@ async def end_other_stays(database: Database, session: Session) -> None:
         await sessions.end_all_of(connection, session.account.id, keep=hash_of(session.token))
 
 
-async def stays(database: Database, account_id: str) -> list[Stay]:
+async def stays(database: Database, account_id: str) -> list[ListedSession]:
     async with database.acquire() as connection:
         return await sessions.stays(connection, account_id)
 

@@ -7,7 +7,7 @@ from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.domain.team.account import Role
 from latchkey.storage.access import team
 from latchkey.storage.access.team import Member as Member
-from latchkey.storage.access.team import Place as Place
+from latchkey.storage.access.team import Membership as Membership
 from latchkey.storage.database import Connection, Database
 from latchkey.usecases.access import second_factor
 from latchkey.usecases.access.accounts import Account, create_account, find_account, invite, load_account
@@ -20,7 +20,7 @@ async def members(database: Database, project_id: str) -> list[Member]:
         return await team.members(connection, project_id)
 
 
-async def places(database: Database, account_id: str) -> list[Place]:
+async def places(database: Database, account_id: str) -> list[Membership]:
     async with database.acquire() as connection:
         return await team.places(connection, account_id)
 

@@ -17,7 +17,7 @@ from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database
 from latchkey.usecases.catalog.mapping import ChangedMeanwhile
 from latchkey.usecases.engine.passing_time import at_present
-from latchkey.usecases.engine.walk import Place, mention, walk
+from latchkey.usecases.engine.walk import Progress, mention, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Preview:
 
     gains: Mapping[str, int] = field(default_factory=dict)
     losses: Mapping[str, int] = field(default_factory=dict)
-    place: Place = field(default_factory=Place)
+    place: Progress = field(default_factory=Progress)
 
 
 async def preview_mapping(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.storefront import Place, Storefront, storefront
+from latchkey.domain.storefront import AskingApp, Storefront, storefront
 from latchkey.storage.access import projects
 from latchkey.storage.access.projects import App
 from latchkey.storage.catalog import choices
@@ -20,7 +20,7 @@ class Previews:
     apps: list[tuple[App, Storefront]]
 
 
-async def load_storefront(changes: Changes, project_id: str, place: Place, app_user_id: str) -> Storefront:
+async def load_storefront(changes: Changes, project_id: str, place: AskingApp, app_user_id: str) -> Storefront:
     """The customer need not exist."""
     async with changes.database.acquire() as connection:
         choice = await choices.load(connection, changes.catalogs, project_id, app_user_id)
@@ -32,4 +32,4 @@ async def load_previews(changes: Changes, project_id: str) -> Previews:
         known = await load_projects(connection, changes.catalogs, {project_id})
         apps = await projects.all_apps(connection, project_id)
     catalog = known[project_id].catalog
-    return Previews(catalog, [(app, storefront(catalog, Place(app.id, app.store))) for app in apps])
+    return Previews(catalog, [(app, storefront(catalog, AskingApp(app.id, app.store))) for app in apps])

@@ -9,8 +9,8 @@ from latchkey.domain.customers.filter import Filter, Sort
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.storage.customer_lists import reading
+from latchkey.storage.customer_lists.reading import Cursor
 from latchkey.storage.customer_lists.reading import Entry as Entry
-from latchkey.storage.customer_lists.reading import Place
 from latchkey.storage.database import Connection, Database
 
 # Counting ends here, so that a page never waits for the count of a million.
@@ -95,16 +95,16 @@ async def _standing(connection: Connection, project_id: str, now: Ms) -> reading
     return standing
 
 
-def _cursor(place: Place | None) -> str:
+def _cursor(place: Cursor | None) -> str:
     assert place is not None, "every entry of a list has its place"
     return f"{place.value}.{place.key}"
 
 
-def _place(cursor: str | None) -> Place | None:
+def _place(cursor: str | None) -> Cursor | None:
     if not cursor:
         return None
     found = _CURSOR.fullmatch(cursor)
     values = (int(found[1]), int(found[2])) if found else None
     if values is None or any(abs(one) >= 2**63 for one in values):
         raise Invalid("That is not the cursor of a list.", param="starting_after")
-    return Place(*values)
+    return Cursor(*values)

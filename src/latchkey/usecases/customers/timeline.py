@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
 from latchkey.storage.customers import timeline as customer_timeline
-from latchkey.storage.customers.timeline import Movement, MovementPlace, Sent
+from latchkey.storage.customers.timeline import Movement, MovementCursor, Sent
 from latchkey.storage.database import Database
 
 
@@ -60,7 +60,7 @@ async def movements(
     database: Database, project_id: str, key: int, *, before: tuple[Ms, str, str] | None = None, limit: int = 50
 ) -> Movements:
     """Credits and debits of virtual currency, newest first; `before` is (at, key, code) of the last one seen."""
-    place = customer_timeline.LAST_MOVEMENT if before is None else MovementPlace(*before)
+    place = customer_timeline.LAST_MOVEMENT if before is None else MovementCursor(*before)
     async with database.acquire() as connection:
         found = await customer_timeline.movements(connection, project_id, key, place, limit + 1)
     return Movements(found[:limit], len(found) > limit)

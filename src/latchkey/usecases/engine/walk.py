@@ -23,7 +23,7 @@ AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Progress:
     """How far a walk has come."""
 
     # The key of the last customer that was examined, and how many were.
@@ -44,9 +44,9 @@ async def walk(
     words: Sequence[str],
     look: Callable[[Customer, Ms], None],
     now: Ms,
-    place: Place,
+    place: Progress,
     seconds: float | None = None,
-) -> Place:
+) -> Progress:
     """Calls `look` with every customer whose state contains one of the words, and with the customer's current time."""
     until = time.monotonic() + (SECONDS if seconds is None else seconds)
     async with database.acquire() as connection:
@@ -57,6 +57,6 @@ async def walk(
             for one in await customer_walk.mentioning(connection, project_id, place.after, stretch, words):
                 look(one.customer, one.clock_now if one.clock_now is not None else now)
             ended = stretch.customers < AT_ONCE
-            place = Place(stretch.ends_at, place.passed + stretch.customers, stretch.last, ended)
+            place = Progress(stretch.ends_at, place.passed + stretch.customers, stretch.last, ended)
             if ended or time.monotonic() >= until:
                 return place

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Database
-from latchkey.usecases.engine.walk import Place, mention, walk
+from latchkey.usecases.engine.walk import Progress, mention, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Enrolled:
     """Customers by variant, counted so far."""
 
     variants: Mapping[str, int] = field(default_factory=dict)
-    place: Place = field(default_factory=Place)
+    place: Progress = field(default_factory=Progress)
 
     @property
     def total(self) -> int:

@@ -12,10 +12,10 @@ from latchkey.storage.database import Connection, Database
 from latchkey.storage.webhooks import log
 from latchkey.storage.webhooks.log import Answered as Answered
 from latchkey.storage.webhooks.log import Attempt as Attempt
+from latchkey.storage.webhooks.log import Cursor
 from latchkey.storage.webhooks.log import Delivery as Delivery
 from latchkey.storage.webhooks.log import Detail as Detail
 from latchkey.storage.webhooks.log import FailedAttempt as FailedAttempt
-from latchkey.storage.webhooks.log import Place
 from latchkey.storage.webhooks.log import Status as Status
 
 # How many deliveries one page examines at most: about a tenth of a second.
@@ -52,7 +52,7 @@ async def page_of_deliveries(
         before = await _place(connection, project_id, key, after)
         # The query has one upper bound, because an index scan starts at one bound.
         if chosen.until is not None:
-            before = min(before, Place(chosen.until, 0, 0))
+            before = min(before, Cursor(chosen.until, 0, 0))
         if chosen.customer_id is None:
             examined = EXAMINED if filtered else limit + 1
             found = await log.page(
@@ -117,7 +117,7 @@ async def _webhook(connection: Connection, project_id: str, webhook_id: str) -> 
     return key
 
 
-async def _place(connection: Connection, project_id: str, key: int, after: str | None) -> Place:
+async def _place(connection: Connection, project_id: str, key: int, after: str | None) -> Cursor:
     if after is None:
         return log.END
     place = await log.place_of(connection, project_id, key, after)

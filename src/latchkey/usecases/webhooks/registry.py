@@ -15,7 +15,7 @@ from latchkey.domain.webhooks.dialect import Dialect
 from latchkey.domain.webhooks.retry import SCHEDULE
 from latchkey.storage.database import Database
 from latchkey.storage.webhooks import registry
-from latchkey.storage.webhooks.registry import Vitals as Vitals
+from latchkey.storage.webhooks.registry import DeliveryCounts as DeliveryCounts
 from latchkey.usecases.access.projects import load_app
 
 LONGEST_URL = 2048
@@ -31,7 +31,7 @@ LONGEST_OVERLAP_SECONDS = 30 * 24 * 3600
 @dataclass(frozen=True, slots=True)
 class Shown:
     webhook: Webhook
-    vitals: Vitals
+    delivery_counts: DeliveryCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,12 @@ class Registry:
         """A new webhook. The caller shows its secret once, from this result."""
         setup = Setup(**await self._checked(project_id, given))
         if setup.enabled:
-            return Shown(await self.webhooks.create(project_id, setup, now), Vitals())
+            return Shown(await self.webhooks.create(project_id, setup, now), DeliveryCounts())
         # Created disabled and paused before it is enabled: it collects events and sends none.
         made = await self.webhooks.create(project_id, setup, now)
         await self.webhooks.pause(project_id, made.id, now)
         collecting = await self.webhooks.update(project_id, made.id, now, enabled=True)
-        return Shown(_found(collecting, made.id), Vitals())
+        return Shown(_found(collecting, made.id), DeliveryCounts())
 
     async def load(self, project_id: str, id: str) -> Shown:
         webhook = _found(await self.webhooks.load(project_id, id), id)
@@ -64,8 +64,8 @@ class Registry:
             if after is not None and not await registry.was_made(connection, project_id, after):
                 raise NotFound(f"There is no webhook {after!r} to start after.", param="starting_after")
         found = await self.webhooks.page(project_id, after, limit)
-        vitals = await self._vitals(found)
-        return [Shown(one, vitals[one.key]) for one in found]
+        delivery_counts = await self._vitals(found)
+        return [Shown(one, delivery_counts[one.key]) for one in found]
 
     async def update(self, project_id: str, id: str, given: Mapping[str, Any], now: Ms) -> Shown:
         """Changes what is given. Pausing comes before every other change and resuming after it, so that nothing is sent
@@ -112,11 +112,11 @@ class Registry:
             await load_app(self.database, project_id, fields["app_id"])
         return fields
 
-    async def _vitals(self, webhooks: Sequence[Webhook]) -> dict[int, Vitals]:
+    async def _vitals(self, webhooks: Sequence[Webhook]) -> dict[int, DeliveryCounts]:
         if not webhooks:
             return {}
         async with self.database.acquire() as connection:
-            return await registry.vitals(connection, [one.key for one in webhooks])
+            return await registry.delivery_counts(connection, [one.key for one in webhooks])
 
 
 def checked_url(url: str, allowed: Sequence[Network] = ()) -> str:
