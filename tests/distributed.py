@@ -46,6 +46,9 @@ select array[
 ]
 """
 
+# Of the connections that empty tables. What a test has left locked is an error, and nothing to wait for.
+_EMPTYING = {"citus.override_table_visibility": "off", "lock_timeout": "30000"}
+
 # Few: each is a set of tables to make.
 SHARDS = 4
 
@@ -57,9 +60,10 @@ def is_asked_for() -> bool:
 class Spread:
     """One distributed database, with the rows it has at the beginning of each test."""
 
-    def __init__(self, cluster: Cluster, url: str) -> None:
+    def __init__(self, cluster: Cluster, url: str, stack: AsyncExitStack) -> None:
         self._cluster = cluster
         self.url = url
+        self._stack = stack
         self._rows: dict[str, bytes] = {}
         self._shape: list[int] = []
         self._opened = Database(url, max_size=8)
@@ -94,26 +98,27 @@ class Spread:
             await database.close()
         if pool.is_closing() or pool.get_idle_size() != pool.get_size():
             await self._opened.close()
-        connection = await asyncpg.connect(self.url)
+        # As in `keep`: other connections of Citus see other tables.
+        connection = await connect(self.url)
         try:
             return bool(await connection.fetchval(_SHAPE) == self._shape)
         finally:
             await connection.close()
 
     async def close(self) -> None:
+        """The database is dropped."""
         await self._opened.close()
+        await self._stack.aclose()
 
     async def _empty(self) -> None:
         name = urlsplit(self.url).path.removeprefix("/")
         for node in self._cluster.nodes:
-            connection = await asyncpg.connect(
-                self._cluster.url(name, node), server_settings={"citus.override_table_visibility": "off"}
-            )
+            connection = await asyncpg.connect(self._cluster.url(name, node), server_settings=_EMPTYING)
             try:
                 await connection.execute(_EMPTY)
             finally:
                 await connection.close()
-        connection = await asyncpg.connect(self.url)
+        connection = await connect(self.url)
         for table, rows in self._rows.items():
             await connection.copy_to_table(table, source=BytesIO(rows))
         await connection.close()
@@ -148,19 +153,23 @@ class DistributedShelf:
         finally:
             if await spread.take_back(database):
                 self._free.append(spread)
+            else:
+                # Now: each database has a process of Citus on every node, and there is a limit to them.
+                await spread.close()
 
     async def close(self) -> None:
         """What was opened is closed with the cluster."""
 
     async def _make(self) -> Spread:
-        url = await self._stack.enter_async_context(self._cluster.database())
-        connection = await connect(url)
-        await migrate(connection)
-        await distribute(connection, shards=SHARDS)
-        await connection.close()
-        if self._fill is not None and self._rows is None:
-            await self._fill(url)
-        spread = Spread(self._cluster, url)
+        async with AsyncExitStack() as stack:
+            url = await stack.enter_async_context(self._cluster.database())
+            connection = await connect(url)
+            await migrate(connection)
+            await distribute(connection, shards=SHARDS)
+            await connection.close()
+            if self._fill is not None and self._rows is None:
+                await self._fill(url)
+            spread = Spread(self._cluster, url, stack.pop_all())
         self._stack.push_async_callback(spread.close)
         self._rows = await spread.keep(self._rows)
         return spread
