@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from latchkey.domain.instants import DAY
 from latchkey.storage.sql import query
 from latchkey.usecases.customers.identities import log_in
@@ -62,6 +64,7 @@ async def test_movements_go_back_page_after_page(shop: Shop) -> None:
     assert ([one.balance for one in rest.items], rest.more) == ([200, 100], False)
 
 
+@pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there")
 async def test_a_page_is_read_along_the_customers_own_line(shop: Shop) -> None:
     async with shop.database.acquire() as connection:
         types = "text, bigint, bigint, bigint, bigint, bigint"
