@@ -234,6 +234,7 @@ async def test_what_is_sent_again_from_a_closed_part_outlives_it(past: Past) -> 
     assert [tuple(row) for row in rows] == [(-1, 1), (-1, 2)]
 
 
+@pytest.mark.one_server("it waits for a lock, which is on a node there")
 async def test_two_who_resend_the_same_old_delivery_at_once_both_succeed(past: Past) -> None:
     line, event_id = past.line, past.told[0].id
     pool = past.database.pool

@@ -63,6 +63,7 @@ async def test_after_an_error_or_inside_a_transaction_it_goes_back_to_the_pool(s
             assert await connection.fetchval("select 1") == 1
 
 
+@pytest.mark.one_server("Citus ends sessions in its own way")
 async def test_a_connection_that_the_server_has_closed_is_replaced(small: Database, database: Database) -> None:
     async with small:
         mine = await used(small)

@@ -55,12 +55,14 @@ async def test_events_since_an_instant_are_found_by_halving(
         assert await projects.events_since(connection, "p", since) == found
 
 
+@pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there")
 async def test_the_search_looks_events_up_by_their_key(database: Database) -> None:
     async with database.acquire() as connection:
         plan = await plan_of(connection, "count_events_since", "text, bigint")
     assert '(project_id = $1) AND ("position" >' in conditions(plan), "\n".join(plan)
 
 
+@pytest.mark.one_server("tests/citus/test_deployment.py does the same there")
 async def test_a_look_names_server_tables_and_the_projects_with_the_most_events_of_the_last_day(
     database: Database,
 ) -> None:

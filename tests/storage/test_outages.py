@@ -62,7 +62,7 @@ async def test_a_connection_that_is_cut_in_a_transaction_is_an_outage(database: 
     async def work() -> None:
         async with transaction(database) as connection:
             pid = await connection.fetchval("select pg_backend_pid()")
-            await database.pool.execute("select pg_terminate_backend($1)", pid)
+            await database.pool.execute("select pg_terminate_backend($1::integer)", pid)
             await connection.execute("select 1")
 
     with pytest.raises(OutageError):
