@@ -30,6 +30,11 @@ LONE = 5
 # How long the background may go on after a request.
 AFTERWARDS = 1.5
 
+# Until the last customers of the load are counted: two batches, some five seconds apart. Only then it is idle.
+SETTLED = 15
+# Long enough for a sweep of the delivery role.
+IDLE_SECONDS = 10
+
 # By role, the names of its connections: ours and the ceiling's.
 CLIENTS = {
     "api": ("latchkey api", "bare steady"),
@@ -123,10 +128,11 @@ async def _count(tap: Tap, system: System, lone: Lone, listing: bool = False) ->
         await asyncio.sleep(AFTERWARDS)
         trips = tap.trips[before:]
         counts |= {(_at(rate), role): _of(role, trips) / count for role in CLIENTS}
+    await asyncio.sleep(SETTLED)
     before = len(tap.trips)
-    await asyncio.sleep(SECONDS)
+    await asyncio.sleep(IDLE_SECONDS)
     trips = tap.trips[before:]
-    counts |= {(IDLE, role): _of(role, trips) / SECONDS for role in CLIENTS}
+    counts |= {(IDLE, role): _of(role, trips) / IDLE_SECONDS for role in CLIENTS}
     return counts
 
 

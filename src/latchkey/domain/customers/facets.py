@@ -162,7 +162,8 @@ def _after(at: Ms | None, now: Ms) -> bool:
 
 
 def _last(instants: list[Ms | None]) -> Ms | None:
-    return max((at for at in instants if at is not None), default=None)
+    known = [at for at in instants if at is not None]
+    return max(known) if known else None
 
 
 def _until(subscription: Subscription) -> Ms:

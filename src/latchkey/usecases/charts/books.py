@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -160,6 +161,8 @@ def _is_summed(roll: Roll, subject: UUID) -> bool:
     return roll.rebuilding is None or (roll.summed_to is not None and subject <= roll.summed_to)
 
 
+# Enough for a batch, which needs each of them twice.
+@lru_cache(maxsize=4096)
 def pseudonym(key: SubjectKey) -> UUID:
     """The id of a subject in these tables. It stays the same when a purchase gets another owner or its owner is erased,
     and it does not reveal the store's id or the customer's."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 from uuid import UUID
 
@@ -24,6 +25,8 @@ def is_clock(environment: str) -> bool:
     return environment not in (Environment.PRODUCTION, Environment.SANDBOX)
 
 
+# Needed three times for each subject, and most come from a few origins.
+@lru_cache(maxsize=1024)
 def origin_combination(origin: Origin) -> Combination:
     of = Dimensions(platform=origin.platform, app_version=origin.app_version, country=origin.country)
     return Combination("", ORIGIN, of)
