@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import asyncpg
@@ -31,8 +32,12 @@ def up(short_folder: Path) -> Iterator[Up]:
 
 
 def main_process(up: Up) -> int:
-    found = [one for one in psutil.Process(up.process.pid).children() if one.name().startswith("postgres")]
-    return int(found[0].pid) if found else 0
+    for one in psutil.Process(up.process.pid).children():
+        # A short-lived process may be gone by now.
+        with suppress(psutil.NoSuchProcess):
+            if one.name().startswith("postgres"):
+                return int(one.pid)
+    return 0
 
 
 async def test_a_killed_database_is_started_again_and_nothing_answered_is_lost(up: Up) -> None:
