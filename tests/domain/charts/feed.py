@@ -140,6 +140,7 @@ def recount(events: Sequence[Event], first_seen_at: Ms, until: Ms) -> dict[Key, 
             _issue(ledger, line, one, events)
         _renewals(ledger, line, until)
         _retention(ledger, line, events)
+    _enrollments(ledger, events)
     return ledger.sums()
 
 
@@ -378,17 +379,49 @@ def _money(ledger: Ledger, events: Sequence[Event], first_seen_at: Ms) -> None:
 
 def _whether(ledger: Ledger, kind: Kind, moves: list[_Move], bought: dict[str, _Move], seen_at: Ms) -> None:
     """+1 in the window in which the customer came to have something, -1 in the one in which nothing was left."""
-    product: str | None = None
+    for at, change, id in _changes(moves):
+        ledger.add(kind, seen_at, _window(at, seen_at), "", bought[id].product, (change, 0, 0))
+
+
+def _changes(moves: list[_Move]) -> Iterator[tuple[Ms, int, str]]:
+    """When somebody came to have something (1), and when nothing was left of it (-1); with what it was."""
+    shown: str | None = None
     had = 0
     # Within one millisecond, what was bought comes before what was given back.
     for one in sorted(moves, key=lambda one: (one.at, -one.sign, one.id)):
         had += one.sign
-        if had > 0 and product is None:
-            product = bought[one.id].product
-            ledger.add(kind, seen_at, _window(one.at, seen_at), "", product, (1, 0, 0))
-        elif had == 0 and product is not None:
-            ledger.add(kind, seen_at, _window(one.at, seen_at), "", product, (-1, 0, 0))
-            product = None
+        if had > 0 and shown is None:
+            shown = one.id
+            yield one.at, 1, shown
+        elif had == 0 and shown is not None:
+            yield one.at, -1, shown
+            shown = None
+
+
+def _enrollments(ledger: Ledger, events: Sequence[Event]) -> None:
+    """What was bought after each enrollment. When two customers were merged, the survivor's enrollment in an experiment
+    counts, which is told last."""
+    moves = sorted(_moves(events), key=lambda one: one.at)
+    bought_at: dict[str, Ms] = {}
+    for one in moves:
+        bought_at.setdefault(one.id, one.at)
+    enrolled = {one.experiment_id: one.event_timestamp_ms for one in events if one.type == "EXPERIMENT_ENROLLMENT"}
+    for at in enrolled.values():
+        later = [one for one in moves if bought_at[one.id] >= at]
+        paid = [one for one in later if one.micros]
+        ledger.add(Kind.ENROLLED, at, 0, "", "", (1, 0, 0))
+        for kind, found in ((Kind.ENROLLED_CONVERTED, later), (Kind.ENROLLED_PAYER, paid)):
+            for when, change, _ in _changes(found):
+                ledger.add(kind, at, _window(when, at), "", "", (change, 0, 0))
+        for one in paid:
+            amounts = one.sign, one.sign * one.micros, one.sign * one.usd
+            ledger.add(Kind.ENROLLED_REVENUE, at, _window(one.at, at), one.currency, "", amounts)
+        # The square of what was paid within each window, in US cents, less that of the windows before it.
+        squares = [0]
+        for window in range(len(WINDOWS) + 1):
+            within = sum(one.sign * one.usd for one in paid if _window(one.at, at) <= window)
+            squares.append(round(Fraction(within, 10_000)) ** 2)
+            ledger.add(Kind.ENROLLED_SQUARE, at, window, "", "", (squares[-1] - squares[-2], 0, 0))
 
 
 def _window(at: Ms, seen_at: Ms) -> int:

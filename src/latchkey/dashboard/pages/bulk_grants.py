@@ -9,7 +9,7 @@ from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.texts import instant
 from latchkey.dashboard.visit import Visit
-from latchkey.domain.customers.promotion import DURATIONS
+from latchkey.domain.customers.promotion import DURATIONS, in_words
 from latchkey.domain.instants import LATEST
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.usecases.catalog.entitlements import list_entitlements
@@ -63,7 +63,10 @@ async def prepare(visit: Visit) -> Response:
 async def show(visit: Visit) -> Response:
     grant = await bulk.load(visit.database, visit.project_id, visit.param("bulk_grant_id"))
     failed = await bulk.failures(visit.database, visit.project_id, grant.id) if grant.failed else []
-    return visit.page("bulk_grant.html", here="customers", grant=grant, failures=failed, most=bulk.MOST_SHOWN)
+    length = in_words(grant.terms.duration) if grant.terms.duration else None
+    return visit.page(
+        "bulk_grant.html", here="customers", grant=grant, length=length, failures=failed, most=bulk.MOST_SHOWN
+    )
 
 
 @pages.post("/bulk-grants/{bulk_grant_id}/start", Needs.GRANT, "bulk_grant.started")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from latchkey.domain import formats
 from latchkey.domain.customers.customer import Customer, put_purchase, with_purchase
 from latchkey.domain.events.event import event_id
 from latchkey.domain.instants import Duration, Ms, add
@@ -29,6 +30,12 @@ DURATIONS: dict[str, Duration | None] = {
     "yearly": Duration(months=12),
     "lifetime": None,
 }
+
+
+def in_words(duration: str) -> str:
+    """1 month"""
+    length = DURATIONS[duration]
+    return formats.in_words(length) if length is not None else "for ever"
 
 
 def end_of(duration: str, now: Ms) -> Ms | None:
