@@ -85,6 +85,8 @@ async def serious_findings(page: Page) -> list[str]:
 
 async def check(page: Page, *types: str) -> dict[str, Any]:
     """What axe says of a page: its `violations`, `passes` or others."""
+    # After a click on a link, the next document may have begun without any content.
+    await page.wait_for_load_state("domcontentloaded")
     shown = await page.evaluate(READ)
     if shown is None:
         return await check_here(page, *types)
