@@ -22,6 +22,7 @@ from latchkey.domain.charts.sums import Day
 from latchkey.storage.charts import blocks, columns
 from latchkey.storage.charts.blocks import FRESH, New
 from latchkey.storage.charts.kinds import CODES
+from latchkey.storage.charts.packing import pack
 from latchkey.storage.database import Database
 from latchkey.usecases.charts import folding
 
@@ -204,8 +205,7 @@ async def _store(database: Database, project_id: str, kind: Kind, table: Any) ->
     if not table.num_rows:
         return
     part = PRODUCTION, CODES[kind]
-    data = columns.encode(table)
-    new = New(*part, FRESH, table.num_rows, *columns.span(table), columns.quantity(table), data)
+    new = New(*part, FRESH, table.num_rows, *columns.span(table), columns.quantity(table), *pack(table))
     async with database.transaction(statement_timeout_ms=600_000) as connection:
         await blocks.replace(connection, project_id, [], [new])
         waiting = await blocks.listed(connection, project_id, cuboid=FRESH, kind=CODES[kind])

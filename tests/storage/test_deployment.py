@@ -72,8 +72,8 @@ async def test_a_look_names_server_tables_and_the_projects_with_the_most_events_
     async with database.acquire() as connection:
         await connection.execute(
             "insert into chart_blocks"
-            " (project_id, cuboid, environment, kind, rows, first_day, last_day, quantity, data)"
-            " select 'busy', b.cuboid, 'PRODUCTION', b.kind, 1, 1, 1, b.quantity, ''"
+            " (project_id, cuboid, environment, kind, rows, first_day, last_day, quantity, header, data)"
+            " select 'busy', b.cuboid, 'PRODUCTION', b.kind, 1, 1, 1, b.quantity, '', ''"
             " from (values (-1, 17, 2), (0, 17, 40), (1, 17, 40), (0, 18, 1)) as b (cuboid, kind, quantity)"
         )
         # What is not folded yet counts, too.

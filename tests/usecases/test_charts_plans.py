@@ -51,13 +51,14 @@ PLANS: dict[str, tuple[str, list[str]]] = {
     "load_chart_blocks": ("text, smallint[], text[], smallint[], bigint[]", ["(run = asked.run)"]),
     "replace_chart_blocks": (
         "text, smallint[], text[], smallint[], bigint[], text[], smallint[], smallint[], integer[], integer[], "
-        "integer[], bigint[], bytea[]",
+        "integer[], bigint[], bytea[], bytea[]",
         ["Tid Scan on chart_blocks b", "(run = old.run)"],
     ),
     "read_chart_blocks": (
         "text, text, smallint[], smallint[], smallint[], integer[], integer[], boolean[]",
         ["(cuboid = a.cuboid) AND (environment = $2) AND (kind = ANY ($3))"],
     ),
+    "read_chart_spans": ("text, text, smallint[], smallint[], bigint[], integer[], integer[]", ["(run = asked.run)"]),
     "chart_values": ("text, text, text, text", ["(project_id = $1) AND (id = ", "(clock = $3)"]),
     "count_newcomers_of_project": ("text", ["(project_id = $1) AND (cuboid = ANY ("]),
     "chart_rest": (

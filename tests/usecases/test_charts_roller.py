@@ -34,7 +34,7 @@ from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in, transfer
 from latchkey.usecases.engine.changes import Change
 from latchkey.usecases.rolling import batches
-from latchkey.usecases.rolling.roller import Roller, roll_all, run_roller
+from latchkey.usecases.rolling.roller import Roller, pause_after, roll_all, run_roller
 from latchkey.usecases.sandbox.clocks import advance, create_clock, create_customer
 from tests.looking_out import looking_out
 from tests.patience import PATIENCE
@@ -397,3 +397,13 @@ async def test_thousands_of_new_customers_are_counted_without_a_wait_between_bat
         await roller.turn(shop.time)
     newest = await shop.database.pool.fetchval("select max(id) from customers")
     assert await shop.database.pool.fetchval("select counted from chart_rolls") == newest
+
+
+@pytest.mark.parametrize("took", [0.0, 0.01, 0.2, 0.4])
+def test_what_is_committed_while_a_batch_runs_is_in_the_charts_within_a_second(took: float) -> None:
+    # The rest of this batch, the pause, and the next batch; a look takes some milliseconds besides.
+    assert took + pause_after(took) + took <= 0.95
+
+
+def test_after_a_slow_batch_the_next_one_follows_but_gives_way() -> None:
+    assert 0 < pause_after(3.0) < 0.1

@@ -18,7 +18,7 @@ from latchkey.domain.charts.facts.subject import Origin
 from latchkey.domain.charts.merging import quarter_of
 from latchkey.domain.charts.sums import Amounts, Filter, Question, Resolution, Sum
 from latchkey.domain.instants import DAY, HOUR
-from latchkey.storage.charts import scanning
+from latchkey.storage.charts import blocks
 from latchkey.storage.charts.kinds import CODES, KINDS
 from latchkey.storage.database import Database
 from latchkey.usecases.access.projects import create_project
@@ -104,10 +104,10 @@ async def test_what_is_large_is_stored_by_quarters_so_a_question_reads_those_of_
     # Merged within the quarter, so there is one for each.
     assert len([row for row in stored if row["cuboid"] == FULL.number]) == 8
     half = Question("PRODUCTION", (Kind.RETAINED,), today - 180, today, Resolution.DAY, (Filter("country", ("DE",)),))
-    with patch.object(scanning, "load", wraps=scanning.load) as loaded:
+    with patch.object(blocks, "spans", wraps=blocks.spans) as spans:
         found = await answer(database, project_id, half, NOON)
     assert sum(row.quantity for row in found) == 2 * 3
-    [((read, *_), _)] = loaded.call_args_list
+    [((*_, read), _)] = spans.call_args_list
     assert len(read) == 3
 
 

@@ -849,7 +849,7 @@ create table chart_ahead (
     primary key (project_id, clock, at, batch, place)
 ) with (autovacuum_vacuum_scale_factor = 0.05);
 
--- Sums of facts by cuboid, as compressed Arrow tables; see usecases/charts/folding.py.
+-- Sums of facts by cuboid, as compressed columns; see usecases/charts/folding.py.
 create table chart_blocks (
     project_id text not null,
     -- See domain/charts/cuboids.py. By month: the number plus 1000. -1: by all dimensions, and in no cuboid yet.
@@ -864,9 +864,11 @@ create table chart_blocks (
     -- The sum of all quantities.
     quantity bigint not null,
     data bytea not null,
+    -- What is where in the data; see storage/charts/layout.py.
+    header bytea not null,
     primary key (project_id, cuboid, environment, kind, run)
 );
--- It is compressed already.
+-- It is compressed already, and read in part.
 alter table chart_blocks alter data set storage external;
 
 -- Dashboard accounts, their roles in projects, and the audit log.

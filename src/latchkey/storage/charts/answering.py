@@ -1,7 +1,6 @@
 """Answers questions from stored tables of sums, with Apache Arrow.
 
-1. `load` reads a stored table: the rows that match, by what the questions tell apart. Columns that are not needed are
-   not uncompressed, and neither are batches of rows of which no row matches the filters.
+1. `load` reads a stored table: the rows that match, by what the questions tell apart.
 2. `together` adds up what was loaded of several tables.
 3. `Reader` answers one question from that. Several questions about other days, periods and segments of the same facts
    share the first two steps.
@@ -19,7 +18,10 @@ import pyarrow.compute as pc
 
 from latchkey.domain.charts.sums import Amounts, Day
 from latchkey.domain.purchases.terms import USD
-from latchkey.storage.charts.columns import AMOUNTS, Table, whole
+from latchkey.storage.charts import packing
+from latchkey.storage.charts.columns import AMOUNTS
+from latchkey.storage.charts.layout import Column, Plan
+from latchkey.storage.charts.packing import Table, whole
 
 # Which columns of amounts are read, and from which others the rest is taken.
 _READ = {
@@ -78,25 +80,26 @@ class Scan(NamedTuple):
             found["currency"] = "currency"
         return found
 
-    def wants(self, name: str) -> bool:
-        """Whether a column is needed of rows that match the filters."""
-        return name in ("day", "n") or name in _READ[self.amounts] or name in self.texts.values()
+    def wants(self, columns: Mapping[str, Column], any_n: AnyN | None) -> set[str]:
+        """Which of the columns of a table are needed of rows that match the filters."""
+        found = {"day", *_READ[self.amounts], *self.texts.values()}
+        if any_n is None or any_n.most is not None:
+            found.add("n")
+        if self.amounts in (Amounts.USD, Amounts.GROSS_USD) and _is_in_usd(columns):
+            found.discard("currency")
+        return found
 
 
-def load(data: bytes, scan: Scan, days: Days | None, any_n: AnyN | None) -> list[Table]:
+def _is_in_usd(columns: Mapping[str, Column]) -> bool:
+    """Whether all amounts of a table are known in USD."""
+    return "unconverted" not in columns and "" not in (columns["currency"].values or ())
+
+
+def load(plan: Plan, spans: Sequence[bytes], scan: Scan, days: Days | None, any_n: AnyN | None) -> list[Table]:
     """The rows that match, by `day`, `n` and what the scan tells apart; of all days if there are none. Several threads
     may do this at once."""
-    # Of rows that are alike beside each other, a filter often leaves out whole batches, which are then not read.
-    filters = _Filters(data, scan.filters) if scan.filters else None
-    if filters is not None and filters.leave_nothing:
-        return []
-    wide = _reader(data, scan.wants)
     found: list[Table] = []
-    for place in range(wide.num_record_batches):
-        kept = None if filters is None else filters.matching(place)
-        if kept is not None and not kept.true_count:
-            continue
-        batch = wide.get_batch(place)
+    for batch, kept in packing.batches(plan, spans):
         if kept is not None:
             batch = _filtered(batch, kept)
         if days is not None:
@@ -107,93 +110,80 @@ def load(data: bytes, scan: Scan, days: Days | None, any_n: AnyN | None) -> list
             batch = _filtered(batch, _mapped(batch[scan.tag[0]], scan.tag[1], pa.bool_()))
         if batch.num_rows:
             found.append(_as_asked(batch, scan, any_n))
-    if sum(one.num_rows for one in found) > _FEW:
-        return [together(found)]
-    return found
-
-
-class _Filters:
-    """The filters of a stored table. What they say of each value is asked once; all batches have the same values."""
-
-    def __init__(self, data: bytes, filters: Mapping[str, Callable[[str], bool]]) -> None:
-        self._reader = _reader(data, filters.__contains__)
-        # A table that is stored has rows.
-        self._first = self._reader.get_batch(0)
-        self._matching: dict[str, Any] = {}
-        for name, matches in filters.items():
-            known = [matches(one) for one in self._first[name].dictionary.to_pylist()]
-            if not all(known):
-                self._matching[name] = pa.array(known, pa.bool_())
-
-    @property
-    def leave_nothing(self) -> bool:
-        return any(not one.true_count for one in self._matching.values())
-
-    def matching(self, place: int) -> Any:
-        """Which rows of a batch match; None: all."""
-        if not self._matching:
-            return None
-        batch = self._first if place == 0 else self._reader.get_batch(place)
-        kept: Any = None
-        for name, matches in self._matching.items():
-            one = matches.take(batch[name].indices)
-            kept = one if kept is None else pc.and_(kept, one)
-        return kept
+    if not found:
+        return []
+    rows = found[0] if len(found) == 1 else pa.concat_tables(found).unify_dictionaries()
+    # Numbers are as narrow as they are stored, until few are left.
+    return [_wide(_summed(rows) if rows.num_rows > _FEW else rows)]
 
 
 def _as_asked(batch: Any, scan: Scan, any_n: AnyN | None) -> Table:
-    columns = {"day": batch["day"].cast(pa.int32())}
+    columns = {"day": batch["day"]}
     if any_n is None:
-        columns["n"] = batch["n"].cast(pa.int32())
-    for name, column in scan.texts.items():
-        texts = batch[column]
-        columns[name] = pa.DictionaryArray.from_arrays(texts.indices.cast(pa.int32()), texts.dictionary)
-    if scan.amounts in (Amounts.USD, Amounts.GROSS_USD):
-        columns["currency"] = _in_usd(batch, columns["currency"])
+        columns["n"] = batch["n"]
     names = batch.schema.names
+    for name, column in scan.texts.items():
+        # The currency is left out where it is USD everywhere.
+        if column in names:
+            columns[name] = batch[column]
+    if scan.amounts in (Amounts.USD, Amounts.GROSS_USD) and "currency" in columns:
+        columns["currency"] = _in_usd(batch, columns["currency"])
     for name in _READ[scan.amounts]:
         if name in names:
-            columns[name] = batch[name].cast(pa.int64())
-    return pa.table({name: column for name, column in columns.items() if column is not None})
+            columns[name] = batch[name]
+    return pa.table(columns)
+
+
+def _wide(table: Table) -> Table:
+    """With types that tables can be joined with."""
+    return table.cast(pa.schema([(one.name, _wide_type(one)) for one in table.schema]))
+
+
+def _wide_type(field: Any) -> Any:
+    if pa.types.is_dictionary(field.type):
+        return pa.dictionary(pa.int32(), pa.string())
+    return pa.int64() if field.name in AMOUNTS else pa.int32()
 
 
 def _in_usd(batch: Any, currency: Any) -> Any:
-    """The currency of amounts in USD: their own if they have no exchange rate. None if it is USD everywhere."""
+    """The currency of amounts in USD: their own if they have no exchange rate."""
     known = currency.dictionary.to_pylist()
     if "unconverted" not in batch.schema.names:
-        if "" not in known:
-            return None
         return _mapped(currency, lambda text: text and USD, pa.string()).dictionary_encode()
     texts = pa.array([*known, USD], pa.string())
     places = pa.array([len(known) if one else place for place, one in enumerate(known)], pa.int32())
     is_converted = pc.equal(batch["unconverted"], 0)
-    shown = pc.if_else(is_converted, places.take(currency.indices), currency.indices)
+    shown = pc.if_else(is_converted, places.take(currency.indices), currency.indices.cast(pa.int32()))
     return pa.DictionaryArray.from_arrays(shown, texts)
 
 
 def together(tables: Sequence[Table]) -> Table:
     """The sums of what was loaded."""
-    rows = _joined(tables)
+    if len(tables) == 1:
+        return _summed(tables[0])
+    names = list(dict.fromkeys(name for one in tables for name in one.column_names))
+    return _summed(pa.concat_tables([_with(one, names) for one in tables]).unify_dictionaries())
+
+
+def _summed(rows: Table) -> Table:
+    """The sums of rows, of which there are some, with the same dictionary in each part of a column."""
     keys = [name for name in rows.column_names if name not in AMOUNTS]
-    texts = {name: whole(rows[name]) for name in keys if pa.types.is_dictionary(rows[name].type)}
     amounts = [name for name in rows.column_names if name in AMOUNTS]
-    plain = {name: texts[name].indices if name in texts else rows[name] for name in keys}
+    texts = {name: rows[name].chunk(0).dictionary for name in keys if pa.types.is_dictionary(rows[name].type)}
+    plain = {name: _places(rows[name]) if name in texts else rows[name] for name in keys}
     grouped = (
         pa.table(plain | {name: rows[name] for name in amounts})
         .group_by(keys, use_threads=False)
         .aggregate([(name, "sum") for name in amounts])
     )
     made = {name: whole(grouped[name]) for name in keys}
-    for name, column in texts.items():
-        made[name] = pa.DictionaryArray.from_arrays(made[name], column.dictionary)
+    for name, dictionary in texts.items():
+        made[name] = pa.DictionaryArray.from_arrays(made[name], dictionary)
     return pa.table(made | {name: whole(grouped[f"{name}_sum"]) for name in amounts})
 
 
-def _joined(tables: Sequence[Table]) -> Table:
-    if len(tables) == 1:
-        return tables[0]
-    names = list(dict.fromkeys(name for one in tables for name in one.column_names))
-    return pa.concat_tables([_with(one, names) for one in tables]).unify_dictionaries().combine_chunks()
+def _places(column: Any) -> Any:
+    return pa.chunked_array([one.indices for one in column.chunks])
 
 
 def _with(table: Table, names: Sequence[str]) -> Table:
@@ -281,23 +271,14 @@ class Reader:
         return [made[name] for name in (*keys, *AMOUNTS)]
 
 
-def rows_by_value(tables: Iterable[bytes], name: str) -> dict[str, int]:
+def rows_by_value(plans: Iterable[tuple[Plan, Sequence[bytes]]], name: str) -> dict[str, int]:
     """How many rows have each value of a dimension."""
     found: dict[str, int] = {}
-    for data in tables:
-        column = _reader(data, name.__eq__).read_all()[name]
-        for one in pc.value_counts(column.cast(pa.string())).to_pylist():
-            found[one["values"]] = found.get(one["values"], 0) + one["counts"]
+    for plan, spans in plans:
+        for batch, _ in packing.batches(plan, spans):
+            for one in pc.value_counts(batch[name].cast(pa.string())).to_pylist():
+                found[one["values"]] = found.get(one["values"], 0) + one["counts"]
     return found
-
-
-def _reader(data: bytes, wanted: Callable[[str], bool]) -> Any:
-    """Reads batches of rows. Only the columns that are wanted are uncompressed."""
-    buffer = pa.py_buffer(data)
-    with pa.ipc.open_file(buffer) as file:
-        places = [place for place, name in enumerate(file.schema.names) if wanted(name)]
-    # Tables are read by several threads already.
-    return pa.ipc.open_file(buffer, options=pa.ipc.IpcReadOptions(included_fields=places, use_threads=False))
 
 
 def _filtered(batch: Any, kept: Any) -> Any:

@@ -1,8 +1,9 @@
-"""Blocks of sums: Arrow tables, compressed, by cuboid, kind and environment."""
+"""Blocks of sums: compressed columns, by cuboid, kind and environment."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import NamedTuple
 
 from latchkey.domain.charts.cuboids import Cuboid
@@ -11,6 +12,7 @@ from latchkey.domain.charts.merging import Block
 from latchkey.domain.charts.ranges import Range
 from latchkey.domain.charts.sums import Day
 from latchkey.domain.instants import Ms
+from latchkey.storage.charts.layout import Span
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
@@ -20,6 +22,7 @@ _LIST = query("list_chart_blocks")
 _LOAD = query("load_chart_blocks")
 _REPLACE = query("replace_chart_blocks")
 _READ = query("read_chart_blocks")
+_SPANS = query("read_chart_spans")
 _FOLDED = query("charts_folded")
 
 # Of the blocks that one statement stores; at least one block.
@@ -62,15 +65,20 @@ class New(NamedTuple):
     last: Day
     # The sum of all quantities.
     quantity: int
+    # See layout.py.
+    header: bytes
     data: bytes
 
 
 class Stored(NamedTuple):
+    """A block without its data."""
+
     kind: int
     cuboid: int
+    run: int
     first: Day
     last: Day
-    data: bytes
+    header: bytes
 
 
 async def take_tail(connection: Connection, project_id: str) -> Tail | None:
@@ -97,11 +105,12 @@ async def listed(
     return [Block(*row) for row in await connection.fetch(_LIST, project_id, cuboid, kind)]
 
 
-async def load(connection: Connection, project_id: str, blocks: Sequence[Block]) -> dict[Block, bytes]:
+async def load(connection: Connection, project_id: str, blocks: Sequence[Block]) -> dict[Block, tuple[bytes, bytes]]:
+    """Header and data of each."""
     if not blocks:
         return {}
     rows = await connection.fetch(_LOAD, project_id, *_keys(blocks))
-    return {blocks[place - 1]: data for place, data in rows}
+    return {blocks[place - 1]: (header, data) for place, header, data in rows}
 
 
 async def replace(connection: Connection, project_id: str, gone: Sequence[Block], new: Sequence[New]) -> None:
@@ -117,11 +126,12 @@ def _portions(new: Sequence[New]) -> list[list[New]]:
     found: list[list[New]] = []
     room = 0
     for one in new:
-        if len(one.data) > room:
+        size = len(one.header) + len(one.data)
+        if size > room:
             found.append([])
             room = _MOST_BYTES
         found[-1].append(one)
-        room -= len(one.data)
+        room -= size
     return found
 
 
@@ -141,6 +151,20 @@ async def read(
     asked = [(cuboid, one.first, one.last, one.levels) for cuboid, one in ranges]
     rows = await connection.fetch(_READ, project_id, environment, kinds, levels, *zip(*asked, strict=True))
     return [Stored(*row) for row in rows]
+
+
+async def spans(
+    connection: Connection, project_id: str, environment: str, asked: Sequence[tuple[Stored, Sequence[Span]]]
+) -> list[list[bytes]]:
+    """These bytes of the data of blocks."""
+    # PostgreSQL counts bytes from 1.
+    rows = [(one.cuboid, one.kind, one.run, span.start + 1, span.length) for one, spans in asked for span in spans]
+    if not rows:
+        return [[] for _ in asked]
+    found = dict(await connection.fetch(_SPANS, project_id, environment, *zip(*rows, strict=True)))
+    # Numbered from 1, as they were asked for.
+    places = count(1)
+    return [[found[next(places)] for _ in spans] for _, spans in asked]
 
 
 def _keys(blocks: Sequence[Block]) -> list[list[object]]:

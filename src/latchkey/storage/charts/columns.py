@@ -19,6 +19,7 @@ from latchkey.domain.charts.cuboids import FULL, PARENTS, Cuboid
 from latchkey.domain.charts.fact import Dimensions, Money
 from latchkey.domain.charts.merging import quarter_of, start_of
 from latchkey.domain.charts.sums import Day
+from latchkey.storage.charts.packing import Packed, Table, unpack, whole
 
 SEPARATOR: Final = "\x1f"
 
@@ -27,16 +28,9 @@ AMOUNTS = ("quantity", *Money._fields)
 _TEXTS = (*DIMENSIONS, "currency")
 _KEYS = (*DIMENSIONS, "day", "n", "currency")
 _TEXT = pa.dictionary(pa.int32(), pa.string())
-# Quick to read; about twice the size of the best compression.
-_WRITING = pa.ipc.IpcWriteOptions(compression="lz4")
 
-# Rows that are compressed together.
-_BATCH = 65_536
 # The dimensions that most filters are about first.
 _ORDER = ("country", "store", "product", "app_version", "duration", "platform", "offering", "variants", "attributes")
-
-# Arrow has no types for mypy.
-Table = Any
 
 
 class Raw(NamedTuple):
@@ -74,19 +68,9 @@ def split(text: str) -> list[str]:
     return text.split(SEPARATOR) if text else []
 
 
-def encode(table: Table) -> bytes:
-    """As it is stored: every column in the smallest type that holds its numbers."""
-    narrow = pa.table({name: _narrow(whole(table[name])) for name in table.column_names})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, narrow.schema, options=_WRITING) as writer:
-        writer.write_table(narrow, max_chunksize=_BATCH)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-def decode(data: bytes) -> Table:
-    with pa.ipc.open_file(pa.py_buffer(data)) as reader:
-        table = reader.read_all()
+def decode(packed: Packed) -> Table:
+    """A stored table, with types that tables can be added up with."""
+    table = unpack(packed)
     return table.cast(pa.schema([(name, _type(name)) for name in table.column_names]))
 
 
@@ -95,21 +79,6 @@ def _type(name: str) -> Any:
     if name in _TEXTS:
         return _TEXT
     return pa.int64() if name in AMOUNTS else pa.int32()
-
-
-def _narrow(column: Any) -> Any:
-    if pa.types.is_dictionary(column.type):
-        type = _smallest(0, len(column.dictionary))
-        return pa.DictionaryArray.from_arrays(column.indices.cast(type), column.dictionary)
-    found = pc.min_max(column)
-    return column.cast(_smallest(found["min"].as_py() or 0, found["max"].as_py() or 0))
-
-
-def _smallest(low: int, high: int) -> Any:
-    for type, bits in ((pa.int8(), 7), (pa.int16(), 15), (pa.int32(), 31)):
-        if -(1 << bits) <= low and high < 1 << bits:
-            return type
-    return pa.int64()
 
 
 def added(tables: Sequence[Table]) -> Table:
@@ -212,12 +181,6 @@ def _numbers(column: Any) -> Any:
     if not pa.types.is_dictionary(column.type):
         return column
     return pa.chunked_array([one.indices for one in column.chunks], pa.int32())
-
-
-def whole(column: Any) -> Any:
-    """A column as one array."""
-    found = column.combine_chunks()
-    return found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
 
 
 def _exploded(table: Table, tag: str) -> Table:

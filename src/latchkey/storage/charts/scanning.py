@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from latchkey.domain.charts.cuboids import TAGS, column_of, is_tag, prefix_of
 from latchkey.domain.charts.fact import LEVELS
 from latchkey.domain.charts.ranges import Range
 from latchkey.domain.charts.summing import tagged, wanted_segment
-from latchkey.domain.charts.sums import Day, Filter, Question, Sum, period_of
+from latchkey.domain.charts.sums import Amounts, Day, Filter, Question, Sum, period_of
 from latchkey.storage.charts.blocks import Stored
 from latchkey.storage.charts.kinds import CODES, KINDS
+from latchkey.storage.charts.layout import Plan, Span, portions
 from latchkey.storage.charts.sums import from_columns
 
 if TYPE_CHECKING:
-    from latchkey.storage.charts.columns import Table
+    from latchkey.storage.charts.packing import Table
 
 T = TypeVar("T", int, bool)
 
@@ -30,9 +30,8 @@ class Found(NamedTuple):
 
 NOTHING = Found([], [])
 
-# Bytes of blocks.
-_WORTH_THREADS = 1_000_000
-_THREADS = 4
+# Bytes that are read at once: while the next ones are read, these are added up.
+_PORTION = 2_000_000
 
 
 class Part(NamedTuple):
@@ -55,47 +54,71 @@ class Loaded(NamedTuple):
 Places: TypeAlias = Mapping[int, Sequence[Range]]
 
 
-def load(stored: Sequence[Stored], question: Question, places: Places, tag: str | None = None) -> Loaded:
-    """What is needed to answer this question and those that ask the same of other days and segments, all within
-    `places`. With `tag` (a dimension) only facts with such a variant or attribute, by it."""
-    # Imported here: it takes a fifth of a second, and most processes never need it.
-    from latchkey.storage.charts import answering
+class Loading:
+    """Loads what is needed to answer a question, and those that ask the same of other days and segments, all within
+    `places`. With `tag` (a dimension) only facts with such a variant or attribute, by it.
 
-    first, last = min(one.first for one in stored), max(one.last for one in stored)
-    scan = answering.Scan(
-        _filters(question.filters),
-        None if question.segment is None else column_of(question.segment),
-        None if tag is None else (column_of(tag), _has_value(prefix_of(tag))),
-        question.amounts,
-    )
-    any_n = {CODES[kind]: answering.AnyN(most) for kind, most in question.any_n}
-    every = [True] * (last - first + 1)
-    days = {
-        (cuboid, levels): answering.Days.of(first, _within(first, every, ranges, False, levels=levels))
-        for cuboid, ranges in places.items()
-        for levels in (False, True)
-    }
+    Which bytes of the blocks are needed is known at once; they are read in portions, and added with `add`. Arrow does
+    not hold the interpreter's lock, so several threads help.
+    """
 
-    def read(one: Stored) -> list[Table]:
-        is_level = _is_level(one.kind)
-        has_all = any(
-            r.first <= one.first and one.last <= r.last for r in places[one.cuboid] if is_level or not r.levels
+    def __init__(self, stored: Sequence[Stored], question: Question, places: Places, tag: str | None = None) -> None:
+        # Imported here: it takes a fifth of a second, and most processes never need it.
+        from latchkey.storage.charts import answering
+
+        self._places = places
+        self._first, self._last = min(one.first for one in stored), max(one.last for one in stored)
+        self._scan = answering.Scan(
+            _filters(question.filters),
+            None if question.segment is None else column_of(question.segment),
+            None if tag is None else (column_of(tag), _has_value(prefix_of(tag))),
+            question.amounts,
         )
-        return answering.load(one.data, scan, None if has_all else days[one.cuboid, is_level], any_n.get(one.kind))
+        self._any_n = {CODES[kind]: answering.AnyN(most) for kind, most in question.any_n}
+        every = [True] * (self._last - self._first + 1)
+        self._days = {
+            (cuboid, levels): answering.Days.of(self._first, _within(self._first, every, ranges, False, levels=levels))
+            for cuboid, ranges in places.items()
+            for levels in (False, True)
+        }
+        planned = [(one, self._plan(one)) for one in stored]
+        self._planned = [(one, plan) for one, plan in planned if plan.groups]
+        self._found: list[list[Table]] = [[] for _ in self._planned]
 
-    found: dict[tuple[int, int], list[Table]] = {}
-    for one, tables in zip(stored, _mapped(read, stored), strict=True):
-        found.setdefault((one.kind, one.cuboid), []).extend(tables)
-    parts = [Part(*key, answering.together(tables)) for key, tables in found.items() if tables]
-    return Loaded(parts, first, last)
+    def _plan(self, one: Stored) -> Plan:
+        return Plan(one.header, self._scan.filters, partial(self._scan.wants, any_n=self._any_n.get(one.kind)))
 
+    def portions(self) -> Iterator[list[int]]:
+        """Places of blocks whose bytes are to be read together."""
+        return portions([plan for _, plan in self._planned], _PORTION)
 
-def _mapped(read: Callable[[Stored], list[Table]], stored: Sequence[Stored]) -> Iterable[list[Table]]:
-    """Arrow does not hold the interpreter's lock, so threads help."""
-    if sum(len(one.data) for one in stored) < _WORTH_THREADS:
-        return map(read, stored)
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(read, stored))
+    def spans(self, portion: Sequence[int]) -> list[tuple[Stored, Sequence[Span]]]:
+        """Which bytes of which blocks they are."""
+        return [(self._planned[place][0], self._planned[place][1].spans) for place in portion]
+
+    def add(self, portion: Sequence[int], read: Sequence[Sequence[bytes]]) -> None:
+        """The bytes asked for, block by block."""
+        from latchkey.storage.charts import answering
+
+        for place, spans in zip(portion, read, strict=True):
+            one, plan = self._planned[place]
+            days = None if self._has_all(one) else self._days[one.cuboid, _is_level(one.kind)]
+            self._found[place] = answering.load(plan, spans, self._scan, days, self._any_n.get(one.kind))
+
+    def _has_all(self, one: Stored) -> bool:
+        """Whether all days of a block count."""
+        ranges = (each for each in self._places[one.cuboid] if _is_level(one.kind) or not each.levels)
+        return any(each.first <= one.first and one.last <= each.last for each in ranges)
+
+    def loaded(self) -> Loaded:
+        """When everything was added."""
+        from latchkey.storage.charts import answering
+
+        by_part: dict[tuple[int, int], list[Table]] = {}
+        for (one, _), tables in zip(self._planned, self._found, strict=True):
+            by_part.setdefault((one.kind, one.cuboid), []).extend(tables)
+        parts = [Part(*key, answering.together(tables)) for key, tables in by_part.items() if tables]
+        return Loaded(parts, self._first, self._last)
 
 
 def answer(loaded: Loaded, question: Question, places: Places, tag: str | None = None) -> Found:
@@ -120,6 +143,8 @@ def answer(loaded: Loaded, question: Question, places: Places, tag: str | None =
     for one in loaded.parts:
         reader.add(one.kind, one.table, days[one.cuboid, _is_level(one.kind)])
     kinds, ns, shown, segments, currencies, tags, *amounts = reader.columns()
+    if question.amounts is Amounts.NONE:
+        del amounts[1:]
     return Found(from_columns(kinds, ns, shown, segments, currencies, *amounts), tags)
 
 
@@ -137,11 +162,16 @@ def _within(first: Day, values: Sequence[T], ranges: Sequence[Range], outside: T
     return found
 
 
-def rows_by_value(stored: Sequence[Stored], column: str) -> dict[str, int]:
+def only(stored: Sequence[Stored], column: str) -> list[tuple[Stored, Plan]]:
+    """What to read of blocks for one column of them."""
+    return [(one, Plan(one.header, {}, lambda _: (column,))) for one in stored]
+
+
+def rows_by_value(read: Iterable[tuple[Plan, Sequence[bytes]]], column: str) -> dict[str, int]:
     """How many rows have each value of a dimension."""
     from latchkey.storage.charts import answering
 
-    found = answering.rows_by_value([one.data for one in stored], column) if stored else {}
+    found = answering.rows_by_value(read, column)
     if column not in TAGS:
         return found
     by_tag: dict[str, int] = {}
@@ -159,7 +189,8 @@ def _filters(filters: Sequence[Filter]) -> dict[str, Callable[[str], bool]]:
 
 
 def _all(predicates: Sequence[Callable[[str], bool]]) -> Callable[[str], bool]:
-    return lambda text: all(one(text) for one in predicates)
+    # Every block asks about the same texts.
+    return cache(lambda text: all(one(text) for one in predicates))
 
 
 def _matches(wanted: Filter) -> Callable[[str], bool]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from msgspec import Struct, json
 
-from latchkey.domain.charts.fact import Kind, Money
+from latchkey.domain.charts.fact import NO_MONEY, Kind, Money
 from latchkey.domain.charts.sums import Day, Resolution, Sum
 from latchkey.domain.instants import Ms
 from latchkey.storage.charts.kinds import CODES, KINDS
@@ -104,11 +105,12 @@ def from_columns(
     quantities: Iterable[int],
     *money: Iterable[int],
 ) -> list[Sum]:
-    """Columns in the order of the fields of `Sum` and `Money`. Thousands of sums are usual, so no line of Python runs
-    for each of them."""
+    """Columns in the order of the fields of `Sum` and `Money`; without those of money there is none. Thousands of sums
+    are usual, so no line of Python runs for each of them."""
     named = map(KINDS.__getitem__, kinds)
-    amounts = map(_new_money, zip(*money, strict=True))
-    return list(map(_new_sum, zip(named, ns, periods, segments, currencies, quantities, amounts, strict=True)))
+    amounts = map(_new_money, zip(*money, strict=True)) if money else repeat(NO_MONEY)
+    # The last of them may have no end.
+    return list(map(_new_sum, zip(named, ns, periods, segments, currencies, quantities, amounts, strict=False)))
 
 
 # As `_make`, without a call of Python code.

@@ -39,12 +39,12 @@ where b.project_id = $1 and ($2::smallint is null or b.cuboid = $2) and ($3::sma
 order by b.run desc;
 
 -- name: load_chart_blocks
--- the data of these blocks, and which of them it is
-select asked.place, b.data
+-- header and data of these blocks, and which of them they are of
+select asked.place, b.header, b.data
 from unnest($2::smallint[], $3::text[], $4::smallint[], $5::bigint[]) with ordinality
     as asked (cuboid, environment, kind, run, place)
 cross join lateral (
-    select k.data from chart_blocks k
+    select k.header, k.data from chart_blocks k
     where k.project_id = $1 and k.cuboid = asked.cuboid and k.environment = asked.environment and k.kind = asked.kind
         and k.run = asked.run
     order by k.project_id, k.cuboid, k.environment, k.kind, k.run
@@ -67,21 +67,22 @@ with gone as (
         ) as k
     ))
 )
-insert into chart_blocks (project_id, environment, kind, cuboid, rows, first_day, last_day, quantity, data)
-select $1, n.environment, n.kind, n.cuboid, n.rows, n.first_day, n.last_day, n.quantity, n.data
+insert into chart_blocks (project_id, environment, kind, cuboid, rows, first_day, last_day, quantity, header, data)
+select $1, n.environment, n.kind, n.cuboid, n.rows, n.first_day, n.last_day, n.quantity, n.header, n.data
 from unnest(
-    $6::text[], $7::smallint[], $8::smallint[], $9::integer[], $10::integer[], $11::integer[], $12::bigint[], $13::bytea[]
-) as n (environment, kind, cuboid, rows, first_day, last_day, quantity, data);
+    $6::text[], $7::smallint[], $8::smallint[], $9::integer[], $10::integer[], $11::integer[], $12::bigint[],
+    $13::bytea[], $14::bytea[]
+) as n (environment, kind, cuboid, rows, first_day, last_day, quantity, header, data);
 
 -- name: read_chart_blocks
--- the blocks with facts in ranges of days, each range of one cuboid
+-- the blocks with facts in ranges of days, each range of one cuboid; without their data
 -- Ranges with `levels` are of the kinds $4 only, the others of the kinds $3.
-select b.kind, b.cuboid, b.first_day, b.last_day, b.data
+select b.kind, b.cuboid, b.run, b.first_day, b.last_day, b.header
 from (
     select distinct a.cuboid from unnest($5::smallint[]) as a (cuboid)
 ) as asked
 cross join lateral (
-    select k.kind, k.cuboid, k.first_day, k.last_day, k.data from chart_blocks k
+    select k.kind, k.cuboid, k.run, k.first_day, k.last_day, k.header from chart_blocks k
     where k.project_id = $1 and k.cuboid = asked.cuboid and k.environment = $2 and k.kind = any($3::smallint[])
         and exists (
             select from unnest($5::smallint[], $6::integer[], $7::integer[], $8::boolean[])
@@ -90,6 +91,19 @@ cross join lateral (
                 and (not r.levels or k.kind = any($4::smallint[]))
         )
     offset 0
+) as b;
+
+-- name: read_chart_spans
+-- some of the bytes of blocks; PostgreSQL does not read those between them
+select asked.place, substring(b.data from asked.first for asked.length) as data
+from unnest($3::smallint[], $4::smallint[], $5::bigint[], $6::integer[], $7::integer[]) with ordinality
+    as asked (cuboid, kind, run, first, length, place)
+cross join lateral (
+    select k.data from chart_blocks k
+    where k.project_id = $1 and k.cuboid = asked.cuboid and k.environment = $2 and k.kind = asked.kind
+        and k.run = asked.run
+    order by k.project_id, k.cuboid, k.environment, k.kind, k.run
+    limit 1
 ) as b;
 
 -- name: charts_folded

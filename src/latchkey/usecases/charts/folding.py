@@ -24,7 +24,7 @@ from latchkey.storage.charts.blocks import FRESH, Described, New, Tail, by_month
 from latchkey.storage.database import Connection
 
 if TYPE_CHECKING:
-    from latchkey.storage.charts.columns import Table
+    from latchkey.storage.charts.packing import Table
 
 # When the fresh blocks of a kind have this many rows, they go to the cuboids.
 FRESH_ROWS = 100_000
@@ -106,8 +106,9 @@ async def _merged(connection: Connection, project_id: str, plans: Sequence[_Merg
 
     def merge(plan: _Merging) -> Table:
         from latchkey.storage.charts import columns
+        from latchkey.storage.charts.packing import Packed
 
-        old = [columns.decode(loaded.pop(one)) for one in plan.old]
+        old = [columns.decode(Packed(*loaded.pop(one))) for one in plan.old]
         return columns.added([plan.table, *old]) if old else plan.table
 
     made = await asyncio.to_thread(lambda: [(plan.key, merge(plan)) for plan in plans])
@@ -156,11 +157,12 @@ def _tables(tail: Tail, described: Mapping[int, Described]) -> dict[_Part, Table
     return found
 
 
-def _extracts(fresh: Sequence[bytes]) -> dict[int, Table]:
+def _extracts(fresh: Sequence[tuple[bytes, bytes]]) -> dict[int, Table]:
     """The sums of fresh blocks for every cuboid, by day and by month, by the number they are stored under."""
     from latchkey.storage.charts import columns
+    from latchkey.storage.charts.packing import Packed
 
-    days = {FULL.number: columns.added([columns.decode(one) for one in fresh])}
+    days = {FULL.number: columns.added([columns.decode(Packed(*one)) for one in fresh])}
     months = {by_month(FULL): columns.by_month(days[FULL.number])}
     for cuboid in reversed(CUBOIDS):
         parent = PARENTS[cuboid.number]
@@ -171,5 +173,6 @@ def _extracts(fresh: Sequence[bytes]) -> dict[int, Table]:
 
 def _new(key: _Key, table: Table) -> New:
     from latchkey.storage.charts import columns
+    from latchkey.storage.charts.packing import pack
 
-    return New(*key, table.num_rows, *columns.span(table), columns.quantity(table), columns.encode(table))
+    return New(*key, table.num_rows, *columns.span(table), columns.quantity(table), *pack(table))

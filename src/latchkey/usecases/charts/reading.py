@@ -166,7 +166,23 @@ class Reading:
             [CODES[one] for one in question.kinds if one in LEVELS],
             list(asked),
         )
-        return await asyncio.to_thread(scanning.load, stored, question, places, tag) if stored else None
+        return await self._bytes_of(stored, question, places, tag) if stored else None
+
+    async def _bytes_of(
+        self, stored: Sequence[Stored], question: Question, places: Mapping[int, Sequence[Range]], tag: str | None
+    ) -> Loaded:
+        loading = await asyncio.to_thread(scanning.Loading, stored, question, places, tag)
+        adding: list[asyncio.Task[None]] = []
+        try:
+            for portion in loading.portions():
+                read = await blocks.spans(
+                    self._connection, self._project_id, question.environment, loading.spans(portion)
+                )
+                # Meanwhile the database reads the next portion.
+                adding.append(asyncio.create_task(asyncio.to_thread(loading.add, portion, read)))
+        finally:
+            await asyncio.gather(*adding)
+        return await asyncio.to_thread(loading.loaded)
 
     def _places(self, question: Question, cuboid: Cuboid) -> dict[int, list[Range]]:
         """Which days of which blocks a question is about."""
@@ -209,7 +225,7 @@ async def read_values(
     """The values of a dimension that facts have, the most frequent first. `dimension` as in `Filter`."""
     column = column_of(dimension)
     on_clock = is_clock(environment)
-    cuboid = next(one for one in CUBOIDS if one.dimensions == {column})
+    cuboid = next(one for one in CUBOIDS if column in one.dimensions)
     whole = Range(BEGINNING, -BEGINNING)
     async with database.transaction(isolation="repeatable_read", readonly=True) as connection:
         uses = await sums.values(connection, project_id, environment, environment if on_clock else "", column)
@@ -218,7 +234,10 @@ async def read_values(
             codes = [CODES[one] for one in _WITH_VALUES]
             asked = [(by_month(cuboid), whole), (FRESH, whole)]
             stored = await blocks.read(connection, project_id, environment, codes, codes, asked)
-    for one, rows in (await asyncio.to_thread(scanning.rows_by_value, stored, column)).items():
+        planned = scanning.only(stored, column)
+        read = await blocks.spans(connection, project_id, environment, [(one, plan.spans) for one, plan in planned])
+    plans = [(plan, spans) for (_, plan), spans in zip(planned, read, strict=True)]
+    for one, rows in (await asyncio.to_thread(scanning.rows_by_value, plans, column)).items() if plans else ():
         uses[one] = uses.get(one, 0) + rows
     prefix = prefix_of(dimension) if is_tag(dimension) else ""
     found = sorted((one for one in uses if one.startswith(prefix)), key=lambda one: (-uses[one], one))
@@ -251,15 +270,18 @@ def _with_rest(found: list[Sum], rest: Sequence[Sum]) -> list[Sum]:
         _add(more, row)
     if not more:
         return found
-    merged: list[Sum] = []
+    # Nearly all of it is of the last days: other rows are not looked at one by one.
+    periods = {key[2] for key in more}
+    merged = [row for row in found if row[2] not in periods]
     for row in found:
-        added = more.pop(row[:5], None)
-        if added is not None:
-            quantity, money = row.quantity + added[0], plus(row.money, added[1])
-            if not quantity and not any(money):
-                continue
-            row = row._replace(quantity=quantity, money=money)
-        merged.append(row)
+        if row[2] in periods:
+            added = more.pop(row[:5], None)
+            if added is not None:
+                quantity, money = row.quantity + added[0], plus(row.money, added[1])
+                if not quantity and not any(money):
+                    continue
+                row = row._replace(quantity=quantity, money=money)
+            merged.append(row)
     return merged + _rows(more)
 
 

@@ -11,6 +11,7 @@ each has a batch of its own in the same transaction.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 import structlog
@@ -48,13 +49,23 @@ async def run_roller(lookout: Lookout, database: Database, now: Callable[[], Ms]
     """Runs until the lookout ends. Several may run at once: each skips projects that another has locked."""
     roller = Roller(database)
     within: float | None = None
+    time = asyncio.get_running_loop().time
     while (seen := await lookout.until(lambda seen: roller.due(seen, now()), within=within)) is not None:
+        began = time()
         try:
-            within = _BREATH if await roller.roll(seen, now()) else None
+            more = await roller.roll(seen, now())
+            within = _BREATH if more else pause_after(time() - began)
         except Exception:
             # The database may be unreachable. Charts and lists are then late; nothing else depends on them.
             log.exception("charts and customer lists failed")
             within = None
+
+
+def pause_after(took: float) -> float:
+    """How many seconds after a batch that took so long the next look begins. What was committed while the batch ran
+    waits for that look and for a batch that takes about as long: together a look's interval, so below a second. If a
+    batch takes nearly that long, they follow each other."""
+    return max(_BREATH, EVERY - 2 * took)
 
 
 class Roller:

@@ -23,7 +23,7 @@ NOTHING = Cell(None, None, False)
 def retention(request: ChartRequest, folded: Mapping[str, Columns], periods: Sequence[Period], now: Ms) -> HeatMap:
     length = parse_duration(request.selectors["duration"])
     everything = added(folded.values(), len(periods))
-    ages = [_age_of(period, lambda day, n: add(day * DAY, length, times=n) <= now) for period in periods]
+    ages = _ages_of(periods, lambda day, n: add(day * DAY, length, times=n) <= now)
     cohorts = _Cohorts(everything, ages)
     # Not the columns that no cohort has reached.
     columns = 1 + max((n for n in range(MOST_COLUMNS) if cohorts.reached(n)), default=0)
@@ -52,15 +52,16 @@ class _Age(NamedTuple):
     whole: int
 
 
-def _age_of(period: Period, has_begun: Callable[[Day, int], bool]) -> _Age:
+def _ages_of(periods: Sequence[Period], has_begun: Callable[[Day, int], bool]) -> list[_Age]:
     """`has_begun`: whether the period n has, of a subscription whose first one began on this day."""
-    ns = range(MOST_COLUMNS)
-    first, after = day_of(period.first), day_of(period.last) + 1
-    # A later one begins later, so it is found by halving.
-    return _Age(
-        bisect_left(ns, True, key=lambda n: not has_begun(first, n)),
-        bisect_left(ns, True, key=lambda n: not has_begun(after, n)),
-    )
+    begun = MOST_COLUMNS
+    known: dict[Day, int] = {}
+    # The later the day, the fewer have begun, so each day goes on where the one before has stopped.
+    for day in sorted({day for one in periods for day in (day_of(one.first), day_of(one.last) + 1)}):
+        while begun and not has_begun(day, begun - 1):
+            begun -= 1
+        known[day] = begun
+    return [_Age(known[day_of(one.first)], known[day_of(one.last) + 1]) for one in periods]
 
 
 class _Cohorts:
@@ -75,15 +76,18 @@ class _Cohorts:
             kept if soon is none else sum_of([kept, soon]) for kept, soon in zip(paid, self._soon, strict=True)
         ]
         self.sizes = paid[0]
+        # The places of cohorts that have subscriptions.
+        self._filled = [place for place, size in enumerate(self.sizes) if size]
 
     def reached(self, n: int) -> list[int]:
         """The places of the cohorts that have a value for the period n."""
-        values, soon = self._values[n], self._soon[n]
-        return [
-            place
-            for place, (size, (begun, _)) in enumerate(zip(self.sizes, self._ages, strict=True))
-            if size and (begun > n or values[place] or soon[place])
-        ]
+        values, soon, sizes = self._values[n], self._soon[n], self.sizes
+        # The later the cohort, the fewer periods have begun.
+        end = bisect_left(self._ages, True, key=lambda age: age.begun <= n)
+        found = self._filled[: bisect_left(self._filled, end)]
+        if any(values[end:]) or any(soon[end:]):
+            found += [place for place in range(end, len(sizes)) if sizes[place] and (values[place] or soon[place])]
+        return found
 
     def row(self, place: int, columns: int) -> tuple[Cell, ...]:
         size, (begun, whole) = self.sizes[place], self._ages[place]
@@ -105,7 +109,9 @@ class _Cohorts:
         if not reached:
             return NOTHING
         values, soon, ages, sizes = self._values[n], self._soon[n], self._ages, self.sizes
-        over = [place for place in reached if ages[place].whole > n and not soon[place]]
+        over = reached[: bisect_left(reached, bisect_left(ages, True, key=lambda age: age.whole <= n))]
+        if any(soon):
+            over = [place for place in over if not soon[place]]
         whole = sum(map(sizes.__getitem__, over))
         share = sum(map(values.__getitem__, over)) / whole if whole else None
         return Cell(sum(map(values.__getitem__, reached)), share, len(over) == len(reached))
