@@ -161,7 +161,8 @@ async def spans(
     rows = [(one.cuboid, one.kind, one.run, span.start + 1, span.length) for one, spans in asked for span in spans]
     if not rows:
         return [[] for _ in asked]
-    found = dict(await connection.fetch(_SPANS, project_id, environment, *zip(*rows, strict=True)))
+    read = await connection.fetch(_SPANS, project_id, environment, *zip(*rows, strict=True))
+    found: dict[int, bytes] = {row["place"]: row["data"] for row in read}
     # Numbered from 1, as they were asked for.
     places = count(1)
     return [[found[next(places)] for _ in spans] for _, spans in asked]
