@@ -108,8 +108,8 @@ class HttpResponse:
 class HttpClient:
     """Keeps connections open until it is closed. Never follows a redirect.
 
-    Times are in seconds. `extra_ca` is PEM, trusted in addition to the system's authorities. `address` is the host, IP
-    address and port to connect to, in place of a name lookup for this host.
+    Times are in seconds. `headers` are sent with every request. `extra_ca` is PEM, trusted in addition to the system's
+    authorities. `address` is the host, IP address and port to connect to, in place of a name lookup for this host.
     """
 
     __slots__ = ("_client",)
@@ -122,6 +122,7 @@ class HttpClient:
         idle_timeout: float | None = None,
         connections: int | None = None,
         user_agent: str | None = None,
+        headers: Mapping[str, str] | None = None,
         extra_ca: bytes | None = None,
         address: tuple[str, str, int] | None = None,
         https_only: bool = True,
@@ -141,6 +142,8 @@ class HttpClient:
             builder = builder.max_connections(connections)
         if user_agent is not None:
             builder = builder.user_agent(user_agent)
+        if headers is not None:
+            builder = builder.default_headers(headers)
         if extra_ca is not None:
             builder = builder.add_root_certificate_pem(extra_ca)
         if address is not None:

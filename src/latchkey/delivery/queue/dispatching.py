@@ -1,10 +1,9 @@
-"""Sends claimed deliveries, each in its own task, and puts the responses into the inbox."""
+"""Sends claimed deliveries, and puts the responses into the inbox."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Awaitable
 from urllib.parse import urlsplit
 
 import structlog
@@ -14,7 +13,8 @@ from latchkey.delivery.queue.agenda import Agenda
 from latchkey.delivery.queue.capacity import Capacity
 from latchkey.delivery.queue.inbox import Answered, Inbox
 from latchkey.delivery.queue.tracing import begun, ended
-from latchkey.delivery.sending.reply import Reply
+from latchkey.delivery.sending.posting import Post, give
+from latchkey.delivery.sending.reply import Answer, Reply
 from latchkey.delivery.sending.sender import Sender
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.instants import Ms
@@ -30,8 +30,9 @@ class Dispatcher:
         self._inbox = inbox
         self._capacity = capacity
         self._agenda = agenda
-        # By id() of the claim, while its task runs.
-        self._running: dict[int, tuple[asyncio.Task[None], Claim]] = {}
+        # By id() of the claim, until it has ended.
+        self._running: dict[int, _Delivery] = {}
+        self._all_ended = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._running)
@@ -39,61 +40,88 @@ class Dispatcher:
     def send(self, claim: Claim, webhook: Webhook, now: Ms, within: Span | None = None) -> None:
         """`within`: the span of the claim, if the event has a trace."""
         self._capacity.begin(claim.webhook_key)
-        sending = self._send(claim, webhook, now) if within is None else self._traced(claim, webhook, now, within)
-        self._run(claim, sending)
+        delivery = self._add(claim, webhook)
+        try:
+            body = body_of(claim.event, claim.dialect)
+            if within is None:
+                delivery.work = self._sender.begin(webhook, claim.event_id, body, now, delivery)
+                if delivery.work is None:
+                    delivery.wait_for(self._sender.post(webhook, claim.event_id, body, now))
+            else:
+                delivery.wait_for(self._traced(delivery, body, now, within))
+        except Exception as error:
+            delivery.failed(error)
 
     def read_rest(self, claim: Claim, webhook: Webhook, reply: Reply) -> None:
         """Wait for the body of a response whose status has arrived."""
-        self._run(claim, self._read(claim, webhook, reply))
+        delivery = self._add(claim, webhook)
+        delivery.wait_for(reply.read())
 
     async def wait(self) -> None:
-        """Until everything that is running now has ended."""
-        if self._running:
-            await asyncio.wait([task for task, _ in self._running.values()])
+        """Until nothing is running."""
+        while self._running:
+            self._all_ended.clear()
+            await self._all_ended.wait()
 
     def cancel(self) -> list[Claim]:
         """Cancel what still runs, and return its claims."""
         unfinished = list(self._running.values())
-        for task, _ in unfinished:
-            task.cancel()
-        return [claim for _, claim in unfinished]
+        self._running.clear()
+        self._all_ended.set()
+        for delivery in unfinished:
+            if delivery.work is not None:
+                delivery.work.cancel()
+        return [delivery.claim for delivery in unfinished]
 
-    def _run(self, claim: Claim, work: Coroutine[Any, Any, None]) -> None:
-        self._running[id(claim)] = asyncio.get_running_loop().create_task(work), claim
+    def _add(self, claim: Claim, webhook: Webhook) -> _Delivery:
+        delivery = self._running[id(claim)] = _Delivery(self, claim, webhook)
+        return delivery
 
-    async def _send(self, claim: Claim, webhook: Webhook, now: Ms) -> None:
+    async def _traced(self, delivery: _Delivery, body: bytes, now: Ms, within: Span) -> Reply | Answer:
+        claim, webhook, reply = delivery.claim, delivery.webhook, None
+        span = begun(within, claim, webhook, urlsplit(webhook.setup.url).hostname or "")
         try:
-            body = body_of(claim.event, claim.dialect)
-            reply = await self._sender.post(webhook, claim.event_id, body, now)
-            self._inbox.put(Answered(claim, webhook, reply))
-        except Exception as error:
-            self._failed(claim, error)
-        finally:
-            del self._running[id(claim)]
-
-    async def _traced(self, claim: Claim, webhook: Webhook, now: Ms, within: Span) -> None:
-        span, reply = begun(within, claim, webhook, urlsplit(webhook.setup.url).hostname or ""), None
-        try:
-            body = body_of(claim.event, claim.dialect)
             traceparent = span.traceparent if span is not None else None
             reply = await self._sender.post(webhook, claim.event_id, body, now, traceparent=traceparent)
-            self._inbox.put(Answered(claim, webhook, reply))
-        except Exception as error:
-            self._failed(claim, error)
+            return reply
         finally:
             if span is not None:
                 ended(span, reply)
-            del self._running[id(claim)]
 
-    async def _read(self, claim: Claim, webhook: Webhook, reply: Reply) -> None:
-        try:
-            self._inbox.put(Answered(claim, webhook, await reply.read()))
-        except Exception as error:
-            self._failed(claim, error)
-        finally:
-            del self._running[id(claim)]
+    def remove(self, delivery: _Delivery) -> bool:
+        """It has ended. False: it was cancelled before."""
+        removed = self._running.pop(id(delivery.claim), None)
+        if not self._running:
+            self._all_ended.set()
+        return removed is not None
 
-    def _failed(self, claim: Claim, error: Exception) -> None:
+    def answered(self, delivery: _Delivery, reply: Reply | Answer) -> None:
+        if self.remove(delivery):
+            self._inbox.put(Answered(delivery.claim, delivery.webhook, reply))
+
+    def failed(self, delivery: _Delivery, error: Exception) -> None:
         """Not recorded: the lease runs out and the delivery is sent again."""
-        log.error("delivery failed unexpectedly", event_id=claim.event_id, exc_info=error)
-        self._agenda.add(self._capacity.end([claim.webhook_key]))
+        if self.remove(delivery):
+            log.error("delivery failed unexpectedly", event_id=delivery.claim.event_id, exc_info=error)
+            self._agenda.add(self._capacity.end([delivery.claim.webhook_key]))
+
+
+class _Delivery:
+    """A delivery under way. It waits for the sender, and tells the dispatcher."""
+
+    __slots__ = ("_dispatcher", "claim", "webhook", "work")
+
+    def __init__(self, dispatcher: Dispatcher, claim: Claim, webhook: Webhook) -> None:
+        self._dispatcher = dispatcher
+        self.claim = claim
+        self.webhook = webhook
+        self.work: Post | asyncio.Task[None] | None = None
+
+    def wait_for(self, work: Awaitable[Reply | Answer]) -> None:
+        self.work = asyncio.get_running_loop().create_task(give(work, self))
+
+    def answered(self, reply: Reply | Answer, /) -> None:
+        self._dispatcher.answered(self, reply)
+
+    def failed(self, error: Exception, /) -> None:
+        self._dispatcher.failed(self, error)

@@ -15,9 +15,13 @@ from latchkey.http_client import StreamedResponse, header_values, pairs_of
 from latchkey.wire.headers import TEST_EVENT
 
 USER_AGENT = f"latchkey/{version('latchkey')}"
+# Of every request. The client adds them; with each request they would take its time again.
+FIXED = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
 # How many headers of a response the log keeps, and how long they may be to be remembered, in bytes.
 HEADERS_LIMIT = 64
 _REMEMBERED = 4096
+# How many letterheads are cached.
+_KEPT = 1024
 _encode = json.Encoder().encode
 
 
@@ -32,31 +36,30 @@ class Received(Struct, frozen=True):
 
 
 class Letterhead:
-    __slots__ = ("_fixed", "_last", "_log_begins", "_log_ends", "secrets", "webhook")
+    __slots__ = ("_last", "_log_begins", "_log_ends", "_own", "secrets", "webhook")
 
     def __init__(self, webhook: Webhook) -> None:
         self.webhook = webhook
         self.secrets = secrets_of(webhook)
         # Most responses of a receiver have the same headers as the one before.
         self._last: Received | None = None
-        fixed = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
-        self._log_begins = _encode(fixed)[:-1] + b',"webhook-id":'
+        self._log_begins = _encode(FIXED)[:-1] + b',"webhook-id":'
         self._log_ends = b'"}'
+        self._own: list[tuple[str, str]] = []
         authorization = webhook.setup.authorization
         if authorization is not None:
-            fixed["Authorization"] = authorization
+            self._own.append(("Authorization", authorization))
             self._log_ends = b'",' + _encode({"Authorization": masked(authorization)})[1:]
-        self._fixed = list(fixed.items())
 
     def headers(
         self, message_id: str, body: bytes, at: Ms, *, is_test: bool = False, traceparent: str | None = None
     ) -> tuple[Sequence[tuple[str, str]], bytes]:
-        """The headers as they are sent, and as the log may show them, in JSON."""
+        """The headers to send besides the fixed ones, and all headers as the log may show them, in JSON."""
         timestamp = at // 1000
         signed = signature(self.webhook.secrets_at(at), message_id, timestamp, body)
         # Pairs: the client takes two µs more for a dict.
         sent = [
-            *self._fixed,
+            *self._own,
             ("webhook-id", message_id),
             ("webhook-timestamp", str(timestamp)),
             ("webhook-signature", signed),
@@ -88,3 +91,20 @@ class Letterhead:
         if len(logged) <= _REMEMBERED and len(pairs) <= HEADERS_LIMIT:
             self._last = received
         return received
+
+
+class Letterheads:
+    """A cache of letterheads."""
+
+    def __init__(self) -> None:
+        # By the webhook's key.
+        self._known: dict[int, Letterhead] = {}
+
+    def get(self, webhook: Webhook) -> Letterhead:
+        known = self._known.get(webhook.key)
+        if known is not None and known.webhook is webhook:
+            return known
+        if len(self._known) > _KEPT:
+            self._known.clear()
+        made = self._known[webhook.key] = Letterhead(webhook)
+        return made

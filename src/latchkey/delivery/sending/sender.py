@@ -11,7 +11,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from latchkey.delivery.sending import failure
-from latchkey.delivery.sending.letterhead import Letterhead
+from latchkey.delivery.sending.letterhead import FIXED, Letterheads
+from latchkey.delivery.sending.posting import Addressee, Letter, Post
 from latchkey.delivery.sending.reading_url import parsed
 from latchkey.delivery.sending.reply import Answer, Reply
 from latchkey.delivery.sending.resolver import Lookup, NameNotFound, Resolver, system_lookup
@@ -23,8 +24,9 @@ from latchkey.http_client import HttpClient, HttpError, Url
 # Many servers close a connection that was idle for 5 seconds; a request sent at that moment would fail.
 _IDLE = 4.0
 _CONNECT = 10.0
-# How many clients, URLs and letterheads are cached.
+# How many clients and URLs are cached.
 _KEPT = 1024
+_NO_RESPONSE = (HttpError, TimeoutError, OSError, ValueError)
 
 
 class _Route(Struct):
@@ -57,8 +59,7 @@ class Sender:
         self._extra_ca = extra_ca.read_bytes() if extra_ca is not None else None
         self._clients: OrderedDict[tuple[str, int, Address], HttpClient] = OrderedDict()
         self._routes: dict[str, _Route] = {}
-        # By the webhook's key.
-        self._letterheads: dict[int, Letterhead] = {}
+        self._letterheads = Letterheads()
 
     async def send(self, webhook: Webhook, message_id: str, body: bytes, *, is_test: bool = False) -> Answer:
         """Send `body` once, and wait for the whole response. Never raises, whatever a receiver does."""
@@ -77,51 +78,71 @@ class Sender:
     ) -> Reply | Answer:
         """Send `body` once, and wait only for the status. Returns an Answer with the reason if no status arrives."""
         began = time.monotonic()
-        letterhead = self._letterheads.get(webhook.key)
-        if letterhead is None or letterhead.webhook is not webhook:
-            letterhead = self._letterhead(webhook)
+        letterhead = self._letterheads.get(webhook)
         headers, shown = letterhead.headers(message_id, body, at, is_test=is_test, traceparent=traceparent)
+        return await self._post(Letter(letterhead, webhook.setup.url, headers, shown, body, at, began))
+
+    def begin(self, webhook: Webhook, message_id: str, body: bytes, at: Ms, to: Addressee) -> Post | None:
+        """Like `post`, without a task: the result is given to `to`. None: the address must be looked up, use `post`."""
+        began = time.monotonic()
         url = webhook.setup.url
+        route = self._routes.get(url)
+        if route is None or route.addresses is None or self._resolver.known(route.where) is not route.addresses:
+            return None
+        letterhead = self._letterheads.get(webhook)
+        headers, shown = letterhead.headers(message_id, body, at)
+        request = route.clients[0].stream("POST", route.url, headers=headers, body=body)
+        return Post(Letter(letterhead, url, headers, shown, body, at, began), request, to, self._failed)
+
+    async def _post(self, letter: Letter, *, tried: int = 0) -> Reply | Answer:
+        """Try the receiver's addresses one after the other. `tried`: so many have been tried."""
         try:
-            route = self._routes.get(url) or self._route(url)
+            route = self._routes.get(letter.url) or self._route(letter.url)
             addresses = self._resolver.known(route.where)
-            late = addresses is None
+            late = addresses is None or tried > 0
             if addresses is None:
                 async with asyncio.timeout(self._timeout_ms / 1000):
                     addresses = await self._resolver.addresses(route.where)
             clients = route.clients if route.addresses is addresses else self._connect(route, addresses)
             for place, client in enumerate(clients, 1):
+                if place <= tried < len(clients):
+                    continue
                 # The name lookup, and addresses that did not respond, have used some of the time.
-                left = max(1, self._timeout_ms - _since(began)) / 1000 if late else None
-                streamed = client.stream("POST", route.url, headers=headers, body=body, deadline=left)
+                left = max(1, self._timeout_ms - letter.took_ms) / 1000 if late else None
+                request = client.stream("POST", route.url, headers=letter.headers, body=letter.body, deadline=left)
                 try:
-                    response = await streamed.__aenter__()
+                    return letter.reply(request, await request.__aenter__())
                 except HttpError as error:
                     if place == len(clients) or not failure.never_connected(error):
                         raise
                     late = True
-                else:
-                    return Reply(letterhead, at, _since(began), shown, streamed, response)
             raise AssertionError("unreachable: a name without addresses is not found")
         except (NotAllowed, NameNotFound) as error:
-            return Answer(at, _since(began), None, str(error), shown)
-        except (HttpError, TimeoutError, OSError, ValueError) as error:
-            if failure.never_connected(error):
-                self._resolver.forget(self._routes[url].where)
-            took = _since(began)
-            return Answer(at, took, None, failure.in_words(error, took, self._timeout_ms), shown)
+            return letter.unanswered(str(error))
+        except _NO_RESPONSE as error:
+            return self._unanswered(letter, error)
+
+    def _failed(self, post: Post, error: Exception) -> None:
+        """The first of the receiver's addresses has not responded."""
+        route = self._routes.get(post.letter.url)
+        if not isinstance(error, _NO_RESPONSE):
+            post.to.failed(error)
+        elif route is not None and len(route.clients) > 1 and failure.never_connected(error):
+            post.go_on(self._post(post.letter, tried=1))
+        else:
+            post.to.answered(self._unanswered(post.letter, error))
+
+    def _unanswered(self, letter: Letter, error: Exception) -> Answer:
+        route = self._routes.get(letter.url)
+        if route is not None and failure.never_connected(error):
+            self._resolver.forget(route.where)
+        return letter.unanswered(failure.in_words(error, letter.took_ms, self._timeout_ms))
 
     async def close(self) -> None:
         self._resolver.close()
         clients, self._clients = list(self._clients.values()), OrderedDict()
         for client in clients:
             await client.close()
-
-    def _letterhead(self, webhook: Webhook) -> Letterhead:
-        if len(self._letterheads) > _KEPT:
-            self._letterheads.clear()
-        letterhead = self._letterheads[webhook.key] = Letterhead(webhook)
-        return letterhead
 
     def _route(self, url: str) -> _Route:
         known, client_sees = parsed(url)
@@ -152,6 +173,7 @@ class Sender:
             timeout=self._timeout_ms / 1000,
             connect_timeout=min(_CONNECT, self._timeout_ms / 1000),
             idle_timeout=_IDLE,
+            headers=FIXED,
             extra_ca=self._extra_ca,
             # Host header, SNI and certificate use the name; the connection goes to the address that was checked.
             address=(where.host, str(address), where.port) if where.literal is None else None,
@@ -160,7 +182,3 @@ class Sender:
             # The log stores the bytes that were sent, and a small body cannot decompress into a huge one.
             decompress=False,
         )
-
-
-def _since(began: float) -> int:
-    return round((time.monotonic() - began) * 1000)

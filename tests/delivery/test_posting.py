@@ -1,0 +1,128 @@
+"""A POST without a task, as the worker sends nearly all of its deliveries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
+from latchkey.delivery.sending.reply import Answer, Reply
+from latchkey.delivery.sending.sender import Sender
+from latchkey.delivery.webhook import Webhook
+from tests.delivery.certificates import Certificates
+from tests.delivery.conftest import now_ms
+from tests.delivery.test_sender import BODY, Here
+
+
+class Waiting:
+    """Waits for the result of a post."""
+
+    def __init__(self) -> None:
+        self.result: asyncio.Future[Reply | Answer] = asyncio.get_running_loop().create_future()
+
+    def answered(self, reply: Reply | Answer, /) -> None:
+        self.result.set_result(reply)
+
+    def failed(self, error: Exception, /) -> None:
+        self.result.set_exception(error)
+
+    async def answer(self) -> Answer:
+        reply = await self.result
+        return await reply.read() if isinstance(reply, Reply) else reply
+
+
+@pytest.fixture
+async def here(certs: Certificates) -> AsyncIterator[Here]:
+    arrivals: list[Arrival] = []
+    receiver = Receiver(lambda arrival, _: arrivals.append(arrival))
+    async with listening(receiver, tls(*certs.good)) as port:
+        yield Here(port, arrivals, certs)
+
+
+async def looked_up(sender: Sender, webhook: Webhook) -> Sender:
+    """After one ordinary POST, which looks up the receiver's address."""
+    await sender.send(webhook, "ev_0", BODY)
+    return sender
+
+
+async def posted(sender: Sender, webhook: Webhook) -> Answer:
+    waiting = Waiting()
+    assert sender.begin(webhook, "ev_1", BODY, now_ms(), waiting) is not None
+    return await waiting.answer()
+
+
+async def test_it_sends_what_a_task_sends(here: Here) -> None:
+    webhook = here.webhook()
+    sender = await looked_up(here.sender(), webhook)
+    answers = [await posted(sender, webhook) for _ in range(20)]
+    assert {(one.delivered, one.status, one.response_body) for one in answers} == {(True, 200, b'{"message":"ok"}')}
+    by_task, *others = here.arrivals
+    assert len(others) == 20
+    for arrival in others:
+        assert arrival.body == by_task.body
+        assert arrival.headers.keys() == by_task.headers.keys()
+        assert arrival.headers["webhook-id"] == "ev_1"
+
+
+async def test_many_at_once(here: Here) -> None:
+    webhook = here.webhook()
+    sender = await looked_up(here.sender(), webhook)
+    waiting = [Waiting() for _ in range(200)]
+    for number, one in enumerate(waiting):
+        assert sender.begin(webhook, f"ev_{number}", BODY, now_ms(), one) is not None
+    assert all([(await one.answer()).delivered for one in waiting])
+    ids = [arrival.headers["webhook-id"] for arrival in here.arrivals[1:]]
+    assert sorted(ids) == sorted(f"ev_{number}" for number in range(200))
+
+
+async def test_an_address_that_is_not_known_is_left_to_a_task(here: Here) -> None:
+    assert here.sender().begin(here.webhook(), "ev_1", BODY, now_ms(), Waiting()) is None
+    assert here.arrivals == []
+
+
+async def test_where_the_first_address_is_dead_the_next_is_tried(here: Here) -> None:
+    webhook = here.webhook()
+    sender = await looked_up(here.sender(["127.0.0.99", "127.0.0.1"]), webhook)
+    assert (await posted(sender, webhook)).delivered
+    assert len(here.arrivals) == 2
+
+
+@pytest.mark.parametrize("addresses", [["127.0.0.1"], ["127.0.0.99", "127.0.0.1"]], ids=["one", "two"])
+async def test_a_refused_connection_says_so_and_the_name_is_looked_up_again(
+    certs: Certificates, addresses: Sequence[str]
+) -> None:
+    async with listening(Receiver(lambda *_: None), tls(*certs.good)) as port:
+        here = Here(port, [], certs)
+        webhook = here.webhook()
+        sender = await looked_up(here.sender(addresses), webhook)
+    answer = await posted(sender, webhook)
+    assert (answer.status, answer.delivered) == (None, False)
+    if answer.error != "connection refused":
+        # The connection of the first POST was still open in the client.
+        assert answer.error == "the receiver closed the connection before it had answered"
+        assert (await posted(sender, webhook)).error == "connection refused"
+    assert sender.begin(webhook, "ev_2", BODY, now_ms(), Waiting()) is None
+
+
+async def test_a_receiver_that_never_answers_is_given_up(here: Here) -> None:
+    webhook = here.webhook(f"https://localhost:{here.port}/hang")
+    sender = await looked_up(here.sender(timeout_ms=300), webhook)
+    assert (await posted(sender, webhook)).error == "timed out after 0.3 s"
+
+
+@pytest.mark.parametrize("addresses", [["127.0.0.1"], ["127.0.0.99", "127.0.0.1"]], ids=["one", "two"])
+async def test_who_cancels_hears_nothing_more(here: Here, addresses: Sequence[str]) -> None:
+    webhook = here.webhook(f"https://localhost:{here.port}/hang")
+    sender = await looked_up(here.sender(addresses, timeout_ms=500), webhook)
+    waiting, other = Waiting(), Waiting()
+    post = sender.begin(webhook, "ev_1", BODY, now_ms(), waiting)
+    assert post is not None
+    while len(here.arrivals) < 2:  # noqa: ASYNC110 - the receiver has no event
+        await asyncio.sleep(0.01)
+    post.cancel()
+    # Sent later with the same timeout, so the first would have been given up by now.
+    assert sender.begin(webhook, "ev_2", BODY, now_ms(), other) is not None
+    assert (await other.answer()).error == "timed out after 0.5 s"
+    assert not waiting.result.done()
