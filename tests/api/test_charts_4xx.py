@@ -92,6 +92,9 @@ async def test_days_to_come_are_left_out(shop: Shop) -> None:
 async def test_404_for_what_is_not_there(shop: Shop) -> None:
     for path in ("charts/profit", "charts/customers_active", "charts/profit/options"):
         refused(await get(shop, path), 404, "resource_missing", "chart_name")
+    # The vendor has this one; the answer says what to ask instead. For any other name it lists the charts.
+    assert "last_seen_after" in (await get(shop, "charts/customers_active")).json()["message"]
+    assert "mrr, mrr_movement, arr" in (await get(shop, "charts/profit")).json()["message"]
     missing = quote('{"experiment":"exp_none"}')
     refused(await get(shop, f"charts/experiment_results?selectors={missing}"), 404, "resource_missing", "selectors")
 

@@ -18,6 +18,8 @@ from tests.api.management import get, post
 from tests.api.till import Page, opened_page, services_of
 
 BUYER = "ada@example.com"
+# Which offering a page says that it showed.
+CLAIM = "presented_offering_identifier"
 
 
 @pytest.fixture
@@ -305,3 +307,26 @@ async def test_old_checkouts_are_removed(form: Page) -> None:
     assert (await form.ask("GET", f"checkout/{id}")).status == 200
     await prune(form.shop.database, form.shop.clock.now + DAY + 1)
     assert (await form.ask("GET", f"checkout/{id}")).status == 404
+
+
+async def test_the_offering_that_the_page_showed_is_kept_with_the_purchase(hosted: Page, form: Page) -> None:
+    shop = hosted.shop
+    offering = (await post(shop, "offerings", {"lookup_key": "autumn", "display_name": "Autumn"})).json()
+    id = await hosted.started("ada", **{CLAIM: "autumn"})
+    hosted.provider.pays("pay_1")
+    assert (await hosted.status(id))["status"] == "succeeded"
+    # In a form the payment is created later, from what the checkout has kept.
+    id = await form.started("bob", "coins_100", **{CLAIM: "autumn"})
+    assert (await form.ask("POST", f"checkout/{id}/complete", {"email": BUYER})).status == 200
+    form.provider.pays("pay_1")
+    assert (await form.status(id))["status"] == "succeeded"
+    [bought] = (await get(shop, "subscriptions?store_subscription_identifier=sub_pay_1")).json()["items"]
+    [coins] = (await get(shop, "purchases?store_purchase_identifier=pay_1")).json()["items"]
+    assert bought["presented_offering_id"] == coins["presented_offering_id"] == offering["id"]
+
+
+async def test_an_offering_that_the_project_does_not_have_is_not_kept(hosted: Page) -> None:
+    claims: tuple[Any, ...] = ("spring", "", 7, {"a": 1}, None)
+    for claim in claims:
+        assert (await hosted.start("ada", **{CLAIM: claim})).status == 200
+    assert [one.offering for one in hosted.provider.orders] == [None] * 5

@@ -132,7 +132,15 @@ class Provider:
     def reading(self, handle: str) -> Reading:
         order = self.payments[handle]
         seen = self._subscription(handle, order) if order.subscription else self._purchase(handle, order)
-        return Reading(seen=(Seen(snapshot=seen, account_token=order.app_user_id, handle=handle, unordered=True),))
+        sold = Seen(
+            snapshot=seen,
+            account_token=order.app_user_id,
+            handle=handle,
+            unordered=True,
+            offering=order.offering,
+            offered=(order.product_id,),
+        )
+        return Reading(seen=(sold,))
 
     def _subscription(self, handle: str, order: Order) -> Subscription:
         moment = Moment(self.now)
@@ -217,8 +225,8 @@ class Page:
     async def start(self, app_user_id: str = "ada", product_id: str = "pro_yearly", **more: Any) -> Reply:
         return await self.ask("POST", "checkout/start", {"app_user_id": app_user_id, "product_id": product_id, **more})
 
-    async def started(self, app_user_id: str = "ada", product_id: str = "pro_yearly") -> str:
-        reply = await self.start(app_user_id, product_id)
+    async def started(self, app_user_id: str = "ada", product_id: str = "pro_yearly", **more: Any) -> str:
+        reply = await self.start(app_user_id, product_id, **more)
         assert reply.status == 200, reply
         id: str = reply.json()["operation_session_id"]
         return id

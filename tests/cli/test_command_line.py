@@ -207,6 +207,7 @@ def test_durations_are_words() -> None:
     assert {text: duration(text) for text in texts} == texts
     assert duration(None, "for ever") == "for ever"
     typed_in = {"1 month": "P1M", "7 days": "P7D", "2Weeks": "P2W", "p1y": "P1Y", " PT12H ": "PT12H"}
+    typed_in |= {"1 hour": "PT1H", "90 minutes": "PT90M"}
     assert {text: iso_duration(text) for text in typed_in} == typed_in
     for wrong in ("a while", "0 days", "", "P"):
         with pytest.raises(ValueError, match="duration"):

@@ -31,7 +31,12 @@ async def test_a_product_is_made_changed_and_deleted_and_the_api_agrees(site: Si
     await expect(page.get_by_label("Name")).to_have_value(HOSTILE)
     await page.get_by_label("Price").fill("12,50")
     await page.get_by_label("Currency").fill("eur")
-    await page.get_by_label("Trial").fill("p7d")
+    # Lengths are written in words; ISO 8601 is taken too.
+    await expect(page.get_by_label("Lasts")).to_have_value("1 month")
+    await page.get_by_label("Trial").fill("7 moons")
+    await page.get_by_role("button", name="Put on sale").click()
+    await expect(page.get_by_role("alert")).to_contain_text("Write it as '1 month', '7 days' or P1M")
+    await page.get_by_label("Trial").fill("7 days")
     await page.get_by_role("button", name="Put on sale").click()
     await expect(page.get_by_role("status").first).to_contain_text("gold_monthly is on sale")
     shown = (await get(site, "products/gold_monthly")).json()
@@ -43,6 +48,10 @@ async def test_a_product_is_made_changed_and_deleted_and_the_api_agrees(site: Si
     assert await serious_findings(page) == []
 
     await page.get_by_label("Price").fill("9.99")
+    await expect(page.get_by_label("Trial")).to_have_value("1 week")
+    await page.get_by_role("button", name="Save").click()
+    assert (await get(site, "products/gold_monthly")).json()["trial_duration"] == "P7D"
+    await page.get_by_label("Lasts").fill("p1m")
     await page.get_by_label("Trial").fill("")
     await page.get_by_label("Comes with").select_option("COIN")
     await page.get_by_label("Amount").fill("5")

@@ -247,7 +247,9 @@ def test_where_falling_is_good_a_rise_is_not() -> None:
 
 
 def test_long_ranges_are_shown_by_week_or_month() -> None:
-    assert [usual_resolution(dates_of(name, TODAY)) for name in ("7d", "90d", "12m")] == ["day", "day", "month"]
+    named = [dates_of(name, TODAY) for name in ("7d", "28d", "90d", "12m")]
+    assert [usual_resolution(span, Unit.COUNT) for span in named] == ["day", "day", "day", "month"]
+    assert [usual_resolution(span, Unit.SHARE) for span in named] == ["day", "day", "week", "month"]
 
 
 @pytest.mark.parametrize(

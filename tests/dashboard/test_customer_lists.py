@@ -172,9 +172,11 @@ async def test_somebody_grants_access_to_a_list_after_a_preview_and_writes_a_not
     await expect(page.get_by_role("status")).to_contain_text("has begun")
     action, _, outcome, detail = await last_audit(people)
     assert (action, outcome, detail["customers"]) == ("bulk_grant.started", "done", 2)
+    await expect(page.get_by_text("Stop…")).to_be_visible()
     assert await run_next(people.changes, lambda: people.clock.now)
-    await page.get_by_role("link", name="Reload").click()
+    # The page follows by itself.
     await expect(page.locator("main")).to_contain_text("done")
+    await expect(page.get_by_text("Stop…")).to_be_hidden()
     await expect(page.locator("dl.facts")).to_contain_text("1, because they had it")
     await page.goto(people.path("/customers/visitor"))
     await expect(page.locator("main")).to_contain_text("because it was granted")

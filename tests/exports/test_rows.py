@@ -43,6 +43,16 @@ def test_the_columns_are_those_of_the_golden_file() -> None:
     assert described() == (GOLDEN / f"schema_{SCHEMA_VERSION}.txt").read_text()
 
 
+def test_a_new_schema_version_only_adds_columns_at_the_end() -> None:
+    def sections(version: int) -> list[str]:
+        return [one.strip() for one in (GOLDEN / f"schema_{version}.txt").read_text().split("\n\n")[1:]]
+
+    for version in range(2, SCHEMA_VERSION + 1):
+        for before, after in zip(sections(version - 1), sections(version), strict=True):
+            assert f"{after}\n".startswith(f"{before}\n")
+        assert sections(version - 1) != sections(version)
+
+
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_every_column_says_what_it_means(row: type[Row]) -> None:
     assert tuple(one.name for one in columns(row)) == row.__struct_fields__

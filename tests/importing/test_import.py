@@ -15,13 +15,16 @@ from latchkey.storage.database import connect
 from latchkey.storage.errors import OutageError
 from latchkey.storage.importing import runs
 from latchkey.usecases.access.projects import create_app
+from latchkey.usecases.catalog.offerings import create_offering
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in
 from latchkey.usecases.importing import applying, running
 from latchkey.usecases.importing.formats import NO_CURRENCY
 from latchkey.usecases.money import rates
 from latchkey.usecases.sandbox.clocks import create_clock, create_customer
+from tests.domain.shop import CATALOG
 from tests.importing.conftest import Desk
+from tests.importing.own_rows import transactions_of
 from tests.importing.vendor_rows import file_of, month, row
 
 ANONYMOUS = "$RCAnonymousID:" + "a" * 32
@@ -445,3 +448,23 @@ async def test_a_payment_without_a_rate_of_its_own_gets_the_operators_and_a_miss
         "cleo": None,
     }
     assert {one.tax for one in terms.values() if one is not None} == {0.16}
+
+
+async def test_the_offering_of_our_own_format_is_kept_if_the_project_has_it(desk: Desk) -> None:
+    await create_offering(desk.database, desk.shop.project_id, "spring", "Spring", None, desk.shop.time)
+    header = "app_user_id,store,kind,subscription_id,transaction_id,product_id,purchased_at,expires_at,offering"
+    when = "2026-01-01T08:00:00.000Z,2026-02-01T08:00:00.000Z"
+    lines = [
+        header,
+        f"ada,app_store,subscription,1,1,pro_monthly,{when},spring",
+        f"bob,app_store,subscription,2,2,pro_monthly,{when},anything",
+        "ada,app_store,one_time,,3,coins_100,2026-01-02T08:00:00.000Z,,spring",
+    ]
+    await desk.take("\n".join(lines), format="latchkey")
+    ada, bob = await desk.customer("ada"), await desk.customer("bob")
+    assert ada is not None
+    assert bob is not None
+    assert [one.subscriptions[0].current.offering for one in (ada, bob)] == ["spring", None]
+    assert ada.purchases[0].offering == "spring"
+    # The export writes it, so that the files lead to the same customer.
+    assert [one["offering"] for one in transactions_of(ada, CATALOG)] == ["spring", "spring"]

@@ -160,6 +160,7 @@ async def test_it_is_written_once_counted_and_told_to_nobody(shop: Shop) -> None
     countries = await read_values(database, project_id, "PRODUCTION", "country")
     assert {one.code for one in market.COUNTRIES} <= set(countries)
     assert set(await read_values(database, project_id, "PRODUCTION", "platform")) >= {"iOS", "android", "web"}
+    assert set(await read_values(database, project_id, "PRODUCTION", "offering")) >= {"default", "team", "coins"}
     enrolled = await count_enrolled(database, project_id, EXPERIMENT.id, now)
     while not enrolled.place.done:
         enrolled = await count_enrolled(database, project_id, EXPERIMENT.id, now, enrolled)

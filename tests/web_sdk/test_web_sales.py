@@ -123,6 +123,8 @@ async def test_a_subscription_is_bought_on_the_web(browser: Browser, stripe: Wor
     [(product, bought)] = info["subscriptions"].items()
     assert (product, bought["store"], bought["product_plan_identifier"]) == ("pro_yearly", store, "price_pro_yearly")
     assert bought["price"] == {"amount": 79.99, "currency": "USD"}
+    # The SDK says which offering the page showed.
+    assert before[0]["presented_offering_id"] == "default"
 
 
 async def test_who_has_it_already_is_told_so_by_the_sdk(browser: Browser, stripe: World, shop: str) -> None:

@@ -42,7 +42,7 @@ _NO_DECIMALS = frozenset(
     "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF".split()  # noqa: SIM905 - one line
 )
 _THREE_DECIMALS = frozenset({"BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"})
-_WORDED = re.compile(r"(\d{1,4}) ?(day|week|month|year)s?", re.IGNORECASE)
+_WORDED = re.compile(r"(\d{1,4}) ?(minute|hour|day|week|month|year)s?", re.IGNORECASE)
 
 
 def instant(at: Ms, *, seconds: bool = False) -> str:
@@ -102,8 +102,8 @@ def iso_duration(text: str) -> str:
             raise ValueError(f"{text[:50]!r} is not a duration. Write it as '1 month', '7 days' or P1M.") from None
     count, unit = int(found[1]), found[2].lower()
     if count == 0:
-        raise ValueError("A duration has at least one day.")
-    return f"P{count}{unit[0].upper()}"
+        raise ValueError("A duration is longer than nothing.")
+    return f"P{'T' if unit in ('minute', 'hour') else ''}{count}{unit[0].upper()}"
 
 
 def decimals(currency: str | None) -> int:

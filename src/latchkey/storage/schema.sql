@@ -1097,7 +1097,9 @@ create table checkouts (
     created_at bigint not null,
     expires_at bigint not null,
     -- When to ask the provider about a payment that it tells of to nobody; null if it need not be asked.
-    check_at bigint
+    check_at bigint,
+    -- The lookup key of the offering that the page showed.
+    offering text
 );
 create index checkouts_to_check on checkouts (check_at) where check_at is not null;
 create index checkouts_of_user on checkouts (app_user_id, project_id);

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 from latchkey.storage.customers import records as customers
-from latchkey.storage.database import Connection, Database, Record
+from latchkey.storage.database import Connection, Database
 from latchkey.storage.sql import query
 
 _WEBHOOKS = query("watch_webhooks")
@@ -15,8 +15,7 @@ _FAILING = query("watch_failing_webhooks")
 _QUEUE = query("watch_queue")
 _ESTIMATE = query("watch_queue_estimate")
 _JOURNAL = query("watch_journal")
-_CHARTS = query("watch_charts")
-_LISTS = query("watch_customer_lists")
+_SUMMARIES = query("watch_summaries")
 
 # Webhooks that are shown one by one.
 MOST_WEBHOOKS = 500
@@ -93,14 +92,7 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
 
 async def summaries(connection: Connection, customers_each: int = 0) -> tuple[Summaries, Summaries]:
     """Of the charts and of the customer lists. `customers_each`: how many new customers of a project are counted."""
-    charts, lists = (
-        await connection.fetchrow(_CHARTS, customers_each),
-        await connection.fetchrow(_LISTS, customers_each),
-    )
-    assert charts is not None, "an aggregate always has a row"
-    assert lists is not None, "an aggregate always has a row"
-    return _summaries(charts), _summaries(lists)
-
-
-def _summaries(row: Record) -> Summaries:
-    return Summaries(row["behind"], row["committed_at"], row["rebuilding"], row["customers"])
+    row = await connection.fetchrow(_SUMMARIES, customers_each)
+    assert row is not None, "an aggregate always has a row"
+    charts = Summaries(row["charts_behind"], row["charts_oldest_at"], row["rebuilding"], row["charts_customers"])
+    return charts, Summaries(row["lists_behind"], row["lists_oldest_at"], 0, row["lists_customers"])

@@ -78,6 +78,9 @@ class Seen:
     sold_by: str | None = None
     # For a one-time purchase: whether the app should use it up, so that it can be bought again.
     should_consume: bool = False
+    # The offering that it was sold from on a web page, and the product: it may have been changed since.
+    offering: str | None = None
+    offered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

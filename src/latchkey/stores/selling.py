@@ -18,7 +18,8 @@ from latchkey.stores.errors import ActionRefused
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What is sold, to whom. All of it comes from the catalog and the checkout, nothing but the email from the page."""
+    """What is sold, to whom. All of it comes from the catalog and the checkout; from the page only the email, the
+    language and which of the catalog's offerings it showed."""
 
     # Unique for the checkout: repeating a request with it creates nothing twice.
     key: str
@@ -31,6 +32,8 @@ class Order:
     trial_days: int | None = None
     email: str | None = None
     locale: str | None = None
+    # The lookup key of the offering that it is sold from. The provider keeps it with the purchase (`Seen.offering`).
+    offering: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

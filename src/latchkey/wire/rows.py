@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 from msgspec import Struct
 
 # Raised by one with every new column.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class Kind(StrEnum):
@@ -141,6 +141,11 @@ class TransactionRow(Struct, frozen=True, kw_only=True):
     updated_at: Annotated[Instant, "The moment of the newest report about this row."]
     customer_key: Annotated[
         int | None, "A number for the customer that never changes and is never used again. An import ignores it."
+    ] = None
+    offering: Annotated[
+        str | None,
+        "The lookup key of the offering that it was bought from, as the app said it with this payment. An import "
+        "ignores offerings that the project does not have.",
     ] = None
 
 

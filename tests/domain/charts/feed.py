@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import UNSET
 
 from latchkey.domain.charts.fact import Fact, Kind
-from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.wire.event import Event
 
 # Kind, day, n, currency, product.
@@ -28,6 +28,9 @@ Amounts: TypeAlias = tuple[int, int, int]
 MONTHS = {"pro_monthly": 1, "team_monthly": 1, "pro_yearly": 12}
 TRIAL_PRICE = 9_990_000
 WINDOWS = (0, 7, 14, 30, 90, 180, 365, 730)
+# The day under which the value now is booked.
+NOW = 0
+LEEWAY = 6 * HOUR
 STARTS = {"INITIAL_PURCHASE", "RENEWAL", "TRIAL_STARTED", "PRODUCT_CHANGE"}
 
 
@@ -38,7 +41,8 @@ def sums_of(facts: Iterable[Fact], until: Ms) -> dict[Key, Amounts]:
         if one.at <= until:
             ledger.add(
                 one.kind,
-                one.at,
+                # Of a status only the value now means anything.
+                NOW if one.kind is Kind.STATUS else one.at,
                 one.n,
                 one.currency,
                 one.dimensions.product,
@@ -139,7 +143,8 @@ def recount(events: Sequence[Event], first_seen_at: Ms, until: Ms) -> dict[Key, 
             _trial(ledger, line, one, events, until)
             _issue(ledger, line, one, events)
         _renewals(ledger, line, until)
-        _retention(ledger, line, events)
+        next_of = _retention(ledger, line)
+        _standing(ledger, line, events, until, next_of)
     _enrollments(ledger, events)
     return ledger.sums()
 
@@ -277,7 +282,11 @@ def _issue(ledger: Ledger, line: Line, one: Transaction, events: Sequence[Event]
     currency, micros, usd = one.price if following is None else following.price
     if not micros:
         micros = usd = TRIAL_PRICE
-    lost = any(event.type == "EXPIRATION" and event.transaction_id == one.id for event in events)
+    # An end that was moved since means nothing.
+    lost = any(
+        event.type == "EXPIRATION" and event.transaction_id == one.id and event.expiration_at_ms == one.end
+        for event in events
+    )
     if following is not None:
         outcome = 1 if line.followed_at_once(one) else 2
     else:
@@ -307,7 +316,8 @@ def _renewals(ledger: Ledger, line: Line, until: Ms) -> None:
             ledger.add(Kind.RENEWAL_DUE, due, min(number, 12), "", one.product, (1, 0, 0))
 
 
-def _retention(ledger: Ledger, line: Line, events: Sequence[Event]) -> None:
+def _retention(ledger: Ledger, line: Line) -> tuple[Transaction | None, int]:
+    """Gives the cohort of the newest transaction, and the number of the period that would follow it."""
     cohort: Transaction | None = None
     number = 0
     for one in line.transactions:
@@ -320,6 +330,47 @@ def _retention(ledger: Ledger, line: Line, events: Sequence[Event]) -> None:
         if not number or one.refunded is None:
             ledger.add(Kind.RETAINED, cohort.at, number, "", cohort.product, (1, 0, 0))
         number += 1
+    return cohort, number
+
+
+def _standing(
+    ledger: Ledger, line: Line, events: Sequence[Event], until: Ms, next_of: tuple[Transaction | None, int]
+) -> None:
+    """How the next renewal stands: what was told of the newest transaction since it began."""
+    newest = line.transactions[-1]
+    off = paused = over = False
+    for event in events:
+        if event.transaction_id != newest.id or event.store != newest.start.store:
+            continue
+        match event.type:
+            case "CANCELLATION" | "TRIAL_CANCELLED":
+                off = True
+            case "SUBSCRIPTION_PAUSED":
+                paused = True
+            case "UNCANCELLATION":
+                # Whoever cancels during a pause and takes it back still has the pause.
+                off, paused = False, paused and off
+                # Within the leeway the store may still report a renewal.
+                over = over and until >= newest.end + LEEWAY
+            case "EXPIRATION":
+                # An end that was moved since means nothing. The same end is told once, whatever is reported later.
+                over = over or event.expiration_at_ms == newest.end
+    failed = newest.failed is not None
+    running = line.runs(until)
+    if running is not None:
+        standing = 1 if off else 2 if failed else 0
+        if failed and until >= newest.ends:
+            # In the grace period, nothing but a payment helps.
+            standing = 2
+        if running.paid:
+            worth = running.worth
+            ledger.add(Kind.STATUS, NOW, standing, worth.currency, worth.product, _times(1, worth))
+        else:
+            ledger.add(Kind.STATUS, NOW, standing + 3, "", running.product, (1, 0, 0))
+    cohort, number = next_of
+    goes_on = not off and not paused and not over and newest.refunded is None
+    if cohort is not None and goes_on:
+        ledger.add(Kind.RETAINED_SOON, cohort.at, number, "", cohort.product, (1, 0, 0))
 
 
 class _Move(NamedTuple):

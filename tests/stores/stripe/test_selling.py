@@ -203,6 +203,24 @@ async def test_a_one_time_product_in_a_form_is_a_payment_and_its_id_is_no_receip
     assert again.snapshot.refunded_at is not None
 
 
+async def test_stripe_keeps_the_offering_with_whatever_is_sold(hosted: Counter, form: Counter) -> None:
+    """So it is known also where Stripe's webhook tells of the purchase, and the page never asks again."""
+    month = ordered("team_monthly", offering="autumn")
+    trial = ordered("pro_monthly", 9.99, trial_days=7, offering="autumn", key="k2")
+    coins = ordered("coins_100", 1.99, subscription=False, offering="autumn", key="k3")
+    for order in (month, trial, coins):
+        begun = await hosted.stripe.begin_sale(hosted.app, order, None)
+        assert isinstance(begun.page, HostedPage)
+        assert await hosted.pays(begun.page.client_secret) == 200
+        made = await form.stripe.confirm_sale(form.app, order, None)
+        assert await form.pays(made.client_secret) == 200
+        for counter, handle in ((hosted, begun.handle or ""), (form, made.handle)):
+            [seen] = (await counter.read(await counter.sale(handle, order))).seen
+            [again] = (await counter.stripe.read_again(counter.app, seen.handle, seen.snapshot.environment)).seen
+            for one in (seen, again):
+                assert (one.offering, one.offered) == ("autumn", (order.product_id,))
+
+
 async def test_a_payment_that_was_not_sold_here_is_nothing_of_ours(form: Counter) -> None:
     given: Any = {"amount": 100, "currency": "usd", "metadata": {"app_user_id": "ada"}}
     other = await form.desk.ask(lambda v1: v1.payment_intents.create(given))

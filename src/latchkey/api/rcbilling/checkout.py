@@ -1,6 +1,7 @@
 """The checkout of the web SDK, over the payment provider that the app is connected to.
 
-Everything in a body is a claim of a browser. Only the product, the user and the email are used.
+Everything in a body is a claim of a browser. Only the product, the user, the email, the language and the offering are
+used.
 """
 
 from __future__ import annotations
@@ -65,6 +66,13 @@ class NewCheckout(ProductInQuestion):
     app_user_id: AppUserId
     email: Email = None
     locale: Annotated[str | None, Field(description="The language of the page.")] = None
+    presented_offering_identifier: Annotated[
+        Any,
+        Field(
+            description="The offering that the product is bought from. It is kept if the project has an offering with "
+            "this lookup key."
+        ),
+    ] = None
     product_change: Annotated[
         dict[str, Any] | None,
         Field(description="A change of a subscription that the user has: refused with code 7878."),
@@ -124,6 +132,7 @@ async def start_checkout(request: Request, services: Provided, caller: AppWriteK
         app_user_id=new.app_user_id,
         email=new.email,
         locale=new.locale,
+        offering=new.presented_offering_identifier if isinstance(new.presented_offering_identifier, str) else None,
         changes_product=new.product_change is not None,
         flow=new.purchase_flow,
     )

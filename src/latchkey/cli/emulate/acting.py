@@ -47,7 +47,7 @@ def show_notifications(console: Console, notifications: list[dict[str, Any]]) ->
         last = one["attempts"][-1] if one["attempts"] else {}
         answered = last.get("status") or last.get("answer") or last.get("did", "")
         table.add_row(
-            one["at"],
+            shown(one["at_ms"]),
             one["kind"],
             _short(one["purchase"] or ""),
             one["state"],

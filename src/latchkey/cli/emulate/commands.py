@@ -15,8 +15,11 @@ from latchkey.cli.emulate.finding import FOLDERS, Wanted
 from latchkey.cli.emulate.folder import Folder
 from latchkey.cli.emulate.following import follow
 from latchkey.cli.emulate.starting import Wishes, authority_of_up, run
+from latchkey.cli.instants import shown
 from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA
+from latchkey.domain.formats import iso_duration
+from latchkey.domain.instants import to_iso
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -216,7 +219,9 @@ def act(
 
 @app.command()
 def clock(
-    to: Annotated[str | None, typer.Argument(help="How far (P1M, P7D, PT1H), or to when (2027-01-31).")] = None,
+    to: Annotated[
+        str | None, typer.Argument(help="How far ('1 month', '7 days', '1 hour', P1M), or to when (2027-01-31).")
+    ] = None,
     test_clock: Annotated[
         str | None,
         typer.Option(
@@ -241,16 +246,17 @@ def clock(
         else:
             if not as_json:
                 _warn_of_unacknowledged(one.purchases())
-            said = one.ask("PUT", "/clock", {"by": to} if to.startswith("P") else {"to": to})
+            said = one.ask("PUT", "/clock", _moved(to))
         now = max(now, said["now_ms"])
         clocks.append({"store": one.name, "now": said["now"], "now_ms": said["now_ms"]})
         if not as_json:
-            _console().print(f"The clock of {_title(one.name)}: {said['now']}")
+            _console().print(f"The clock of {_title(one.name)}: {shown(said['now_ms'])}")
     followed = follow(stores, test_clock, now) if test_clock is not None else None
     if as_json:
-        output.write({"stores": clocks, "test_clock": {"id": test_clock, "now": followed} if followed else None})
+        test = {"id": test_clock, "now": to_iso(followed)} if followed is not None else None
+        output.write({"stores": clocks, "test_clock": test})
     elif followed is not None:
-        _console().print(f"The test clock {test_clock}: {followed}")
+        _console().print(f"The test clock {test_clock}: {shown(followed)}")
 
 
 @app.command()
@@ -322,6 +328,13 @@ def misbehave(
             output.write(said)
     if as_json:
         output.write_list(told)
+
+
+def _moved(to: str) -> dict[str, str]:
+    try:
+        return {"by": iso_duration(to)}
+    except ValueError:
+        return {"to": to}
 
 
 def _warn_of_unacknowledged(purchases: list[dict[str, Any]]) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from latchkey.cli.connections import Connection
 from latchkey.cli.emulate.finding import Found
-from latchkey.domain.instants import Ms, to_iso
+from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.http_client import HttpClient, HttpError
 
@@ -22,7 +22,7 @@ PATIENCE = 60.0
 _AGAIN = 0.2
 
 
-def follow(stores: Sequence[Found], test_clock_id: str, to: Ms) -> str:
+def follow(stores: Sequence[Found], test_clock_id: str, to: Ms) -> Ms:
     """Where the test clock stands then. First everything that the stores sent is processed: a clock that runs ahead of
     a renewal would let the subscription end."""
     up = next((one.up for one in stores if one.up is not None), None)
@@ -32,7 +32,7 @@ def follow(stores: Sequence[Found], test_clock_id: str, to: Ms) -> str:
             f'POST /v2/projects/PROJECT/test_clocks/{test_clock_id}/advance with {{"to_ms": {to}}}.'
         )
     apps = [one.app.app_id for one in stores if one.app is not None]
-    return to_iso(asyncio.run(_follow(up, Path(up.ca_cert).read_bytes(), apps, test_clock_id, to)))
+    return asyncio.run(_follow(up, Path(up.ca_cert).read_bytes(), apps, test_clock_id, to))
 
 
 async def _follow(up: Connection, authority: bytes, app_ids: Sequence[str], test_clock_id: str, to: Ms) -> Ms:

@@ -17,9 +17,9 @@ from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.emulate.finding import FOLDERS, TITLES
 from latchkey.cli.emulate.folder import Folder
 from latchkey.cli.files import read_json, write_json
+from latchkey.cli.instants import shown
 from latchkey.cli.listeners import bind, bind_wished
 from latchkey.cli.stop_signal import StopSignal
-from latchkey.domain.instants import to_iso
 from latchkey.emulators.control import checked_url
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.outbox import Attempt, Message
@@ -91,7 +91,7 @@ def _introduce(console: Console, store: Emulator[Any, Any], wishes: Wishes, serv
     table.add_column(overflow="fold")
     table.add_row(f"{title} API", served.base_url)
     table.add_row("Control API", served.control_url)
-    table.add_row("Its clock", to_iso(store.clock.now()))
+    table.add_row("Its clock", shown(store.clock.now()))
     table.add_row("Notifications to", store.notification_url or "nowhere yet (step 3)")
     table.add_row("Credentials", f"{folder.credentials}  (with private keys, mode 600)")
     if wishes.tls:
@@ -116,7 +116,7 @@ def _introduce(console: Console, store: Emulator[Any, Any], wishes: Wishes, serv
 
 [bold cyan]4[/] Sell something, and let time pass:
   latchkey emulate sell {_first_product(store)} --buyer ada{where}
-  latchkey emulate clock P1M{where}
+  latchkey emulate clock '1 month'{where}
 
 Acts, misbehaviour and the control API: docs/emulators.md
 """  # noqa: E501 - a command to copy is one line
@@ -135,7 +135,7 @@ def _show(console: Console, message: Message, attempt: Attempt) -> None:
     good = message.state == "delivered"
     mark = "✓" if good else "✗"
     console.print(
-        f"{mark} {to_iso(attempt.at)}  {message.kind:<45} {attempt.did:<10} {answered}",
+        f"{mark} {shown(attempt.at)}  {message.kind:<45} {attempt.did:<10} {answered}",
         style="green" if good else "red",
         markup=False,
         soft_wrap=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 
+from latchkey.domain.charts.definitions.drawing import Unit
 from latchkey.domain.charts.sums import Resolution
 from latchkey.domain.instants import Ms
 
@@ -38,10 +39,17 @@ def dates_of(name: str, day: date) -> Range:
     return _RANGES[name](day)
 
 
-def usual_resolution(span: Range) -> Resolution:
-    """So that a picture has neither two points nor four hundred."""
+def usual_resolution(span: Range, unit: Unit) -> Resolution:
+    """So that a picture has neither two points nor four hundred. A share of one day's few renewals jumps, so shares are
+    shown by week earlier."""
     days = (span[1] - span[0]).days + 1
-    return Resolution.DAY if days <= 92 else Resolution.WEEK if days <= 190 else Resolution.MONTH
+    return (
+        Resolution.DAY
+        if days <= (28 if unit is Unit.SHARE else 92)
+        else Resolution.WEEK
+        if days <= 190
+        else Resolution.MONTH
+    )
 
 
 def _months_back(day: date, months: int) -> date:

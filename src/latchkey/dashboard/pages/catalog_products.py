@@ -13,6 +13,7 @@ from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.catalog import Credit, ProductKind, ProductType
 from latchkey.domain.customers.currency import MAX_BALANCE
+from latchkey.domain.formats import duration, iso_duration
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.usecases.access.projects import all_apps
 from latchkey.usecases.catalog import currencies, products
@@ -71,7 +72,8 @@ async def update(visit: Visit) -> Response:
     product_id = visit.param("product_id")
     before = await products.load_product(visit.database, visit.project_id, product_id)
     try:
-        await products.update_product(visit.database, visit.project_id, product_id, _terms(visit.form), visit.now)
+        terms = _terms(visit.form, before)
+        await products.update_product(visit.database, visit.project_id, product_id, terms, visit.now)
     except Refusal as refusal:
         return await _form(visit, before, _sent(visit.form), refusal)
     return await visit.to(
@@ -104,19 +106,30 @@ async def _form(
     )  # fmt: skip
 
 
-def _terms(form: Form) -> dict[str, Any]:
+def _terms(form: Form, before: products.Product | None = None) -> dict[str, Any]:
     """The fields of a product in a form; an empty field is None. The use case validates them together."""
     code, wanted = form.text("code"), form.choice("type", list(ProductType), "")
     return {
         "display_name": form.text("display_name") or None,
         "price": price_of(form.needed("price")),
         "currency": form.needed("currency").upper(),
-        "duration": form.text("duration").upper() or None,
-        "trial_duration": form.text("trial_duration").upper() or None,
+        "duration": _duration(form, "duration", before.duration if before else None),
+        "trial_duration": _duration(form, "trial_duration", before.trial_duration if before else None),
         "credits": Credit(code, form.number("amount", low=1, high=MAX_BALANCE)) if code else None,
         "type": ProductType(wanted) if wanted else None,
         "app_ids": tuple(dict.fromkeys(form.all("app"))),
     }
+
+
+def _duration(form: Form, name: str, known: str | None) -> str | None:
+    text = form.text(name)
+    # What the form shows stays as it was written: P7D, which reads 1 week, and P18M, which reads 1 year 6 months.
+    if known is not None and text == duration(known):
+        return known
+    try:
+        return iso_duration(text) if text else None
+    except ValueError as error:
+        raise Invalid(str(error), param=name) from None
 
 
 def _sent(form: Form) -> dict[str, Any]:

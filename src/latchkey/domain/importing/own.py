@@ -85,6 +85,7 @@ def transaction(cells: Mapping[str, Any], app_ids: Mapping[str, str | None]) -> 
         resolved_at=read.instant(cells, "resolved_at"),
         standing=_UNTOLD if _TELLS_STANDING.isdisjoint(cells) else _standing(cells),
         token=_token(cells),
+        offering=read.store_id(cells, "offering"),
     )
 
 

@@ -1,7 +1,8 @@
 """The offering that a purchase was made from.
 
-Only the app knows it, and tells it with the receipt. Stores do not tell it, so it is kept with the period or the
-one-time purchase that the receipt was about. It decides nothing; charts and receivers break sales down by it.
+Only the app knows it, and tells it with the receipt, or a web page when it begins a checkout. Stores do not tell it, so
+it is kept with the period or the one-time purchase that the receipt was about. It decides nothing; charts and receivers
+break sales down by it.
 """
 
 from __future__ import annotations
@@ -31,12 +32,16 @@ def offering_of(bought: Subscription | Purchase, period: Period | None = None) -
     return found
 
 
+def has_offering(catalog: Catalog, lookup_key: str | None) -> bool:
+    return any(one.lookup_key == lookup_key for one in catalog.offerings.offerings)
+
+
 def presented(
     bought: Subscription | Purchase, offering: str | None, product_ids: Collection[str], catalog: Catalog
 ) -> Subscription | Purchase:
     """A store's snapshot with what the app says of it. Offerings that the catalog does not have are ignored: an app can
     say anything."""
-    if offering is None or all(one.lookup_key != offering for one in catalog.offerings.offerings):
+    if not has_offering(catalog, offering):
         return bought
     claimed = {without_plan(id) for id in product_ids}
     if isinstance(bought, Purchase):

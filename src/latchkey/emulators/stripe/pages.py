@@ -16,6 +16,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from latchkey.domain.formats import money
+from latchkey.domain.money import DECIMALS
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.stripe import writing
 from latchkey.emulators.stripe.amounts import decimals_of
@@ -29,7 +31,10 @@ _SCRIPT = Path(__file__).with_name("stand_in.js")
 _LARGEST_FORM = 16 * 1024
 # The release of Stripe.js whose name the script has, unless its address names another.
 _RELEASE = "v3"
-_STYLE = "body{font:16px/1.5 system-ui,sans-serif;max-width:28rem;margin:3rem auto;padding:0 1rem}"
+_STYLE = (
+    ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:28rem;margin:3rem auto;"
+    "padding:0 1rem}button{font:inherit;padding:.6rem 1rem;margin:0 .5rem .5rem 0}"
+)
 
 
 def routes(store: StripeEmulator) -> list[BaseRoute]:
@@ -70,7 +75,8 @@ class _Pages:
         if session.status != "open":
             return _page(f"<h1>This checkout is {session.status}</h1>", 410)
         said = summary(self._store.life, session)
-        due = "Nothing is due today" if said["free"] else f"{said['total']} {said['currency'].upper()}"
+        amount = int(Decimal(said["total"]).scaleb(DECIMALS))
+        due = "Nothing is due today" if said["free"] else money(amount, said["currency"].upper())
         back = f"<p><a href='{escape(str(session.cancel_url))}'>Back</a></p>" if _is_web(session.cancel_url) else ""
         return _page(
             f"<h1>{escape(said['name'])}</h1><p>{due}</p>"
@@ -120,7 +126,8 @@ def _is_web(url: str | None) -> bool:
 
 def _page(content: str, status: int = 200) -> Response:
     document = (
-        "<!doctype html><html lang=en><meta charset=utf-8><title>Pretend Stripe</title>"
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        "<title>Pretend Stripe</title>"
         f"<style>{_STYLE}</style><main>{content}</main></html>"
     )
     headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}

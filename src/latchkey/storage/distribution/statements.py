@@ -173,8 +173,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     "size_of_part": Apart("the size of a table on all nodes is another question there"),
     "watch_queue": EachShard(_OF_ALL),
     "watch_queue_estimate": EachShard(_OF_ALL, merge="sums"),
-    "watch_charts": EachShard(_OF_ALL, merge="sums", least=("committed_at",)),
-    "watch_customer_lists": EachShard(_OF_ALL, merge="sums", least=("committed_at",)),
+    "watch_summaries": EachShard(_OF_ALL, merge="sums", least=("charts_oldest_at", "lists_oldest_at")),
     "look_at_feeds": Planned(_OF_ALL),
     # After a restore, when nothing else works on the database.
     "hold_lanes": EachShard("what waits in any project", merge="sums"),

@@ -2,9 +2,9 @@
 -- a checkout that a web page has begun
 insert into checkouts (
     id_hash, project_id, app_id, app_user_id, product_id, price_micros, currency, trial_days, handle, status, created_at,
-    expires_at
+    expires_at, offering
 )
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'open', $10, $11);
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'open', $10, $11, $12);
 
 -- name: load_checkout
 -- the checkout of an app by the hash of its id

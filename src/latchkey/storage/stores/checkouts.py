@@ -35,6 +35,8 @@ class Checkout:
     # What the page shows.
     price: Price
     trial_days: int | None
+    # The lookup key of the offering that the page showed.
+    offering: str | None = None
     # What the provider knows the payment by; None until there is something to pay.
     handle: str | None = field(default=None, repr=False)
     status: Status = "open"
@@ -63,6 +65,7 @@ async def save(connection: Connection, new: Checkout) -> None:
         new.handle,
         new.created_at,
         new.expires_at,
+        new.offering,
     )
 
 
@@ -89,6 +92,7 @@ def _checkout(row: Record) -> Checkout:
         product_id=row["product_id"],
         price=Price(row["price_micros"], row["currency"]),
         trial_days=row["trial_days"],
+        offering=row["offering"],
         handle=row["handle"],
         status=row["status"],
         transaction_id=row["transaction_id"],

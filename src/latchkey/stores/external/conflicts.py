@@ -6,8 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from latchkey.domain.customers.customer import Customer
+from latchkey.domain.formats import decimals, instant, money
 from latchkey.domain.instants import Ms
-from latchkey.domain.money import Price
+from latchkey.domain.money import DECIMALS, Price
 from latchkey.domain.purchases.lifecycle import observe
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.settling import settle
@@ -87,13 +88,28 @@ def _said(subscription: Subscription, ids: dict[str, Period]) -> object:
 
 def _same(what: str, name: str, known: object, seen: object, *, param: str) -> None:
     if known != seen:
-        raise Conflict(f"{what} is known with the {name} {known}. It cannot become {seen}.", param=param)
+        was, now = (_written(name, one) for one in (known, seen))
+        raise Conflict(f"{what} is known with the {name} {was}. It cannot become {now}.", param=param)
+
+
+def _written(name: str, value: object) -> str:
+    """An instant as it was sent, and as people read it."""
+    if name.endswith("_at"):
+        return f"{value} ({instant(value, seconds=True)})" if isinstance(value, int) else "null"
+    return str(value)
 
 
 def _same_price(what: str, known: Price, seen: Price, *, param: str) -> None:
     if known.known and seen.known and known != seen:
         raise Conflict(
-            f"{what} is known with the price {known.amount} {known.currency}. It cannot become "
-            f"{seen.amount} {seen.currency}. Money that went back is refunded_at or refunded_amount.",
+            f"{what} is known with the price {_money(known)}. It cannot become "
+            f"{_money(seen)}. Money that went back is refunded_at or refunded_amount.",
             param=param,
         )
+
+
+def _money(price: Price) -> str:
+    """Exact: two prices that are shown differ."""
+    if price.micros % 10 ** (DECIMALS - decimals(price.currency)):
+        return f"{price.amount} {price.currency}"
+    return money(price.micros, price.currency)

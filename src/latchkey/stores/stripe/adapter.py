@@ -25,7 +25,7 @@ from latchkey.stores.stripe.reading import Reader
 from latchkey.stores.stripe.refunds import gone_back
 from latchkey.stores.stripe.resources import Session
 from latchkey.stores.stripe.selling import Selling
-from latchkey.stores.stripe.sold import SELLER_KEY
+from latchkey.stores.stripe.sold import OFFERED_KEY, OFFERING_KEY, SELLER_KEY
 
 STORE = "stripe"
 WEB_BILLING = "rc_billing"
@@ -161,7 +161,7 @@ class StripeAdapter:
     ) -> Reading:
         found = await self._reader.subscription(app, id)
         around = await self._reader.around(app, found, whole=whole, told_at=told_at)
-        return _with_seller(subscription.read(app.app_id, self.store, found, around), found.metadata)
+        return _with_sale(subscription.read(app.app_id, self.store, found, around), found.metadata)
 
     async def _session(self, app: ConnectedApp, id: str) -> Reading:
         session = await self._reader.session(app, id)
@@ -187,7 +187,7 @@ class StripeAdapter:
         back = gone_back(charges, await self._reader.disputes(app, charges))
         account = checkout.account_of(session, app.credentials.user_id_metadata_key)
         reading = checkout.read(app.app_id, self.store, session, charges, back, account)
-        return _with_seller(reading, session.metadata or {})
+        return _with_sale(reading, session.metadata or {})
 
     async def _payment(self, app: ConnectedApp, told: notification.Told) -> Reading:
         """What a refunded or disputed payment was for."""
@@ -204,6 +204,12 @@ class StripeAdapter:
         return Reading(note="The payment was neither for a subscription nor at checkout.")
 
 
-def _with_seller(reading: Reading, metadata: Mapping[str, str]) -> Reading:
+def _with_sale(reading: Reading, metadata: Mapping[str, str]) -> Reading:
+    """With what our own checkout wrote to the metadata."""
     seller = metadata.get(SELLER_KEY)
-    return replace(reading, seen=tuple(replace(one, sold_by=seller) for one in reading.seen)) if seller else reading
+    if not seller:
+        return reading
+    offering, offered = metadata.get(OFFERING_KEY), metadata.get(OFFERED_KEY)
+    products = (offered,) if offered else ()
+    seen = tuple(replace(one, sold_by=seller, offering=offering, offered=products) for one in reading.seen)
+    return replace(reading, seen=seen)

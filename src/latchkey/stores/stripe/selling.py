@@ -29,6 +29,8 @@ from latchkey.stores.selling import (
 from latchkey.stores.stripe.api import StripeApi, Unknown, acting, asking
 from latchkey.stores.stripe.sold import (
     METHODS,
+    OFFERED_KEY,
+    OFFERING_KEY,
     PRODUCT_KEY,
     SELLER_KEY,
     OpenIntent,
@@ -209,7 +211,10 @@ class Selling:
 
 
 def _whose(app: ConnectedApp, order: Order) -> dict[str, str]:
-    return {app.credentials.user_id_metadata_key: order.app_user_id, SELLER_KEY: app.app_id}
+    whose = {app.credentials.user_id_metadata_key: order.app_user_id, SELLER_KEY: app.app_id}
+    if order.offering is not None:
+        whose |= {OFFERING_KEY: order.offering, OFFERED_KEY: order.product_id}
+    return whose
 
 
 def _safe(id: str) -> str:

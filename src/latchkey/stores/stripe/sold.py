@@ -16,6 +16,10 @@ PRODUCT_KEY = "latchkey_product"
 # In the metadata of whatever was sold on a web page: the id of the app that sold it. One account may be connected to
 # several apps, and Stripe tells all of them of every purchase.
 SELLER_KEY = "latchkey_app"
+# In the same metadata: the offering that the page showed, and the product that was sold from it. A subscription keeps
+# its metadata when its product changes.
+OFFERING_KEY = "latchkey_offering"
+OFFERED_KEY = "latchkey_offered_product"
 METHODS = ("card",)
 
 _LANGUAGES = "bg cs da de el en es et fi fil fr hr hu id it ja ko lt lv ms mt nb nl pl pt ro ru sk sl sv th tr vi zh"

@@ -1,8 +1,9 @@
 """A checkout of a web page: begun, paid at the payment provider, and taken in as a purchase.
 
-Everything that a page sends is public, and so is its key. The page names a product and a user, and nothing else of what
-it sends counts: the price is the provider's, the user is written to the payment by us, and access follows only from
-what the provider says was paid. A checkout has an id that cannot be guessed; whoever has it can ask how it stands.
+Everything that a page sends is public, and so is its key. The page names a product, a user and the offering that it
+showed (for charts; it decides nothing), and nothing else of what it sends counts: the price is the provider's, the user
+is written to the payment by us, and access follows only from what the provider says was paid. A checkout has an id that
+cannot be guessed; whoever has it can ask how it stands.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from latchkey.domain.catalog import Catalog, Product, ProductKind, without_plan
 from latchkey.domain.customers import selling
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, MINUTE, Ms
+from latchkey.domain.purchases.presented import has_offering
 from latchkey.domain.refusal import NotFound, OwnedByAnother, StoreUnreachable
 from latchkey.storage.stores import checkouts
 from latchkey.storage.stores.checkouts import Checkout
@@ -131,6 +133,7 @@ class Checkouts:
             product_id=wanted.product_id,
             price=order.price,
             trial_days=order.trial_days,
+            offering=order.offering,
             handle=begun.handle,
             created_at=real_now,
             expires_at=begun.expires_at or real_now + OPEN_FOR,
@@ -289,6 +292,7 @@ class Checkouts:
             trial_days=selling.trial_days(customer, store, product, now),
             email=_checked_email(wanted.email),
             locale=wanted.locale,
+            offering=wanted.offering if has_offering(catalog, wanted.offering) else None,
         )
 
     async def _ordered(self, till: _Till, known: Checkout) -> Order:
@@ -302,6 +306,7 @@ class Checkouts:
             subscription=product is None or product.kind is ProductKind.SUBSCRIPTION,
             price=known.price,
             trial_days=known.trial_days,
+            offering=known.offering,
         )
 
 

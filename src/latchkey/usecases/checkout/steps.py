@@ -16,6 +16,8 @@ class Wanted:
     app_user_id: str
     email: str | None = None
     locale: str | None = None
+    # The lookup key of the offering that the page says it showed.
+    offering: str | None = None
     # A change of a subscription that the customer has.
     changes_product: bool = False
     # A way to pay beside the checkout, such as a wallet's own sheet.

@@ -163,6 +163,7 @@ def _period(
         entitlement_ids=tuple(sorted(catalog.grants(period.product_id))),
         updated_at=_latest(period.as_of.at, period.money_back[-1].at if period.money_back else None),
         customer_key=key,
+        offering=period.offering,
     )
 
 
@@ -232,6 +233,7 @@ def _purchase(customer: Customer, purchase: Purchase, catalog: Catalog, key: int
             purchase.resolved_at,
         ),
         customer_key=key,
+        offering=purchase.offering,
     )
 
 

@@ -197,6 +197,8 @@ class Taker:
                 customer = with_attributes(customer, attributes)
             if self.offering is not None:
                 snapshot = presented(snapshot, self.offering, self.product_ids, situation.catalog)
+            elif seen.offering is not None:
+                snapshot = presented(snapshot, seen.offering, seen.offered, situation.catalog)
             # On a test clock only that clock's time means anything.
             now = read_at if customer.test_clock_id is None else situation.now
             if isinstance(snapshot, Purchase):

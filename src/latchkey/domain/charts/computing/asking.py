@@ -25,12 +25,19 @@ _CURRENCY = re.compile(r"[A-Z]{3}")
 _DAYS = {Resolution.DAY: 1, Resolution.WEEK: 7, Resolution.MONTH: 28}
 # Break downs that are no dimension of facts: they tell facts of one kind apart by their n.
 BY_N = frozenset({"transaction_type", "renewal_number"})
+# Charts of the vendor that are not served, and why.
+_NOT_SERVED = {
+    "customers_active": "Latchkey keeps the last contact of a customer, not every one. For the number of customers "
+    "seen since a day, filter customer_list by last_seen_after.",
+}
 
 
 def definition_of(name: str) -> Definition:
     found = BY_NAME.get(name)
     if found is None:
-        raise NotFound(f"There is no chart {name[:40]!r}.", param="chart_name")
+        why = _NOT_SERVED.get(name)
+        known = f"The charts are {', '.join(BY_NAME)}."
+        raise NotFound(f"There is no chart {name[:40]!r}. {why or known}", param="chart_name")
     return found
 
 

@@ -18,6 +18,8 @@ INTRO = "intro"
 LENGTHS = {MONTHLY: Duration(months=1), YEARLY: Duration(months=12), TEAM: Duration(months=1)}
 INTRO_LENGTH = Duration(months=3)
 TRIAL_LENGTH = Duration(days=7)
+# The demo's offering that a product is sold from.
+OFFERINGS = {MONTHLY: "default", YEARLY: "default", LIFETIME: "default", TEAM: "team", COINS: "coins"}
 # As Google Play names what it sells: product and base plan.
 PLANS = {MONTHLY: "monthly", YEARLY: "yearly", TEAM: "monthly"}
 

@@ -19,8 +19,17 @@ from latchkey.usecases.sandbox.history.market import LENGTHS, PLANS
 class Till:
     """Where one customer buys: a store, a country's prices, and ids like those of the store."""
 
-    def __init__(self, store: str, app_id: str | None, country: market.Country, chance: Random) -> None:
+    def __init__(
+        self,
+        store: str,
+        app_id: str | None,
+        country: market.Country,
+        chance: Random,
+        offerings: frozenset[str] = frozenset(),
+    ) -> None:
+        """`offerings`: the lookup keys of those that the project has."""
         self.store, self.app_id, self.country = store, app_id, country
+        self._offerings = offerings
         self.environment = Environment.SANDBOX if store == TEST_STORE else Environment.PRODUCTION
         self._chance = chance
 
@@ -30,6 +39,10 @@ class Till:
     def price(self, product: str) -> Price:
         # The test store has the catalog's prices.
         return market.price(product, "USD" if self.store == TEST_STORE else self.country.currency)
+
+    def offering(self, product: str) -> str | None:
+        named = market.OFFERINGS[product]
+        return named if named in self._offerings else None
 
     def subscribe(self, product: str, at: Ms, *, cause: Cause = Cause.PURCHASE, intro: bool = False) -> Subscription:
         trial = cause is Cause.TRIAL
@@ -47,6 +60,7 @@ class Till:
             as_of=Moment(at),
             price=replace(price, micros=0) if trial else price,
             country=self.country.code,
+            offering=self.offering(product),
         )
         return Subscription(
             store=self.store,
@@ -82,6 +96,7 @@ class Till:
             cause=Cause.CHANGE,
             ends_at=add(at, _length(named)),
             changed_from=current.product_id,
+            offering=self.offering(product),
         )
 
     def buy(self, product: str, at: Ms) -> Purchase:
@@ -95,6 +110,7 @@ class Till:
             price=self.price(product),
             app_id=self.app_id,
             country=self.country.code,
+            offering=self.offering(product),
         )
 
     def _with_period(
@@ -107,6 +123,7 @@ class Till:
         ends_at: Ms,
         paid_from: Ms | None = None,
         changed_from: str | None = None,
+        offering: str | None = None,
     ) -> Subscription:
         moment, number = next_moment(subscription, at), subscription.current.number + 1
         period = Period(
@@ -122,6 +139,7 @@ class Till:
             country=self.country.code,
             paid_from=paid_from,
             changed_from=changed_from,
+            offering=offering,
         )
         return replace(subscription, periods=(*subscription.periods, period), status=Status(as_of=moment))
 

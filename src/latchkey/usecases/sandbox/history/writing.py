@@ -105,9 +105,10 @@ def _tell(
     if not people:
         return
     unit, before = UnitOfWork(now), len(history.newcomers)
+    offerings = frozenset(one.lookup_key for one in catalog.offerings.offerings)
     for place, person in enumerate(people, start=1):
         life = Life(unit, Stored(-place, person.customer), catalog, now)
-        till = Till(person.store, apps.get(person.store), person.country, person.chance)
+        till = Till(person.store, apps.get(person.store), person.country, person.chance, offerings)
         live(life, person, till, EXPERIMENT, began)
     (writes,) = unit.plan().writes
     for person, made in zip(people, writes.created, strict=True):
