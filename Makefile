@@ -27,8 +27,8 @@ PYTEST := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope
 test: setup ## run the whole test suite
 	@$(PYTEST)
 
-quick: setup ## run the tests of rules, storage and API: no processes, no browsers, fewer random examples
-	@LATCHKEY_HYPOTHESIS=quick $(PYTEST) -m "not processes" tests/test_architecture.py tests/domain tests/stores tests/wire tests/settings \
+quick: setup ## run the tests of rules, storage and API: no processes, no browsers, no long tests, fewer random examples
+	@LATCHKEY_HYPOTHESIS=quick $(PYTEST) -m "not processes and not thorough" tests/test_architecture.py tests/domain tests/stores tests/wire tests/settings \
 		tests/storage tests/usecases tests/api tests/contract
 
 setup: $(STAMP) ## create .venv with everything in it

@@ -44,6 +44,8 @@ from tests.api.doings import unhurried
 from tests.api.routes import NAMES, settle
 from tests.patience import PATIENCE
 
+pytestmark = pytest.mark.thorough
+
 SEED = 20261115
 EXAMPLES = 6
 

@@ -16,6 +16,8 @@ from tests.emulators.stripe.shop import stripe_account
 from tests.stores.lives import agrees, converges, live
 from tests.stores.world import world
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_google_converges(database: Database, google_keys: GoogleKeys, seed: int) -> None:

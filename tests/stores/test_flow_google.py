@@ -13,6 +13,8 @@ from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms, to_iso
 from latchkey.usecases.stores import credentials
 from tests.stores.world import PROJECT, World
 
+pytestmark = pytest.mark.thorough
+
 DOWN: dict[str, Any] = {"kind": "error", "status": 503}
 
 

@@ -43,6 +43,8 @@ from tests.stores.stripe.shop import Shop
 from tests.stores.stripe.steps import Step as StripeStep
 from tests.stores.stripe.test_table import ROWS as STRIPE_ROWS
 
+pytestmark = pytest.mark.thorough
+
 # What the rows sell. A product of Google's stands for all its base plans, one of Stripe's for all its prices.
 SUBSCRIPTIONS = {
     "app_store": ("monthly", "yearly", "basic"),

@@ -7,7 +7,10 @@ import pytest
 from latchkey.storage.database import Database
 from tests.storage.plans import plan_of
 
-pytestmark = pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there")
+pytestmark = [
+    pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there"),
+    pytest.mark.thorough,
+]
 
 _FILTERS = ", ".join(["text[]"] * 7)
 # Each query, the types of its parameters, the lookups it must make.

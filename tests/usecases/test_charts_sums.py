@@ -8,6 +8,7 @@ from random import Random
 from unittest.mock import patch
 from uuid import UUID
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,8 @@ from latchkey.usecases.charts import folding
 from latchkey.usecases.charts.books import Contributed
 from latchkey.usecases.charts.reading import reading
 from tests.usecases.charts_facts import NOON, Books, answer, expected, in_order, put, some_books, some_question
+
+pytestmark = pytest.mark.thorough
 
 _numbers = itertools.count()
 

@@ -40,7 +40,7 @@ class Dispatcher:
     def send(self, claim: Claim, webhook: Webhook, now: Ms, within: Span | None = None) -> None:
         """`within`: the span of the claim, if the event has a trace."""
         self._capacity.begin(claim.webhook_key)
-        delivery = self._add(claim, webhook)
+        delivery = self._running[id(claim)] = _Delivery(self, claim, webhook)
         try:
             body = body_of(claim.event, claim.dialect)
             if within is None:
@@ -48,13 +48,13 @@ class Dispatcher:
                 if delivery.work is None:
                     delivery.wait_for(self._sender.post(webhook, claim.event_id, body, now))
             else:
-                delivery.wait_for(self._traced(delivery, body, now, within))
+                delivery.wait_for(self._traced(claim, webhook, body, now, within))
         except Exception as error:
             delivery.failed(error)
 
     def read_rest(self, claim: Claim, webhook: Webhook, reply: Reply) -> None:
         """Wait for the body of a response whose status has arrived."""
-        delivery = self._add(claim, webhook)
+        delivery = self._running[id(claim)] = _Delivery(self, claim, webhook)
         delivery.wait_for(reply.read())
 
     async def wait(self) -> None:
@@ -73,13 +73,25 @@ class Dispatcher:
                 delivery.work.cancel()
         return [delivery.claim for delivery in unfinished]
 
-    def _add(self, claim: Claim, webhook: Webhook) -> _Delivery:
-        delivery = self._running[id(claim)] = _Delivery(self, claim, webhook)
-        return delivery
+    def answered(self, claim: Claim, webhook: Webhook, reply: Reply | Answer) -> None:
+        if self._remove(claim):
+            self._inbox.put(Answered(claim, webhook, reply))
 
-    async def _traced(self, delivery: _Delivery, body: bytes, now: Ms, within: Span) -> Reply | Answer:
-        claim, webhook, reply = delivery.claim, delivery.webhook, None
-        span = begun(within, claim, webhook, urlsplit(webhook.setup.url).hostname or "")
+    def failed(self, claim: Claim, error: Exception) -> None:
+        """Not recorded: the lease runs out and the delivery is sent again."""
+        if self._remove(claim):
+            log.error("delivery failed unexpectedly", event_id=claim.event_id, exc_info=error)
+            self._agenda.add(self._capacity.end([claim.webhook_key]))
+
+    def _remove(self, claim: Claim) -> bool:
+        """It has ended. False: it was cancelled before."""
+        removed = self._running.pop(id(claim), None)
+        if not self._running:
+            self._all_ended.set()
+        return removed is not None
+
+    async def _traced(self, claim: Claim, webhook: Webhook, body: bytes, now: Ms, within: Span) -> Reply | Answer:
+        span, reply = begun(within, claim, webhook, urlsplit(webhook.setup.url).hostname or ""), None
         try:
             traceparent = span.traceparent if span is not None else None
             reply = await self._sender.post(webhook, claim.event_id, body, now, traceparent=traceparent)
@@ -88,40 +100,23 @@ class Dispatcher:
             if span is not None:
                 ended(span, reply)
 
-    def remove(self, delivery: _Delivery) -> bool:
-        """It has ended. False: it was cancelled before."""
-        removed = self._running.pop(id(delivery.claim), None)
-        if not self._running:
-            self._all_ended.set()
-        return removed is not None
-
-    def answered(self, delivery: _Delivery, reply: Reply | Answer) -> None:
-        if self.remove(delivery):
-            self._inbox.put(Answered(delivery.claim, delivery.webhook, reply))
-
-    def failed(self, delivery: _Delivery, error: Exception) -> None:
-        """Not recorded: the lease runs out and the delivery is sent again."""
-        if self.remove(delivery):
-            log.error("delivery failed unexpectedly", event_id=delivery.claim.event_id, exc_info=error)
-            self._agenda.add(self._capacity.end([delivery.claim.webhook_key]))
-
 
 class _Delivery:
     """A delivery under way. It waits for the sender, and tells the dispatcher."""
 
-    __slots__ = ("_dispatcher", "claim", "webhook", "work")
+    __slots__ = ("_dispatcher", "_webhook", "claim", "work")
 
     def __init__(self, dispatcher: Dispatcher, claim: Claim, webhook: Webhook) -> None:
         self._dispatcher = dispatcher
+        self._webhook = webhook
         self.claim = claim
-        self.webhook = webhook
         self.work: Post | asyncio.Task[None] | None = None
 
     def wait_for(self, work: Awaitable[Reply | Answer]) -> None:
         self.work = asyncio.get_running_loop().create_task(give(work, self))
 
     def answered(self, reply: Reply | Answer, /) -> None:
-        self._dispatcher.answered(self, reply)
+        self._dispatcher.answered(self.claim, self._webhook, reply)
 
     def failed(self, error: Exception, /) -> None:
-        self._dispatcher.failed(self, error)
+        self._dispatcher.failed(self.claim, error)
