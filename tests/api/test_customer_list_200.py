@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from latchkey.domain.customers.customer import newcomer
 from latchkey.storage.customers import records as customers
 from latchkey.storage.sql import query
@@ -49,6 +51,7 @@ async def test_a_thousand_customers_are_walked_each_once(shop: Shop) -> None:
     assert [item["id"] for item in await walk(shop, "customers?limit=100")] == ids
 
 
+@pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there")
 async def test_a_page_is_read_along_the_index(shop: Shop) -> None:
     async with shop.database.transaction() as connection:
         made = [newcomer(shop.project_id, f"user {n:05}", NOW) for n in range(5000)]

@@ -10,10 +10,16 @@ from typing import Any
 import asyncpg
 import pytest
 
+from latchkey.domain.customers.customer import newcomer
+from latchkey.storage.catalog.catalogs import Catalogs
+from latchkey.storage.customers import records as customers
 from latchkey.storage.database import Database
 from latchkey.storage.distribution.functions import is_asked_of_nodes
 from latchkey.storage.sql import all_queries, query
+from latchkey.usecases.access.keys import create_secret_key, hash_of, revoke_key
 from latchkey.usecases.access.projects import create_project
+from latchkey.usecases.engine.admission import Caller
+from latchkey.usecases.engine.reading import Answer, Reader
 from tests.api.client import NOW
 from tests.citus.moving import MOVE, elsewhere
 from tests.patience import until
@@ -66,7 +72,7 @@ async def test_a_read_is_sent_to_the_node_of_its_project(spread_url: str) -> Non
         link.add_query_logger(lambda record: sent.append(record.query))
 
         assert await head(database) == 0
-        assert [text for text in sent if "at_project.feed_" in text]
+        assert [text for text in sent if "at_shard.feed_" in text]
         assert (link._addr[0], link._addr[1]) == (here["host"], here["port"])
         # What is read in a transaction is read where the transaction is.
         sent.clear()
@@ -104,10 +110,51 @@ async def test_a_project_is_read_where_it_has_gone(spread_url: str) -> None:
         await connection.execute("update feeds set position = 7 where project_id = $1", PROJECT)
         await connection.close()
 
-        # The process still takes the old node for the right one, and that passes the read on.
+        # The process still asks the old node, which has the old rows for a while. It refuses.
         assert links(database)[-1] is link
+        errors: list[BaseException | None] = []
+        link.add_query_logger(lambda record: errors.append(record.exception))
         assert await head(database) == 7
+        assert [type(error) for error in errors] == [asyncpg.SerializationError]
         await database.pool.execute("update feeds set position = 0 where project_id = $1", PROJECT)
+
+
+async def test_a_read_with_a_known_key_begins_while_its_request_is_counted(spread_url: str) -> None:
+    async with opened(spread_url) as database, opened(spread_url) as other:
+        # So few requests are counted one by one.
+        key = await create_secret_key(other, PROJECT, "reads", NOW, rate_limit=100)
+        key_hash = hash_of(key.plaintext)
+        async with other.transaction() as connection:
+            await customers.create(connection, [newcomer(PROJECT, id, NOW) for id in ("ann", "bob")])
+        reader = Reader(database, Catalogs())
+
+        async def answered(*ids: str | None) -> list[Answer]:
+            return list(await asyncio.gather(*(reader.admit(key_hash, id) for id in ids)))
+
+        first = await answered("nobody", "ann", None, "bob", "ann")
+        link = await linked(database)
+        sent: list[str] = []
+        link.add_query_logger(lambda record: sent.append(record.query))
+
+        async def is_sent() -> bool:
+            return any("at_shard.read_admitted_" in text for text in sent)
+
+        async with other.transaction() as connection:
+            await connection.execute("lock table rate_windows in access exclusive mode")
+            reading = asyncio.create_task(answered("nobody", "ann", None, "bob", "ann"))
+            await until(is_sent, "the read waited for the count")
+            assert not reading.done()
+        again = await reading
+        for answers in (first, again):
+            assert [answer.row is not None for answer in answers] == [False, True, False, True, True]
+            assert answers[1].row == answers[4].row != answers[3].row
+            assert all(isinstance(answer.verdict, Caller) for answer in answers)
+
+        # What was read for a key that is not valid any more is not given to anybody.
+        await revoke_key(other, PROJECT, key.key.id, NOW)
+        sent.clear()
+        assert [(answer.verdict, answer.row) for answer in await answered("ann")] == [(None, None)]
+        await until(is_sent, "the key was not known")
 
 
 async def test_each_node_is_asked_once_what_is_due_in_all_of_its_shards(spread_url: str) -> None:

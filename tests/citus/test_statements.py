@@ -9,9 +9,11 @@ import asyncpg
 import pytest
 
 from latchkey.storage.database import connect
+from latchkey.storage.distribution.directory import load
 from latchkey.storage.distribution.statements import ROUTES, Apart, Home, Planned
 from latchkey.storage.sql import query
-from tests.citus.moving import SHARDS
+from tests.citus.cluster import Cluster, Node
+from tests.citus.moving import HOME, SHARDS
 
 # What PostgreSQL says of a statement that cannot be: anything else is about the values, which are null here.
 _UNFIT = (
@@ -80,6 +82,26 @@ async def test_every_statement_can_run_on_a_shard(spread: asyncpg.Connection[asy
         finally:
             await undo.rollback()
     assert not wrong, "\n".join(f"{name}: {what}" for name, what in wrong.items())
+
+
+async def test_every_read_can_be_asked_of_its_node(
+    citus: Cluster, spread_url: str, spread: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    """As a call of the shard's function, of which every node has those of its shards. Before that, it looks once
+    whether the shard is there."""
+    home = await spread.fetchrow(HOME, "some project")
+    assert home is not None
+    address = citus.url(spread_url.rpartition("/")[2], Node(home["host"], home["port"]))
+    directory = await load(spread)
+    reads = {name: call.direct for name, call in directory.on_shards.items() if call.direct is not None}
+    assert {"read_leased", "events_after_event"} <= set(reads)
+    node = await connect(address)
+    try:
+        for name, direct in reads.items():
+            plan = await _plan(node, direct.format(shard=home["shard"]), is_call=True)
+            assert f"One-Time Filter: at_node.serves('{home['shard']}'" in plan, f"{name}: {plan}"
+    finally:
+        await node.close()
 
 
 async def _plan(connection: asyncpg.Connection[asyncpg.Record], text: str, *, is_call: bool) -> str:

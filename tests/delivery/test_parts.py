@@ -335,7 +335,7 @@ async def test_a_process_that_dies_while_it_opens_or_drops_leaves_everything_as_
     await transaction.start()
     await dying.execute(statement)
     buying = asyncio.create_task(past.line.yard.buy("ann"))
-    await past.database.pool.fetchval("select pg_terminate_backend($1)", dying.get_server_pid())
+    await past.database.pool.fetchval("select pg_terminate_backend($1::integer)", dying.get_server_pid())
     assert len(await buying) == 2
     assert len(await deliver_all(past.line)) == 2
     assert await past.stored() == {"ann": [0, 0, 1, 1], "bob": [0, 0], "eve": [0, 0]}

@@ -63,11 +63,10 @@ async def test_after_an_error_or_inside_a_transaction_it_goes_back_to_the_pool(s
             assert await connection.fetchval("select 1") == 1
 
 
-@pytest.mark.one_server("Citus ends sessions in its own way")
-async def test_a_connection_that_the_server_has_closed_is_replaced(small: Database, database: Database) -> None:
+async def test_a_connection_that_the_server_has_closed_is_replaced(small: Database) -> None:
     async with small:
         mine = await used(small)
-        async with database.acquire() as connection:
+        async with small.acquire() as connection:
             # Returns when the server process has ended.
             assert await connection.fetchval("select pg_terminate_backend($1::integer, 60000::bigint)", mine)
         with_new = mine

@@ -11,7 +11,15 @@ import pytest
 
 from latchkey.storage.distribution import merging
 from latchkey.storage.distribution.distribute import require_cluster
-from latchkey.storage.distribution.functions import REPLACED, UnfitStatementError, function, template, wanted, writes
+from latchkey.storage.distribution.functions import (
+    REPLACED,
+    UnfitStatementError,
+    direct_call,
+    function,
+    template,
+    wanted,
+    writes,
+)
 from latchkey.storage.distribution.handlers import HANDLERS
 from latchkey.storage.distribution.statements import ROUTES, Apart, AtProject, ByProject, Columns, Home
 from latchkey.storage.distribution.tables import TABLES
@@ -99,6 +107,15 @@ def test_two_versions_of_a_statement_are_two_functions() -> None:
 
     assert one.label != other.label
     assert one.call == f'select c1 as "a" from at_project.{one.label}($1, $2)'
+
+
+def test_a_node_is_asked_itself_without_the_project_that_only_citus_needs() -> None:
+    made = function("customer_key", "select $1, $2", ["text", "int8"], [("a", "int4"), ("b", "int4")])
+
+    assert direct_call(made.call).format(shard=102008) == (
+        f'select c1 as "a", c2 as "b" from at_shard.{made.label}_102008($1, $2) where at_node.serves(102008)'
+    )
+    assert "_7() where" in direct_call(function("customer_key", "select 1", [], [("a", "int4")]).call).format(shard=7)
 
 
 def test_statements_that_lock_hold_the_shard() -> None:

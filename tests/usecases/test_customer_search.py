@@ -149,7 +149,7 @@ async def test_a_search_that_finds_too_many_says_so(shop: Shop) -> None:
     assert (len(found.matches), found.more) == (3, True)
 
 
-@pytest.mark.one_server("it runs the text of a migration, which is sent statement by statement there")
+@pytest.mark.one_server("it runs the file of a migration, for a database that was distributed later")
 async def test_addresses_from_before_the_search_are_found_after_the_migration(shop: Shop) -> None:
     await note(shop, "ann", "Ann@Example.com")
     await note(shop, "bob", "bob@example.com")

@@ -19,11 +19,12 @@ from latchkey.storage.at_hand import IDLE_SECONDS, AtHand, Taken
 from latchkey.storage.distribution.away import Away
 from latchkey.storage.distribution.connection import connection_class
 from latchkey.storage.distribution.directory import load as load_directory
-from latchkey.storage.distribution.nodes import DIRECT, Nodes, Place, address
+from latchkey.storage.distribution.nodes import PLANS_KEPT, Nodes, Place, address
 from latchkey.storage.distribution.presence import is_distributed
 from latchkey.storage.errors import DatabaseUnreachableError, NoPrimaryError
 from latchkey.storage.primary import Primary
 from latchkey.storage.relocating.progress import require_filled
+from latchkey.storage.waiting import wait_for_locks_at_most
 
 Record = asyncpg.Record
 # asyncpg's classes are generic only for the type checker, hence the quotes.
@@ -134,7 +135,7 @@ class Database:
         connection = await Primary(parse(address(parse(self.url).hosts[0].url, place))).connect(
             timeout=self._connect_timeout,
             statement_cache_size=512,
-            server_settings={**self._server_settings, **DIRECT},
+            server_settings={**self._server_settings, **PLANS_KEPT},
         )
         await use_raw_json(connection)
         return connection
@@ -218,7 +219,7 @@ class Database:
             if statement_timeout_ms is not None:
                 await connection.execute(f"set local statement_timeout = {int(statement_timeout_ms)}")
             if lock_timeout_ms is not None:
-                await connection.execute(f"set local lock_timeout = {int(lock_timeout_ms)}")
+                await wait_for_locks_at_most(connection, lock_timeout_ms, distributed=self.is_distributed)
             yield connection
 
 

@@ -21,6 +21,7 @@ from latchkey.storage.errors import (
     SchemaTooNewError,
 )
 from latchkey.storage.migration_files import Migration, commands, migrations
+from latchkey.storage.waiting import wait_for_locks_at_most
 
 # Any number that nothing else in this database uses as an advisory lock: the first eight bytes of "latchkey".
 _LOCK = int.from_bytes(b"latchkey", "big", signed=True)
@@ -189,11 +190,12 @@ async def _apply(connection: Any, migration: Migration) -> None:
         await _build_index(connection, name, statement)
     try:
         async with connection.transaction():
-            await connection.execute(f"set local lock_timeout = {LOCK_TIMEOUT_MS}")
+            distributed = await is_distributed(connection)
+            await wait_for_locks_at_most(connection, LOCK_TIMEOUT_MS, distributed=distributed)
             await connection.execute(f"set local statement_timeout = {STATEMENT_TIMEOUT_MS}")
             if not migration.concurrent_indexes():
                 # A plain database takes all in one message, a distributed one does not.
-                for command in commands(migration.text) if await is_distributed(connection) else [migration.text]:
+                for command in commands(migration.text) if distributed else [migration.text]:
                     await connection.execute(command)
             await _record(connection, migration)
     except asyncpg.LockNotAvailableError as error:

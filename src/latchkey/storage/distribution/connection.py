@@ -95,24 +95,50 @@ class DistributedConnection(asyncpg.Connection):
         return await self.plain(text, project_id, *args)
 
     async def _at(self, call: ShardCall, project_id: str, args: Sequence[Any]) -> list[Any]:
-        if call.reads and self.directory.nodes is not None and not self.is_in_transaction():
-            rows = await self._directly(self.directory.nodes, call.text, project_id, args)
+        if call.direct is not None and self.directory.nodes is not None and not self.is_in_transaction():
+            rows = await self._directly(self.directory.nodes, call.direct, project_id, args)
             if rows is not None:
                 return rows
         return await self.at_project(call.text, project_id, args)
 
-    async def _directly(self, nodes: Nodes, text: str, project_id: str, args: Sequence[Any]) -> list[Any] | None:
+    async def _directly(self, nodes: Nodes, direct: str, project_id: str, args: Sequence[Any]) -> list[Any] | None:
         """The rows of a read that is sent to the node itself. None: the coordinator has to be asked, also about what
         is wrong with the statement."""
-        place = await self.directory.place_of(self, project_id)
-        if place is None:
+        found = await self.directory.shard_of(self, project_id)
+        if found is None:
             return None
+        place, shard = found
         if self.directory.away:
             self.directory.away.require(place)
         link = nodes.take(place)
         if link is None:
             return None
-        rows = await self._linked(nodes, place, link, text, project_id, *args)
+        return await self._at_shard(nodes, place, link, direct.format(shard=shard), project_id, args)
+
+    async def begin_read(
+        self, name: str, project_id: str, args: Sequence[Any]
+    ) -> asyncio.Task[list[Any] | None] | None:
+        """A read that its node begins now, while this connection is used for something else. None, from it or in its
+        place: it has to be asked in the usual way."""
+        nodes, away = self.directory.nodes, self.directory.away
+        direct = self.directory.on_shards[name].direct
+        if direct is None or nodes is None or self.is_in_transaction():
+            return None
+        found = await self.directory.shard_of(self, project_id)
+        if found is None or (away is not None and found[0] in away):
+            return None
+        place, shard = found
+        link = nodes.take(place)
+        if link is None:
+            return None
+        return asyncio.create_task(
+            self._at_shard(nodes, place, link, direct.format(shard=shard), project_id, args), name=f"read {name}"
+        )
+
+    async def _at_shard(
+        self, nodes: Nodes, place: Place, link: Any, text: str, project_id: str, args: Sequence[Any]
+    ) -> list[Any] | None:
+        rows = await self._linked(nodes, place, link, text, *args)
         if rows is None:
             self.directory.forget_place_of(project_id)
         return rows

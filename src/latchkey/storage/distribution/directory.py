@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from latchkey.storage.distribution import handlers
 from latchkey.storage.distribution.away import Away
-from latchkey.storage.distribution.functions import is_asked_of_nodes, source_digest, wanted, writes
+from latchkey.storage.distribution.functions import direct_call, is_asked_of_nodes, source_digest, wanted, writes
 from latchkey.storage.distribution.nodes import Nodes, Place
 from latchkey.storage.distribution.statements import ROUTES, Home, Route
 from latchkey.storage.errors import SchemaNotMigratedError
@@ -23,9 +23,9 @@ _SHARDS = query("a_project_of_each_shard")
 _NODE = query("node_of_project")
 _NODES = query("nodes_with_shards")
 # Seconds for which the list of shards is taken as current, and the node of a project. A shard is split only by hand; a
-# node that a project has left passes its reads on.
+# node that a project has left refuses its reads.
 _CURRENT = 5.0
-# Projects whose nodes are remembered.
+# Projects whose nodes are remembered, and keys whose projects are.
 _REMEMBERED = 10_000
 
 
@@ -39,8 +39,8 @@ class ShardCall:
     text: str
     route: Route
     name: str
-    # Whether it changes and locks nothing.
-    reads: bool
+    # How a node is asked itself, with the number of the shard for `{shard}`. None: it changes or locks something.
+    direct: str | None = None
     # How a node is asked about all of its shards.
     on_node: str | None = None
 
@@ -57,8 +57,10 @@ class Directory:
         self.away: Away | None = None
         # Connections that are closed when they are released: see `at_project.refuse`.
         self.spoiled: WeakSet[Any] = WeakSet()
+        # By the hash of a key.
+        self.project_of_key: dict[bytes, str] = {}
         self._projects: dict[int, str] = {}
-        self._places: dict[str, tuple[Place | None, float]] = {}
+        self._places: dict[str, tuple[tuple[Place, int] | None, float]] = {}
         self._shards: list[str] = []
         self._looked_at = -_CURRENT
         self._with_shards: list[Place | None] = []
@@ -71,17 +73,27 @@ class Directory:
             self._projects.update({row["key"]: row["project_id"] for row in await connection.plain(_PROJECTS, unknown)})
         return self._projects
 
+    def remember_key(self, key_hash: bytes, project_id: str) -> None:
+        if len(self.project_of_key) >= _REMEMBERED:
+            self.project_of_key.clear()
+        self.project_of_key[key_hash] = project_id
+
     async def place_of(self, connection: Any, project_id: str) -> Place | None:
         """The node of a project. None: the coordinator, or nobody knows."""
+        found = await self.shard_of(connection, project_id)
+        return None if found is None else found[0]
+
+    async def shard_of(self, connection: Any, project_id: str) -> tuple[Place, int] | None:
+        """The node of a project, and the number of its shard."""
         known = self._places.get(project_id)
         if known is not None and monotonic() - known[1] < _CURRENT:
             return known[0]
         if len(self._places) >= _REMEMBERED:
             self._places.clear()
         rows = await connection.plain(_NODE, project_id)
-        place = Place(rows[0]["host"], rows[0]["port"]) if len(rows) == 1 else None
-        self._places[project_id] = (place, monotonic())
-        return place
+        found = (Place(rows[0]["host"], rows[0]["port"]), rows[0]["shard"]) if len(rows) == 1 else None
+        self._places[project_id] = (found, monotonic())
+        return found
 
     def forget_place_of(self, project_id: str) -> None:
         """Its node has failed: another server may have taken its place (`citus_update_node`)."""
@@ -136,6 +148,7 @@ async def load(connection: Any) -> Directory:
             calls[query(name)] = HomeCall(text)
         else:
             on_node = text.replace("at_project.", "at_node.") if is_asked_of_nodes(name) else None
-            calls[query(name)] = on_shards[name] = ShardCall(text, route, name, _only_reads(name), on_node)
+            direct = direct_call(text) if _only_reads(name) else None
+            calls[query(name)] = on_shards[name] = ShardCall(text, route, name, direct, on_node)
     calls.update({query(name): handler for name, handler in handlers.HANDLERS.items()})
     return Directory(calls, on_shards)

@@ -30,7 +30,7 @@ _SHARED_FUNCTIONS = (
     "at_node.shards()",
     "at_project.refuse()",
     "at_project.hold(text)",
-    "at_project.seen(text)",
+    "at_node.serves(bigint)",
     "at_project.next_customer_keys(text, text, text, bigint)",
     "at_project.make(text, bigint)",
     "at_project.make_all()",

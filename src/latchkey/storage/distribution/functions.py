@@ -7,7 +7,8 @@ that are kept, as on plain PostgreSQL. That also allows what Citus has no plans 
 writes in common table expressions.
 
     at_project.name_digest(project, ...)    sent to the node of the project; calls
-    at_shard.name_digest_102008(...)        the statement with the tables of one shard; made on its first use
+    at_shard.name_digest_102008(...)        the statement with the tables of one shard; made on its first use.
+                                            A process that asks a node itself (`nodes.py`) calls it at once
     at_node.name_digest(null, ...)          the same for all shards of the node that is asked, for what is due
     at_home.name_digest(...)                a statement on the coordinator's copies of reference tables
 
@@ -147,8 +148,11 @@ set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off se
 set lock_timeout = '10s'
 """
 
-# The shard of a project, for a change and for a read; see setup.sql.
-_HELD, _SEEN = "at_project.hold(of_project)", "at_project.seen(of_project)"
+# The shard of a project, for a change (see setup.sql) and for a read.
+_HELD = "at_project.hold(of_project)"
+_SEEN = "get_shard_id_for_distribution_column('public.feeds', of_project)"
+# A read that is sent to the node of its shard.
+_DIRECT = "select {columns} from at_shard.{label}_{{shard}}({values}) where at_node.serves({{shard}})"
 
 
 class UnfitStatementError(Exception):
@@ -192,8 +196,8 @@ def wanted() -> list[str]:
 def source_digest(name: str) -> str:
     """Of what this code says of a statement: a process uses only functions that were made of its own statements."""
     text = query(name)
-    is_written = name == "write_changes"
-    said = [text + repr(REPLACED[name]) if is_written else template(name, text), _SETTINGS, _OUTER, _HELD, _SEEN]
+    own = text + repr(REPLACED[name]) if name == "write_changes" else template(name, text)
+    said = [own, _SETTINGS, _OUTER, _HELD, _SEEN, _DIRECT]
     if is_asked_of_nodes(name):
         said.append(_ON_NODE)
     return sha256("\0".join(said).encode()).hexdigest()[:16]
@@ -226,6 +230,15 @@ def template(name: str, text: str) -> str:
 def writes(text: str) -> bool:
     bare = _COMMENT.sub("", text)
     return bool(_WRITTEN.search(bare) or _LOCKED.search(bare))
+
+
+def direct_call(call: str) -> str:
+    """How a read is called on the node of its shard, where `{shard}` is the shard's number: without the project, which
+    only Citus needs."""
+    columns, _, rest = call.removeprefix("select ").partition(" from at_project.")
+    label, _, values = rest.removesuffix(")").partition("(")
+    own = ", ".join(f"${number}" for number in range(1, values.count("$")))
+    return _DIRECT.format(columns=columns, label=label, values=own)
 
 
 def is_asked_of_nodes(name: str) -> bool:

@@ -5,6 +5,7 @@ A handler takes the connection and the arguments of the plain statement. Its row
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,7 +17,7 @@ from latchkey.storage.sql import query
 _LANE = re.compile(r'"(?P<key>\d+)/(?P<lane>\([0-9,]+\))"')
 
 
-async def admit_reads(connection: Any, args: Sequence[Any]) -> list[Row]:
+async def admit_reads(connection: Any, args: Sequence[Any]) -> list[Any]:
     hashes, firsts, amounts, ids = args
     none = [0] * len(hashes)
     return await _read(
@@ -24,7 +25,7 @@ async def admit_reads(connection: Any, args: Sequence[Any]) -> list[Row]:
     )
 
 
-async def admit_reads_with_leases(connection: Any, args: Sequence[Any]) -> list[Row]:
+async def admit_reads_with_leases(connection: Any, args: Sequence[Any]) -> list[Any]:
     hashes, firsts, amounts, wanted, ahead, back, settled, back_at, ids = args
     return await _read(connection, firsts, amounts, ids, (hashes, amounts, wanted, ahead, back, settled, back_at))
 
@@ -35,23 +36,42 @@ async def _read(
     amounts: Sequence[int],
     ids: Sequence[str | None],
     counted: Sequence[Any],
-) -> list[Row]:
-    keys = await connection.fetch(query("count_reads"), *counted)
-    rows = []
+) -> list[Any]:
+    """The project of a key never changes. If it is known, the node reads while the coordinator counts."""
+    directory, hashes = connection.directory, counted[0]
+    parts = [ids[first : first + amount] for first, amount in zip(firsts, amounts, strict=True)]
+    asked = [any(one is not None for one in own) for own in parts]
+    begun: dict[int, asyncio.Task[list[Any] | None]] = {}
+    try:
+        for number, own in enumerate(parts):
+            project_id = directory.project_of_key.get(hashes[number])
+            if asked[number] and project_id is not None:
+                task = await connection.begin_read("read_admitted", project_id, (project_id, own, firsts[number]))
+                if task is not None:
+                    begun[number] = task
+        keys = await connection.fetch(query("count_reads"), *counted)
+        await asyncio.gather(*begun.values())
+    except BaseException:
+        for task in begun.values():
+            task.cancel()
+        await asyncio.gather(*begun.values(), return_exceptions=True)
+        raise
+    rows: list[Any] = []
     for key in keys:
         number = key["place"] - 1
-        first, own = firsts[number], ids[firsts[number] : firsts[number] + amounts[number]]
-        found = {}
-        if any(one is not None for one in own):
-            read = await connection.fetch(query("read_admitted"), key["project_id"], own)
-            found = {row["place"]: row for row in read}
-        for place in range(1, len(own) + 1):
-            said = key["said"] if place == 1 else None
-            row = found.get(place)
-            if row is not None:
-                rows.append(changed(row, place=first + place, of_key=said))
-            elif said is not None:
-                rows.append(Row({"place": first + place, **_NOBODY, "of_key": said}))
+        first, own, project_id = firsts[number], parts[number], key["project_id"]
+        directory.remember_key(hashes[number], project_id)
+        read = begun[number].result() if number in begun else None
+        if read is None:
+            read = await connection.fetch(query("read_admitted"), project_id, own, first) if asked[number] else []
+        # What is said of the key is in the row of its first id, whoever that is.
+        of_first = Row({"place": first + 1, **_NOBODY, "of_key": key["said"]})
+        for row in read:
+            if row["place"] == first + 1:
+                of_first = changed(row, of_key=key["said"])
+            else:
+                rows.append(row)
+        rows.append(of_first)
     return rows
 
 
@@ -164,6 +184,15 @@ async def set_product_apps(connection: Any, args: Sequence[Any]) -> list[Any]:
     return []
 
 
+async def lock_parts(connection: Any, _: Sequence[Any]) -> list[Any]:
+    """On the coordinator alone, through which every process opens and drops parts. If a node waits for a lock in vain,
+    Citus reports an internal error, and does not say which."""
+    await connection.plain("set local citus.enable_ddl_propagation = off")
+    await connection.plain(query("lock_parts"))
+    await connection.plain("set local citus.enable_ddl_propagation = on")
+    return []
+
+
 async def size_of_part(connection: Any, args: Sequence[Any]) -> list[Any]:
     return list(await connection.fetch(query("size_of_spread_part"), *args))
 
@@ -205,6 +234,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "detach_products": detach_products,
     "set_product_apps": set_product_apps,
     "claim_lanes": claim_lanes,
+    "lock_parts": lock_parts,
     "size_of_part": size_of_part,
     "write_changes": write_changes,
 }

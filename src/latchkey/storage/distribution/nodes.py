@@ -1,9 +1,10 @@
 """Connections to the nodes themselves, for reads.
 
 A read through the coordinator is planned there, sent as text, and planned again on the node. Sent to the node at once,
-it takes half the time. A node that does not have the project (any more) passes the statement on, as the coordinator
-would, so a wrong guess costs only time. Whenever there is no connection to a node, the coordinator is asked: nobody
-waits for a connection to be made, and a node that cannot be reached from here is tried again now and then.
+as a call of the shard's own function, its plan is kept. A node that does not have the shard (any more) refuses it, and
+the coordinator is asked, so a wrong guess costs only time. The coordinator is also asked whenever there is no
+connection to a node: nobody waits for one to be made, and a node that cannot be reached from here is tried again now
+and then.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ log = structlog.get_logger("latchkey.database")
 LINKS = 4
 # Until a node is tried again that could not be reached, in seconds.
 AGAIN_SECONDS = 60.0
-# Tells the functions of setup.sql that no coordinator has looked at where the project is.
-DIRECT = {"latchkey.direct": "on"}
+# As on a plain PostgreSQL: for a call of a shard's function Citus has no node to find.
+PLANS_KEPT = {"plan_cache_mode": "force_generic_plan"}
 
 _FAILURES = (
     OSError,

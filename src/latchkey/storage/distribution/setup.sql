@@ -52,14 +52,18 @@ begin
     return shard;
 end $$;
 
--- The shard of a project, for a read. A process that sends its reads to the node itself must not read here while the
--- commit of a move is under way: the other node may have new rows already. Then it asks the coordinator.
-create or replace function at_project.seen(of_project text) returns bigint language plpgsql as $$
+-- For a process that reads a shard on its node, without the coordinator: true, or an error if the shard is not here. While
+-- the commit of a move is under way, the other node may have new rows already. Stable, so that it is called once for each
+-- statement, before the first row is read.
+create or replace function at_node.serves(of_shard bigint) returns boolean language plpgsql stable as $$
 begin
-    if current_setting('latchkey.direct', true) = 'on' and exists (select from pg_prepared_xact()) then
+    if exists (select from pg_prepared_xact()) or not exists (
+        select from pg_dist_placement p
+        where p.shardid = of_shard and p.groupid = (select g.groupid from pg_dist_local_group g)
+    ) then
         raise exception 'the project was moved to another node' using errcode = '40001';
     end if;
-    return get_shard_id_for_distribution_column('public.feeds', of_project);
+    return true;
 end $$;
 
 -- Keys for new customers. The lock is held until the commit, so keys become visible in their order.

@@ -31,14 +31,16 @@ cross join lateral (
 join projects p on p.id = asked.project_id;
 
 -- name: read_admitted
--- for reads with keys in a distributed database: the second half of admit_reads, on the node of the project ($1)
+-- for reads with keys in a distributed database: the second half of admit_reads, on the node of the project ($1). The
+-- first of the ids ($2) is at position $3 of the whole; the column of the key is filled in later
 select
-    q.place, c.id as key, c.state,
+    $3::integer + q.place as place, c.id as key, c.state,
     case when c.test_clock_id is not null then (
         select t.now_ms from test_clocks t where t.project_id = c.project_id and t.id = c.test_clock_id
     ) end as now_ms,
     c.next_due_at,
-    c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country
+    c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country,
+    null::json as of_key
 from unnest($2::text[]) with ordinality as q (app_user_id, place)
 cross join lateral (
     select a.project_id, a.customer_id from aliases a
@@ -77,8 +79,8 @@ join pg_dist_node n on n.groupid = p.groupid and n.noderole = 'primary' and n.is
 where s.logicalrelid = 'feeds'::regclass and p.shardstate = 1;
 
 -- name: node_of_project
--- for a distributed database: the address of the worker that has a project; none if the coordinator has it
-select n.nodename as host, n.nodeport as port
+-- for a distributed database: the address of the worker that has a project, and its shard; none if the coordinator has it
+select n.nodename as host, n.nodeport as port, p.shardid as shard
 from pg_dist_placement p
 join pg_dist_node n on n.groupid = p.groupid and n.groupid <> 0 and n.noderole = 'primary' and n.isactive
 where p.shardid = get_shard_id_for_distribution_column('feeds', $1::text) and p.shardstate = 1;
