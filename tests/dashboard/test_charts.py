@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from latchkey.dashboard.charting import words
 from latchkey.dashboard.charting.asking import Environment, Offered, View, params, query_of, view_of, without
 from latchkey.dashboard.charting.choices import applied, asked_words
-from latchkey.dashboard.charting.ranges import RANGES, dates_of, usual_resolution
+from latchkey.dashboard.charting.ranges import RANGES, dates_of, jumps_by_day, usual_resolution
 from latchkey.dashboard.form import Form
 from latchkey.domain.charts.chart import Period, Value
 from latchkey.domain.charts.definitions.definition import Choice
@@ -248,8 +248,11 @@ def test_where_falling_is_good_a_rise_is_not() -> None:
 
 def test_long_ranges_are_shown_by_week_or_month() -> None:
     named = [dates_of(name, TODAY) for name in ("7d", "28d", "90d", "12m")]
-    assert [usual_resolution(span, Unit.COUNT) for span in named] == ["day", "day", "day", "month"]
-    assert [usual_resolution(span, Unit.SHARE) for span in named] == ["day", "day", "week", "month"]
+    assert [usual_resolution(span) for span in named] == ["day", "day", "day", "month"]
+    assert [usual_resolution(span, jumps=True) for span in named] == ["day", "day", "week", "month"]
+    jump = {name for name, one in BY_NAME.items() if jumps_by_day(one)}
+    assert jump >= {"churn", "renewal_rate", "mrr_movement", "trials_movement"}
+    assert not jump & {"mrr", "revenue", "actives", "actives_new", "customers_new"}
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from latchkey.dashboard.charting.ranges import (
     RANGES,
     Range,
     dates_of,
+    jumps_by_day,
     today,
     usual_resolution,
 )
@@ -78,7 +79,9 @@ class View:
 def view_of(definition: Definition, query: Form, offered: Offered) -> View:
     environment = environment_of(query, offered)
     name, span, problem = _dates(definition, query, today(environment.now))
-    resolution = Resolution(query.choice("by", list(Resolution), usual_resolution(span, definition.unit)))
+    resolution = Resolution(
+        query.choice("by", list(Resolution), usual_resolution(span, jumps=jumps_by_day(definition)))
+    )
     if resolution is Resolution.DAY and (span[1] - span[0]).days >= MOST_DAYS:
         resolution = Resolution.WEEK
     segment = query.text("segment")
@@ -134,7 +137,7 @@ def params(view: View, offered: Offered) -> list[tuple[str, str]]:
             found.append(("range", view.range))
         if view.range == DATES:
             found += [("from", request.first.isoformat()), ("to", request.last.isoformat())]
-        if request.resolution is not usual_resolution((request.first, request.last), definition.unit):
+        if request.resolution is not usual_resolution((request.first, request.last), jumps=jumps_by_day(definition)):
             found.append(("by", request.resolution))
     if request.segment:
         found.append(("segment", request.segment))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 
-from latchkey.domain.charts.definitions.drawing import Unit
+from latchkey.domain.charts.definitions.definition import Definition
+from latchkey.domain.charts.definitions.drawing import Drawing, Unit
 from latchkey.domain.charts.sums import Resolution
 from latchkey.domain.instants import Ms
 
@@ -39,17 +40,16 @@ def dates_of(name: str, day: date) -> Range:
     return _RANGES[name](day)
 
 
-def usual_resolution(span: Range, unit: Unit) -> Resolution:
-    """So that a picture has neither two points nor four hundred. A share of one day's few renewals jumps, so shares are
-    shown by week earlier."""
+def usual_resolution(span: Range, *, jumps: bool = False) -> Resolution:
+    """So that a picture has neither two points nor four hundred. `jumps`: its days say little, see `jumps_by_day`."""
     days = (span[1] - span[0]).days + 1
-    return (
-        Resolution.DAY
-        if days <= (28 if unit is Unit.SHARE else 92)
-        else Resolution.WEEK
-        if days <= 190
-        else Resolution.MONTH
-    )
+    return Resolution.DAY if days <= (28 if jumps else 92) else Resolution.WEEK if days <= 190 else Resolution.MONTH
+
+
+def jumps_by_day(definition: Definition) -> bool:
+    """Shares of one day's few renewals, and movements with as much above zero as below it, are a saw by day."""
+    moves = definition.drawing is Drawing.STACKED_BARS and not definition.segments
+    return moves or definition.unit is Unit.SHARE
 
 
 def _months_back(day: date, months: int) -> date:

@@ -13,6 +13,8 @@ class Spark:
     solid: str
     dotted: str
     area: str
+    # Values without a neighbour, each as a line of no length: with round ends it is a dot.
+    lone: str
 
 
 def spark(values: Values, *, running: int = 1) -> Spark | None:
@@ -27,4 +29,5 @@ def spark(values: Values, *, running: int = 1) -> Spark | None:
     height = Height([low - reach * 0.06, high + reach * 0.06])
     complete = [at < len(values) - running for at in range(len(values))]
     drawn = line(1, values, complete, height, area=True, marks=0)
-    return Spark(drawn.solid, drawn.dotted, drawn.area)
+    lone = "".join(f"M{one.x * 10:.1f} {one.y * 10:.1f}h0" for one in drawn.lone)
+    return Spark(drawn.solid, drawn.dotted, drawn.area, lone)

@@ -39,7 +39,8 @@ async def show_requests(visit: Visit) -> Response:
     return visit.page(
         "requests.html",
         here="keys",
-        entries=shown,
+        # Each process writes its own in batches, so those of one second are in no order.
+        entries=sorted(shown, key=lambda one: one.at, reverse=True),
         older=older,
         kept=kept,
         filtered=any(kept.values()) or before is not None,

@@ -11,7 +11,7 @@ from uuid import uuid4
 from latchkey.domain.access.entitlements import active
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.customers.filter import Filter, Sort
+from latchkey.domain.customers.filter import Filter, Sort, written
 from latchkey.domain.customers.promotion import DURATIONS
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
@@ -31,8 +31,8 @@ _AT_ONCE = 200
 # Ids nobody has, and failures, that are shown.
 MOST_SHOWN = 100
 LISTED = 50
-# Where customers came from, if the lists did not have everybody: shortly after somebody new came, or after an import.
-INCOMPLETE = "a filter. Some new customers were not in the lists yet: for them, make the preview again in a while"
+# Said of a filter if the lists did not have everybody: shortly after somebody new came, or after an import.
+INCOMPLETE = "Some new customers were not in the lists yet: for them, make the preview again in a while"
 
 
 async def draft(
@@ -51,7 +51,8 @@ async def draft(
     unknown: list[str] = []
     if isinstance(wanted, Filter):
         found, holders, complete = await _of_filter(database, project_id, wanted, terms.entitlement_id, catalog, now)
-        source = "a filter" if complete else INCOMPLETE
+        said = ", ".join(f"{name}={value}" for name, value in written(wanted).items())
+        source = f"the filter {said}" if complete else f"the filter {said}. {INCOMPLETE}"
     else:
         found, holders, unknown = await _of_ids(database, project_id, wanted, terms.entitlement_id, catalog, now)
         source = "a list of ids"

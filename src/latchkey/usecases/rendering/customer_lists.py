@@ -61,7 +61,7 @@ def bulk_grant_progress(project_id: str, one: BulkGrant, failures: Sequence[tupl
         **_terms(project_id, one),
         holders=one.holders,
         unknown_ids=list(one.unknown_ids),
-        complete=one.source != INCOMPLETE,
+        complete=INCOMPLETE not in one.source,
         granted=one.granted,
         skipped=one.skipped,
         failed=one.failed,
