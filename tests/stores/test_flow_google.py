@@ -14,7 +14,6 @@ from latchkey.usecases.stores import credentials
 from tests.stores.world import PROJECT, World
 
 pytestmark = pytest.mark.thorough
-
 DOWN: dict[str, Any] = {"kind": "error", "status": 503}
 
 

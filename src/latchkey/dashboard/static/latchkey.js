@@ -75,7 +75,8 @@ function fit(place) {
 export function stack(table) {
   const heads = [...(table.tHead?.rows[0]?.cells ?? [])].map((cell) => cell.innerText.replace(/\s+/g, " ").trim());
   const rows = [...table.tBodies].flatMap((body) => [...body.rows]);
-  const plain = rows.every((row) => row.cells.length === heads.length);
+  const width = (row) => [...row.cells].reduce((sum, cell) => sum + cell.colSpan, 0);
+  const plain = rows.every((row) => width(row) === heads.length);
   if (table.tHead?.rows.length !== 1 || !plain || heads.length > MOST_COLUMNS) return;
   // Their own display takes away what they are to a screen reader.
   table.setAttribute("role", "table");
@@ -83,10 +84,13 @@ export function stack(table) {
   for (const row of table.rows) row.setAttribute("role", "row");
   for (const cell of table.tHead.rows[0].cells) cell.setAttribute("role", "columnheader");
   for (const row of rows) {
-    [...row.cells].forEach((cell, place) => {
-      cell.dataset.label = heads[place];
+    let place = 0;
+    for (const cell of row.cells) {
+      // What stands for several columns has a sentence, and no heading of its own.
+      cell.dataset.label = cell.colSpan > 1 ? "" : heads[place];
       cell.setAttribute("role", cell.tagName === "TH" ? "rowheader" : "cell");
-    });
+      place += cell.colSpan;
+    }
   }
   fit(table.parentElement);
   fitting.observe(table.parentElement);

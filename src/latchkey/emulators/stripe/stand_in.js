@@ -23,7 +23,7 @@
   };
 
   const field = (label, attributes) => {
-    const input = element("input", { style: "display:block;width:100%;padding:8px;margin:4px 0 12px", ...attributes });
+    const input = element("input", { style: "display:block;box-sizing:border-box;width:100%;padding:8px;margin:4px 0 12px;font:inherit", ...attributes });
     return { input, label: element("label", { style: "display:block" }, label, input) };
   };
 
@@ -140,16 +140,17 @@
     const card = cardField();
     const email = field("Email", { name: "email", type: "email", autocomplete: "email" });
     const problem = element("p", { role: "alert", style: "color:#b00020" });
-    const button = element("button", { type: "submit", style: "padding:10px 16px" }, said.free ? "Start trial" : "Pay");
+    const button = element("button", { type: "submit", style: "padding:10px 16px;width:100%;font:inherit" }, said.free ? "Start trial" : "Pay");
     const form = element(
       "form",
-      { "data-pretend-stripe": "checkout", "aria-label": "Pretend Stripe checkout", style: "padding:16px" },
+      { "data-pretend-stripe": "checkout", "aria-label": "Pretend Stripe checkout", style: "box-sizing:border-box;max-width:28rem;margin:0 auto;padding:16px" },
       element("h2", {}, said.name),
       element("p", {}, said.free ? "Nothing is due today" : amountIn(said)),
       ...(said.email ? [] : [email.label]),
       card.label,
       problem,
       button,
+      element("p", {}, "This is a pretend Stripe. No money moves."),
     );
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
