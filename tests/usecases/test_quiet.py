@@ -82,6 +82,7 @@ async def clock_running(database: Database, now: Callable[[], Ms], every: float 
     await running
 
 
+@pytest.mark.one_server("it counts statements, which have other texts there")
 async def test_what_another_process_writes_is_applied_when_it_falls_due(shop: Shop) -> None:
     async with counted(shop.database.url) as (database, said), clock_running(database, lambda: shop.time):
         await until(lambda: _said(said, "look_out", 3))

@@ -90,28 +90,29 @@ join products p on p.project_id = $1 and p.id = demo.like_product and p.deleted_
 on conflict do nothing;
 
 -- name: sell_demo_base_plans
--- sell the demo's base plans in one app, with the grants of the products they are like, in the same packages
-with plans as (
-    select p.id, split_part(p.id, ':', 1) as like_product
-    from products p
-    where p.project_id = $1 and p.id in ('pro_monthly:monthly', 'pro_yearly:yearly', 'team_monthly:monthly')
-),
-sold as (
-    insert into product_apps (project_id, product_id, app_id, added_at)
-    select $1, plans.id, $2, $3::bigint from plans
-    on conflict do nothing
-),
-granted as (
-    insert into product_entitlements (project_id, product_id, entitlement_id)
-    select $1, plans.id, g.entitlement_id
-    from plans
-    join product_entitlements g on g.project_id = $1 and g.product_id = plans.like_product
-    on conflict do nothing
-)
+-- sell the demo's base plans in one app
+insert into product_apps (project_id, product_id, app_id, added_at)
+select $1, p.id, $2, $3::bigint
+from products p
+where p.project_id = $1 and p.id in ('pro_monthly:monthly', 'pro_yearly:yearly', 'team_monthly:monthly')
+on conflict do nothing;
+
+-- name: grant_demo_base_plans
+-- the demo's base plans grant what the products they are like grant
+insert into product_entitlements (project_id, product_id, entitlement_id)
+select $1, p.id, g.entitlement_id
+from products p
+join product_entitlements g on g.project_id = $1 and g.product_id = split_part(p.id, ':', 1)
+where p.project_id = $1 and p.id in ('pro_monthly:monthly', 'pro_yearly:yearly', 'team_monthly:monthly')
+on conflict do nothing;
+
+-- name: pack_demo_base_plans
+-- put the demo's base plans into the packages of the products they are like
 insert into package_products (project_id, package_id, product_id, eligibility_criteria, position)
-select $1, i.package_id, plans.id, 'all', i.position + 1
-from plans
-join package_products i on i.project_id = $1 and i.product_id = plans.like_product
+select $1, i.package_id, p.id, 'all', i.position + 1
+from products p
+join package_products i on i.project_id = $1 and i.product_id = split_part(p.id, ':', 1)
+where p.project_id = $1 and p.id in ('pro_monthly:monthly', 'pro_yearly:yearly', 'team_monthly:monthly')
 on conflict do nothing;
 
 -- name: add_demo_placements

@@ -12,6 +12,8 @@ _OFFERINGS = tuple(query(name) for name in ("add_demo_offerings", "add_demo_pack
 _PACKAGE_PRODUCTS = query("add_demo_package_products")
 _ADD_BASE_PLANS = query("add_demo_base_plans")
 _SELL_BASE_PLANS = query("sell_demo_base_plans")
+# Statements of their own: Citus refuses all three inserts in one.
+_LIKE_PRODUCTS = tuple(query(name) for name in ("grant_demo_base_plans", "pack_demo_base_plans"))
 _HAS_CATALOG = query("has_catalog")
 
 
@@ -35,3 +37,5 @@ async def add_base_plans(connection: Connection, project_id: str, app_id: str, n
     """The demo's subscriptions as Google Play sells them, in this app alone."""
     await connection.execute(_ADD_BASE_PLANS, project_id, now)
     await connection.execute(_SELL_BASE_PLANS, project_id, app_id, now)
+    for statement in _LIKE_PRODUCTS:
+        await connection.execute(statement, project_id)
