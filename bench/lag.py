@@ -34,19 +34,25 @@ BAR_MS = 1_000
 _LOOK = 0.005
 
 POSITION = "select position from chart_rolls where project_id = $1"
+UNCOUNTED = (
+    "select exists (select from chart_marks where project_id = $1) or (select max(id) from customers where"
+    " project_id = $1) > (select counted from chart_rolls where project_id = $1)"
+)
 EVENTS = "select position, committed_at from events where project_id = $1 and position > $2 order by position"
 
 
 async def run(ground: Ground) -> list[Row]:
     rows: list[Row] = []
     async with latchkey(ground) as system:
-        await know(ground, "warm", WARM_UP)
+        for prefix, count in {"warm": WARM_UP, "lone": LONE, **{f"at{rate}": rate * SECONDS for rate in RATES}}.items():
+            await know(ground, prefix, count)
+        # They came without events. Counting them takes some batches, which is not measured here.
+        await _until_counted(ground)
         await at_rate(system.buyer("warm"), max(RATES), WARM_UP)
         await system.until_recorded(WARM_UP)
         await check(system, "warm")
         await _until_there(ground, WARM_UP)
         buy = system.buyer("lone")
-        await know(ground, "lone", LONE)
         lone = []
         for number in range(LONE):
             # At no particular distance from the roller's looks.
@@ -59,7 +65,6 @@ async def run(ground: Ground) -> list[Row]:
         done = WARM_UP + LONE
         for rate in RATES:
             count = rate * SECONDS
-            await know(ground, f"at{rate}", count)
             await asyncio.sleep(2)
             say(f"{rate} purchases a second for {SECONDS} s")
             rows += _rows(f"{rate} purchases/s", await _lags(ground, at_rate(system.buyer(f"at{rate}"), rate, count)))
@@ -96,6 +101,13 @@ async def _until_there(ground: Ground, payments: int, patience: float = 60.0) ->
     while (found := await _payments(ground)) < payments:
         assert time.monotonic() < deadline, f"the charts have {found} of {payments} payments"
         await asyncio.sleep(_LOOK)
+
+
+async def _until_counted(ground: Ground, patience: float = 120.0) -> None:
+    deadline = time.monotonic() + patience
+    while await ground.database.pool.fetchval(UNCOUNTED, ground.project_id):
+        assert time.monotonic() < deadline, "the customers were not counted"
+        await asyncio.sleep(0.1)
 
 
 async def _payments(ground: Ground) -> int:

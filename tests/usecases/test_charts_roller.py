@@ -403,6 +403,8 @@ async def test_thousands_of_new_customers_are_counted_without_a_wait_between_bat
 def test_what_is_committed_while_a_batch_runs_is_in_the_charts_within_a_second(took: float) -> None:
     # The rest of this batch, the pause, and the next batch; a look takes some milliseconds besides.
     assert took + pause_after(took) + took <= 0.95
+    # The next one may take twice as long, if this one was no long one.
+    assert took > 0.25 or took + pause_after(took) + 2 * took <= 0.95
 
 
 def test_after_a_slow_batch_the_next_one_follows_but_gives_way() -> None:

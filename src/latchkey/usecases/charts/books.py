@@ -27,7 +27,7 @@ from latchkey.usecases.charts.numbers import Asked, Numbers, origin_combination
 from latchkey.usecases.rolling.turns import in_turns
 
 # The tail of a project is folded when it has this many rows.
-FOLD_AT = 30_000
+FOLD_AT = 15_000
 
 
 class Contributed(NamedTuple):

@@ -11,7 +11,7 @@ come; most of them are replaced before, by a renewal, and never touch a sum.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from secrets import randbelow
 from typing import NamedTuple
 from uuid import UUID
@@ -30,6 +30,7 @@ from latchkey.storage.charts import progress, subjects
 from latchkey.storage.charts.progress import Batch, Newcomer, Roll
 from latchkey.storage.charts.subjects import Issued, Known, Place
 from latchkey.storage.database import Connection, Database
+from latchkey.storage.passing import PASSING
 from latchkey.storage.rolling.newcomers import Count, Counted, Stretch
 from latchkey.storage.rolling.progress import Batches, Wanted, next_batches
 from latchkey.usecases.charts import books, folding, resumming
@@ -78,7 +79,29 @@ async def roll(database: Database, work: Work, project_id: str, now: Ms, *, wait
             batches = await next_batches(connection, [wanted], limit)
         done = await apply(connection, work, [held], batches.charts, limit, now)
     work.numbers.keep({project_id: held}, done.numbers)
+    await fold_full(database, done.rolled.full, now)
     return done.rolled
+
+
+async def fold_full(database: Database, projects: Iterable[str], now: Ms) -> None:
+    """Folds the tails of these projects. It takes longer than a batch, so it has transactions of its own: the batch
+    that filled the tail is in the charts before."""
+    for id in projects:
+        try:
+            async with database.transaction() as connection:
+                held = await progress.hold(connection, id, wait=False)
+                # Another process may have done it, or has begun to compute everything anew.
+                if held is not None and held.rebuilding is None and _is_full(held.tail, held.folded_at, now):
+                    await folding.fold(connection, id, now)
+        except PASSING:
+            raise
+        except Exception:
+            # Its charts stay right, and the next batch tries again.
+            log.exception("charts of a project were not folded", project_id=id)
+
+
+def _is_full(tail: int, folded_at: Ms, now: Ms) -> bool:
+    return tail >= books.FOLD_AT or (tail > 0 and abs(now - folded_at) >= TAIL_WAITS)
 
 
 async def catch_up(database: Database, project_id: str, now: Ms, *, most: int = 20_000) -> bool:
@@ -159,13 +182,11 @@ async def apply(
     advanced = {batch.project_id: _advanced(rolls[batch.project_id], batch, counts, limit) for batch in batches}
     moved = [id for id, roll in advanced.items() if roll != rolls[id] or now >= roll.passed_to + MINUTE]
     written = await books.write(connection, work.numbers, advanced, contributed, known, now, moved)
-    for id, roll in advanced.items():
-        tail = written.tails.get(id, roll.tail)
-        if tail >= books.FOLD_AT or (tail and abs(now - roll.folded_at) >= TAIL_WAITS):
-            await folding.fold(connection, id, now)
+    tails = {id: written.tails.get(id, roll.tail) for id, roll in advanced.items()}
     rolled = Rolled(
         more=bool(rebuilt) or again or any(limit in (one.events, one.marks) for one in batches),
         uncounted=any(one.mark_id is not None for one in counts.values()),
+        full=tuple(id for id, roll in advanced.items() if _is_full(tails[id], roll.folded_at, now)),
     )
     return Ready(rolled, written.numbers)
 

@@ -38,6 +38,8 @@ from latchkey.usecases.rolling.rolled import NOTHING, Rolled
 PROJECTS = 50
 # Seconds between two batches while there is more to do, so that purchases are not delayed.
 _BREATH = 0.02
+# What is left of the time that a batch took, when the next one has ended.
+_FADES = 0.7
 # How often projects are looked through for facts whose time has come, old tails, and customers whose key became visible
 # late.
 _CHORES_EVERY: Ms = 1 * MINUTE
@@ -49,12 +51,15 @@ async def run_roller(lookout: Lookout, database: Database, now: Callable[[], Ms]
     """Runs until the lookout ends. Several may run at once: each skips projects that another has locked."""
     roller = Roller(database)
     within: float | None = None
+    # How long batches take: the longest of the last ones.
+    slow = 0.0
     time = asyncio.get_running_loop().time
     while (seen := await lookout.until(lambda seen: roller.due(seen, now()), within=within)) is not None:
         began = time()
         try:
             more = await roller.roll(seen, now())
-            within = _BREATH if more else pause_after(time() - began)
+            slow = max(time() - began, _FADES * slow)
+            within = _BREATH if more else pause_after(slow)
         except Exception:
             # The database may be unreachable. Charts and lists are then late; nothing else depends on them.
             log.exception("charts and customer lists failed")
@@ -62,10 +67,10 @@ async def run_roller(lookout: Lookout, database: Database, now: Callable[[], Ms]
 
 
 def pause_after(took: float) -> float:
-    """How many seconds after a batch that took so long the next look begins. What was committed while the batch ran
-    waits for that look and for a batch that takes about as long: together a look's interval, so below a second. If a
-    batch takes nearly that long, they follow each other."""
-    return max(_BREATH, EVERY - 2 * took)
+    """How many seconds after a batch the next look begins, if batches take so long. What was committed while a batch
+    ran waits for that look and for the next batch, together less than a second, also if that takes twice as long. If
+    batches take long, they follow each other."""
+    return max(_BREATH, EVERY - 3 * took)
 
 
 class Roller:
@@ -130,6 +135,8 @@ async def roll_all(database: Database, work: Work, now: Ms, *, chores: bool = Tr
                 raise
             # One project on which the rules fail must not stop the others, nor its charts its lists.
             rolled = await _one_by_one(database, work, held, now)
+        else:
+            await charts.fold_full(database, rolled.full, now)
         all_rolled = all_rolled.plus(rolled)
         if len(held) < PROJECTS:
             return all_rolled
