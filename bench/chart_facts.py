@@ -210,7 +210,7 @@ async def _store(database: Database, project_id: str, kind: Kind, table: Any) ->
         await blocks.replace(connection, project_id, [], [new])
         waiting = await blocks.listed(connection, project_id, cuboid=FRESH, kind=CODES[kind])
         if sum(one.rows for one in waiting) >= folding.FRESH_ROWS:
-            await folding.to_cuboids(connection, project_id, part)
+            await folding.put(connection, project_id, await folding.cubed(connection, project_id, part))
 
 
 async def fill_tail(database: Database, project_id: str, today: Day) -> None:

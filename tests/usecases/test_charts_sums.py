@@ -88,6 +88,42 @@ async def test_every_question_gets_the_plain_sum_of_the_facts(database: Database
         assert await answer(database, project_id, question, later) == expected(kept, question, later), question
 
 
+@settings(
+    max_examples=8, derandomize=True, deadline=None, database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # fmt: skip
+@given(seed=st.integers(0, 2**32))
+async def test_what_goes_to_the_cuboids_while_more_is_folded_counts_once(database: Database, seed: int) -> None:
+    chance = Random(seed)
+    project_id = await new_project(database)
+    kept: Books = {}
+
+    async def batch() -> folding.Part | None:
+        books = some_books(chance)
+        await put(database, project_id, books, NOON)
+        kept.update(books)
+        async with database.transaction() as connection:
+            return await folding.fold_tail(connection, project_id, NOON)
+
+    done: list[bool] = []
+    with patch.object(folding, "FRESH_ROWS", 1):
+        for _ in range(4):
+            part = await batch()
+            if part is None:
+                continue
+            # Two processes compute it without a lock, and more is folded meanwhile.
+            async with database.transaction(isolation="repeatable_read", readonly=True) as connection:
+                changes = [await folding.cubed(connection, project_id, part) for _ in range(2)]
+            await batch()
+            for change in changes:
+                async with database.transaction() as connection:
+                    done.append(await folding.put(connection, project_id, change))
+            for _ in range(4):
+                question = some_question(chance)
+                assert await answer(database, project_id, question, NOON) == expected(kept, question, NOON), question
+    assert done == [True, False] * (len(done) // 2)
+
+
 async def test_what_is_large_is_stored_by_quarters_so_a_question_reads_those_of_its_days(database: Database) -> None:
     project_id = await new_project(database)
     today = NOON // DAY

@@ -5,7 +5,9 @@
    month. Small projects never have that many, and are answered from fresh blocks.
 
 A question adds up the fresh blocks and those of one cuboid, so every fact must be in exactly one of: the tail, a fresh
-block, every cuboid. Each step is part of one transaction of the roller, which has locked the project's charts.
+block, every cuboid. What is written in a step is written in one transaction, which has locked the project's charts.
+The second step takes seconds for a large project. So the roller computes it without the lock, while its batches go on
+(`cubing.py`), and writes it if the blocks are still the same.
 """
 
 from __future__ import annotations
@@ -30,36 +32,70 @@ if TYPE_CHECKING:
 FRESH_ROWS = 100_000
 
 # An environment and a kind; with the number of a cuboid.
-_Part: TypeAlias = tuple[str, int]
+Part: TypeAlias = tuple[str, int]
 _Key: TypeAlias = tuple[str, int, int]
 
 
 async def fold(connection: Connection, project_id: str, now: Ms) -> None:
     """Moves the tail into fresh blocks; then, of at most one kind, fresh blocks into the cuboids."""
+    part = await fold_tail(connection, project_id, now)
+    if part is not None:
+        await put(connection, project_id, await cubed(connection, project_id, part))
+
+
+async def fold_tail(connection: Connection, project_id: str, now: Ms) -> Part | None:
+    """Moves the tail into fresh blocks. Returns of which environment and kind these should go to the cuboids."""
     tail = await blocks.take_tail(connection, project_id)
     fresh = _by_key(await blocks.listed(connection, project_id, cuboid=FRESH))
     sizes = {key: sum(one.rows for one in of) for key, of in fresh.items()}
     if tail is not None:
         described = await blocks.described(connection, project_id, sorted(set(tail.dimensions)))
         made = await asyncio.to_thread(_tables, tail, described)
-        new = {(*part, FRESH): table for part, table in made.items()}
-        sizes |= await _append(connection, project_id, new, fresh)
-    largest = max(sizes, key=lambda key: sizes[key], default=None)
-    if largest is not None and sizes[largest] >= FRESH_ROWS:
-        await to_cuboids(connection, project_id, largest[:2])
+        # Those that are about to go to the cuboids are not changed: somebody may be adding them up.
+        known = {key: of for key, of in fresh.items() if sizes[key] < FRESH_ROWS}
+        change = await _appended(connection, project_id, {(*part, FRESH): one for part, one in made.items()}, known)
+        await blocks.replace(connection, project_id, *change)
+        for gone in change.gone:
+            sizes[gone.environment, gone.kind, FRESH] -= gone.rows
+        for new in change.new:
+            key = new.environment, new.kind, FRESH
+            sizes[key] = sizes.get(key, 0) + new.rows
     await blocks.folded(connection, project_id, now)
+    largest = max(sizes, key=lambda key: sizes[key], default=None)
+    return None if largest is None or sizes[largest] < FRESH_ROWS else largest[:2]
 
 
-async def to_cuboids(connection: Connection, project_id: str, part: _Part) -> None:
-    """Moves the fresh blocks of an environment and kind into the cuboids."""
+async def cubed(connection: Connection, project_id: str, part: Part) -> Change:
+    """What moves the fresh blocks of an environment and kind into the cuboids. Nothing is written yet, and no lock is
+    needed, only one snapshot."""
     environment, kind = part
     listed = await blocks.listed(connection, project_id, kind=kind)
     known = _by_key(one for one in listed if one.environment == environment)
     fresh = known.pop((*part, FRESH), [])
     loaded = await blocks.load(connection, project_id, fresh)
+    if not loaded:
+        return Change([], [])
     made = await asyncio.to_thread(_extracts, list(loaded.values()))
-    await blocks.replace(connection, project_id, fresh, [])
-    await _append(connection, project_id, {(*part, cuboid): table for cuboid, table in made.items()}, known)
+    tables = {(*part, cuboid): table for cuboid, table in made.items()}
+    change = await _appended(connection, project_id, tables, known)
+    return Change([*fresh, *change.gone], change.new)
+
+
+async def put(connection: Connection, project_id: str, change: Change) -> bool:
+    """Writes it, unless some of the blocks were replaced meanwhile. Needs the lock of the project's charts."""
+    kinds = {one.kind for one in change.gone}
+    present = {one for kind in kinds for one in await blocks.listed(connection, project_id, kind=kind)}
+    if not present.issuperset(change.gone):
+        return False
+    await blocks.replace(connection, project_id, *change)
+    return True
+
+
+class Change(NamedTuple):
+    """Blocks that are replaced by others."""
+
+    gone: Sequence[Block]
+    new: Sequence[New]
 
 
 class _Merging(NamedTuple):
@@ -70,14 +106,13 @@ class _Merging(NamedTuple):
     old: Sequence[Block]
 
 
-async def _append(
+async def _appended(
     connection: Connection,
     project_id: str,
     made: Mapping[_Key, Table],
     known: Mapping[_Key, Sequence[Block]],
-) -> dict[_Key, int]:
-    """Stores tables, merged with the newest blocks of the same key. Returns how many rows all blocks of each key then
-    have."""
+) -> Change:
+    """What stores tables, merged with the newest blocks of the same key."""
     plans: list[_Merging] = []
     for key, table in made.items():
         if table.num_rows:
@@ -92,12 +127,7 @@ async def _append(
         parts.append(_Merging(key, table, [] if quarter is None else merged_with(table.num_rows, of_quarter)))
     final = await _merged(connection, project_id, parts)
     gone |= {one for part in parts for one in part.old}
-    new = await asyncio.to_thread(lambda: [_new(key, table) for key, table in final])
-    await blocks.replace(connection, project_id, list(gone), new)
-    rows = {key: sum(one.rows for one in known.get(key, ()) if one not in gone) for key in made}
-    for one in new:
-        rows[one.environment, one.kind, one.cuboid] += one.rows
-    return rows
+    return Change(list(gone), await asyncio.to_thread(lambda: [_new(key, table) for key, table in final]))
 
 
 async def _merged(connection: Connection, project_id: str, plans: Sequence[_Merging]) -> list[tuple[_Key, Table]]:
@@ -135,14 +165,14 @@ def _by_key(listed: Iterable[Block]) -> dict[_Key, list[Block]]:
     return found
 
 
-def _tables(tail: Tail, described: Mapping[int, Described]) -> dict[_Part, Table]:
+def _tables(tail: Tail, described: Mapping[int, Described]) -> dict[Part, Table]:
     """The sums of the tail by environment and kind."""
     from latchkey.storage.charts import columns
 
-    rows: dict[_Part, list[int]] = defaultdict(list)
+    rows: dict[Part, list[int]] = defaultdict(list)
     for place, (kind, dimension) in enumerate(zip(tail.kinds, tail.dimensions, strict=True)):
         rows[described[dimension].environment, kind].append(place)
-    found: dict[_Part, Table] = {}
+    found: dict[Part, Table] = {}
     for part, places in rows.items():
         used = sorted({tail.dimensions[place] for place in places})
         number = {dimension: place for place, dimension in enumerate(used)}

@@ -35,6 +35,8 @@ from latchkey.storage.rolling.newcomers import Count, Counted, Stretch
 from latchkey.storage.rolling.progress import Batches, Wanted, next_batches
 from latchkey.usecases.charts import books, folding, resumming
 from latchkey.usecases.charts.books import Contributed, pseudonym
+from latchkey.usecases.charts.cubing import Cubing, cube
+from latchkey.usecases.charts.folding import Part
 from latchkey.usecases.charts.numbers import Asked, Numbers
 from latchkey.usecases.rolling.batches import reached, share
 from latchkey.usecases.rolling.newcomers import after_counting, next_step
@@ -58,6 +60,7 @@ class Work:
     def __init__(self, catalogs: Catalogs, numbers: Numbers) -> None:
         self.catalogs = catalogs
         self.numbers = numbers
+        self.cubing = Cubing()
 
 
 class Ready(NamedTuple):
@@ -79,25 +82,31 @@ async def roll(database: Database, work: Work, project_id: str, now: Ms, *, wait
             batches = await next_batches(connection, [wanted], limit)
         done = await apply(connection, work, [held], batches.charts, limit, now)
     work.numbers.keep({project_id: held}, done.numbers)
-    await fold_full(database, done.rolled.full, now)
+    for id, part in await fold_full(database, done.rolled.full, now):
+        await cube(database, id, part)
     return done.rolled
 
 
-async def fold_full(database: Database, projects: Iterable[str], now: Ms) -> None:
+async def fold_full(database: Database, projects: Iterable[str], now: Ms) -> list[tuple[str, Part]]:
     """Folds the tails of these projects. It takes longer than a batch, so it has transactions of its own: the batch
-    that filled the tail is in the charts before."""
+    that filled the tail is in the charts before. Returns what should go to the cuboids."""
+    found: list[tuple[str, Part]] = []
     for id in projects:
         try:
             async with database.transaction() as connection:
                 held = await progress.hold(connection, id, wait=False)
+                part = None
                 # Another process may have done it, or has begun to compute everything anew.
                 if held is not None and held.rebuilding is None and _is_full(held.tail, held.folded_at, now):
-                    await folding.fold(connection, id, now)
+                    part = await folding.fold_tail(connection, id, now)
+            if part is not None:
+                found.append((id, part))
         except PASSING:
             raise
         except Exception:
             # Its charts stay right, and the next batch tries again.
             log.exception("charts of a project were not folded", project_id=id)
+    return found
 
 
 def _is_full(tail: int, folded_at: Ms, now: Ms) -> bool:

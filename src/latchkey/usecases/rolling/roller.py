@@ -54,16 +54,19 @@ async def run_roller(lookout: Lookout, database: Database, now: Callable[[], Ms]
     # How long batches take: the longest of the last ones.
     slow = 0.0
     time = asyncio.get_running_loop().time
-    while (seen := await lookout.until(lambda seen: roller.due(seen, now()), within=within)) is not None:
-        began = time()
-        try:
-            more = await roller.roll(seen, now())
-            slow = max(time() - began, _FADES * slow)
-            within = _BREATH if more else pause_after(slow)
-        except Exception:
-            # The database may be unreachable. Charts and lists are then late; nothing else depends on them.
-            log.exception("charts and customer lists failed")
-            within = None
+    try:
+        while (seen := await lookout.until(lambda seen: roller.due(seen, now()), within=within)) is not None:
+            began = time()
+            try:
+                more = await roller.roll(seen, now())
+                slow = max(time() - began, _FADES * slow)
+                within = _BREATH if more else pause_after(slow)
+            except Exception:
+                # The database may be unreachable. Charts and lists are then late; nothing else depends on them.
+                log.exception("charts and customer lists failed")
+                within = None
+    finally:
+        await roller.end()
 
 
 def pause_after(took: float) -> float:
@@ -107,6 +110,9 @@ class Roller:
             self._newest, self._uncounted = seen.newest, rolled.uncounted
         return rolled.more
 
+    async def end(self) -> None:
+        await self._work.cubing.end()
+
     def _chores(self, newest: int, now: Ms) -> bool:
         if self._looked_at is None:
             return True
@@ -136,7 +142,8 @@ async def roll_all(database: Database, work: Work, now: Ms, *, chores: bool = Tr
             # One project on which the rules fail must not stop the others, nor its charts its lists.
             rolled = await _one_by_one(database, work, held, now)
         else:
-            await charts.fold_full(database, rolled.full, now)
+            for id, part in await charts.fold_full(database, rolled.full, now):
+                work.cubing.begin(database, id, part)
         all_rolled = all_rolled.plus(rolled)
         if len(held) < PROJECTS:
             return all_rolled
