@@ -177,6 +177,25 @@ async def test_the_limit_of_a_webhook_holds_over_all_workers(line: Line) -> None
     assert sum(map(len, taken)) + len(await line.claim()) == 3
 
 
+@pytest.mark.parametrize(
+    ("change", "probes"),
+    [({"url": "https://elsewhere.example/"}, 1), ({"authorization": "Bearer new"}, 1), ({"name": "other"}, 0)],
+)
+async def test_a_correction_of_a_failing_webhook_is_probed_at_once(
+    line: Line, change: dict[str, str], probes: int
+) -> None:
+    for number in range(12):
+        await line.yard.buy(f"user{number}")
+    await line.record(await line.claim(10), 500)
+    line.now += 1_000
+    assert await line.claim() == []
+    updated = await line.yard.webhooks.update(PROJECT, line.webhook.id, line.now, **change)
+    assert updated is not None
+    assert updated.health.failures == 10
+    assert len(await line.claim()) == probes
+    assert await line.claim() == []
+
+
 async def test_after_ten_failures_in_a_row_only_a_probe_is_sent(line: Line) -> None:
     for number in range(12):
         await line.yard.buy(f"user{number}")

@@ -190,6 +190,40 @@ async def test_a_receiver_that_never_answers_is_given_up(here: Here) -> None:
     assert answer.took_ms < 60_000
 
 
+@pytest.mark.parametrize(
+    "headers", [b"content-length: 1000000", b"transfer-encoding: chunked"], ids=["long", "chunked"]
+)
+async def test_a_body_that_never_ends_is_not_waited_for_until_the_timeout(certs: Certificates, headers: bytes) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n" + headers + b"\r\n\r\n4\r\nhalf")
+        # Until the sender gives up.
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls(*certs.good)) as server:
+        here = Here(server.sockets[0].getsockname()[1], [], certs)
+        # The request itself would be given up only after an hour.
+        said = await here.sender(timeout_ms=3_600_000).send(here.webhook(), "ev_1", BODY)
+    assert (said.delivered, said.status, said.response_body[-4:]) == (True, 200, b"half")
+
+
+async def test_the_log_keeps_only_the_beginning_of_long_headers(certs: Certificates) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nx-long: " + b"a" * 200_000 + b"\r\nx-short: b\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls(*certs.good)) as server:
+        here = Here(server.sockets[0].getsockname()[1], [], certs)
+        said = await here.sender().send(here.webhook(), "ev_1", BODY)
+    assert said.delivered
+    logged = dict(json.decode(said.response_headers))
+    assert logged.keys() == {"content-length", "x-long", "x-short"}
+    assert 16_000 < len(logged["x-long"]) <= 16 * 1024
+    assert len(said.response_headers) < 17_000
+
+
 @pytest.mark.parametrize(("last", "kept"), [(b"ok", b"all ok"), (b"", b"all ")], ids=["comes later", "never comes"])
 async def test_a_body_that_is_not_there_with_the_status_is_waited_for(
     certs: Certificates, last: bytes, kept: bytes

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from latchkey.domain.webhooks.health import (
     Health,
     after_failures,
     after_success,
+    corrected,
     resumed,
 )
 
@@ -82,6 +84,13 @@ def test_resuming_forgives_and_the_first_success_is_still_told() -> None:
     health = resumed(Health(500, NOW, NOW, NOW, NOW))
     assert health == Health(announced_at=NOW)
     assert after_success(health)[1] is Announcement.RECOVERED
+
+
+@pytest.mark.parametrize(("open_until", "after"), [(None, None), (NOW - 1, NOW - 1), (NOW, NOW), (NOW + 60_000, NOW)])
+def test_after_a_correction_the_next_probe_is_at_once_and_failures_still_count(
+    open_until: int | None, after: int | None
+) -> None:
+    assert corrected(Health(12, open_until, NOW - 5, NOW - 1), NOW) == Health(12, after, NOW - 5, NOW - 1)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 20), st.integers(0, 3_600_000)), max_size=200))

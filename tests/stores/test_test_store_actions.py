@@ -219,6 +219,16 @@ def test_a_recovered_period_follows_the_paid_one_unless_access_was_lost_meanwhil
     assert after.status.billing_issue_at is None
 
 
+def test_after_a_grace_period_longer_than_the_product_the_recovered_period_begins_with_the_payment() -> None:
+    failing = actions.fail_billing(SUB, NOON + DAY, grace_days=60)
+    now = END + 40 * DAY
+    assert failing.access_ends_at > now
+    after = actions.recover_billing(failing, CATALOG, now)
+    assert (after.current.starts_at, after.access_ends_at) == (now, at("2026-04-27T12:00"))
+    # The store goes on from there, and does not renew in the past.
+    assert billing.due_at(after) == after.current.ends_at
+
+
 @pytest.mark.parametrize(
     ("state", "reason"),
     [

@@ -13,7 +13,7 @@ from typing import Any
 from latchkey.delivery.sealing import Sealer
 from latchkey.domain.instants import Ms
 from latchkey.domain.webhooks.dialect import Dialect
-from latchkey.domain.webhooks.health import Health, resumed
+from latchkey.domain.webhooks.health import Health, corrected, resumed
 from latchkey.domain.webhooks.retry import SCHEDULE
 from latchkey.storage.database import Database
 from latchkey.storage.deliveries import health as health_storage
@@ -94,10 +94,15 @@ class Webhooks:
             found = await storage.lock(connection, project_id, id)
             if found is None:
                 return None
-            setup = replace(unsealed(found, self._sealer).setup, **changes)
+            before = unsealed(found, self._sealer)
+            setup = replace(before.setup, **changes)
             updated = await storage.update(connection, project_id, id, self._sealed(id, setup), now)
+            health = before.health
+            if any(getattr(setup, name) != getattr(before.setup, name) for name in ("url", "authorization", "enabled")):
+                health = corrected(health, now)
+                await health_storage.save(connection, {before.key: health})
             await wakeups.wake(connection, updated.key)
-        return unsealed(updated, self._sealer)
+        return replace(unsealed(updated, self._sealer), health=health)
 
     async def rotate_secret(self, project_id: str, id: str, overlap_ms: int, now: Ms) -> Webhook | None:
         """Replace the secret; for `overlap_ms` deliveries are signed with the old one too."""

@@ -17,8 +17,9 @@ from latchkey.wire.headers import TEST_EVENT
 USER_AGENT = f"latchkey/{version('latchkey')}"
 # Of every request. The client adds them; with each request they would take its time again.
 FIXED = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
-# How many headers of a response the log keeps, and how long they may be to be remembered, in bytes.
+# How many headers of a response the log keeps, how many characters of them, and how many bytes to remember.
 HEADERS_LIMIT = 64
+CHARACTERS_LIMIT = 16 * 1024
 _REMEMBERED = 4096
 # How many letterheads are cached.
 _KEPT = 1024
@@ -85,12 +86,22 @@ class Letterhead:
         if last is not None and last.values == values:
             return last
         pairs = pairs_of(values)
-        logged = _encode([(name, hidden_in(value, self.secrets)) for name, value in pairs[:HEADERS_LIMIT]])
+        logged = _encode(_shortened([(name, hidden_in(value, self.secrets)) for name, value in pairs[:HEADERS_LIMIT]]))
         length = next((value for name, value in pairs if name == "content-length"), "")
         received = Received(values, logged, int(length) if length.isdigit() else None)
         if len(logged) <= _REMEMBERED and len(pairs) <= HEADERS_LIMIT:
             self._last = received
         return received
+
+
+def _shortened(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The headers as far as the log keeps them: the first characters of all values together."""
+    kept: list[tuple[str, str]] = []
+    left = CHARACTERS_LIMIT
+    for name, value in pairs:
+        kept.append((name, value[:left]))
+        left = max(0, left - len(value))
+    return kept
 
 
 class Letterheads:

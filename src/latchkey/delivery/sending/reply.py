@@ -28,9 +28,10 @@ from latchkey.domain.webhooks.retry import parse_retry_after
 from latchkey.http_client import Chunk, HttpError, StreamedRequest, StreamedResponse
 from latchkey.storage.deliveries.recording import Attempt
 
-# How much of a response body is kept, and how long to wait for a body of unknown length.
+# How much of a response body is kept, and how many seconds to wait for it after the status. The customer's next
+# delivery waits as long.
 BODY_LIMIT = 16 * 1024
-BODY_PATIENCE = 5.0
+BODY_PATIENCE = 1.0
 
 
 class Answer(Attempt, frozen=True):
@@ -84,9 +85,9 @@ class Reply(Struct):
         return self._answer(headers)
 
     async def _read(self, wanted: int | None) -> None:
-        # A body of known length needs no timer, because the request's own timeout ends it. A timer for every response
-        # would cost a quarter of the request.
-        async with asyncio.timeout(BODY_PATIENCE if wanted is None else None):
+        # Only a body that has not come with its status is read here: a timer for every response would cost a quarter of
+        # the request.
+        async with asyncio.timeout(BODY_PATIENCE):
             enough = BODY_LIMIT if wanted is None else min(wanted, BODY_LIMIT)
             while len(self.kept) < enough:
                 begun, self.begun = self.begun, None

@@ -60,6 +60,11 @@ def resumed(health: Health) -> Health:
     return Health(announced_at=health.announced_at)
 
 
+def corrected(health: Health, now: Ms) -> Health:
+    """After a change of what may have caused the failures, one delivery probes at once."""
+    return replace(health, open_until=now) if health.open_until is not None and health.open_until > now else health
+
+
 def paused_by_itself(health: Health) -> bool:
     """Whether days of failures caused the pause. A pause by hand is not announced."""
     if health.paused_at is None or health.failing_since is None:

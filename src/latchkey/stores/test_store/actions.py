@@ -150,7 +150,11 @@ def recover_billing(subscription: Subscription, catalog: Catalog, now: Ms) -> Su
         raise Refusal("Renewal is off, so no payment is made; use uncancel, or make a new purchase.", param="action")
     # Within the paid time or the grace period there is no gap; after it the new period begins with the payment.
     follows = subscription.current.ends_at if subscription.access_ends_at > now else now
-    return renewed(subscription, catalog, now, follows=follows)
+    recovered = renewed(subscription, catalog, now, follows=follows)
+    if recovered.current.ends_at > now:
+        return recovered
+    # The grace period is longer than the product's own: the period without a gap would be over already.
+    return renewed(subscription, catalog, now, follows=now)
 
 
 def expire(subscription: Subscription, now: Ms, reason: Reason | None = None) -> Subscription:
