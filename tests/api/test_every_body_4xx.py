@@ -180,9 +180,12 @@ async def test_a_value_of_another_type_is_400_in_every_field(settled: Shop) -> N
             schema = next(one for one in schema["anyOf"] if "$ref" in one)
         fields = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]["properties"]
         for field, allowed in fields.items():
+            # A field that takes every type is ignored where it cannot be read.
+            # Such a body is refused for another reason.
+            statuses = {400} if {"type", "anyOf", "$ref"} & allowed.keys() else {400, 422}
             for value in wrong_values(allowed, document):
                 body = {**deepcopy(route.body), field: value}
-                documented(route, await send(settled, route, names, json.encode(body)), {400}, (field, value))
+                documented(route, await send(settled, route, names, json.encode(body)), statuses, (field, value))
                 tried += 1
     assert tried > 300
     assert await count_rows(settled) == before
