@@ -10,9 +10,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import duckdb
 import pyarrow as pa
 
 from bench.table import say
@@ -25,6 +24,9 @@ from latchkey.storage.charts.kinds import CODES
 from latchkey.storage.charts.packing import pack
 from latchkey.storage.database import Database
 from latchkey.usecases.charts import folding
+
+if TYPE_CHECKING:
+    import duckdb
 
 DAYS = 1095
 COUNTRIES = 60
@@ -107,6 +109,9 @@ _SHARES = {"micros": _RATE, "tax": f"0.19 * {_RATE}", "commission": f"0.15 * {_R
 
 def subscribers(payments: int, today: Day) -> duckdb.DuckDBPyConnection:
     """A database with the subscribers who made about so many payments."""
+    # Only here: it is needed for nothing else, and prints warnings when Python ends.
+    import duckdb
+
     duck = duckdb.connect(config={"threads": 2})
     weights = [1 / (n + 1) for n in range(COUNTRIES)]
     shares = [round(one / sum(weights), 6) for one in accumulate(weights)][:-1]

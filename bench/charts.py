@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
-import duckdb
 import psutil  # type: ignore[import-untyped]  # its stubs are a separate package
 
 from bench.chart_facts import DAYS, FACTS, facts_sql, fill, fill_tail, filled, subscribers
@@ -29,6 +30,9 @@ from latchkey.now import real_now
 from latchkey.storage.charts.kinds import CODES
 from latchkey.usecases.charts.charts import read_chart
 from latchkey.usecases.charts.reading import read_sums
+
+if TYPE_CHECKING:
+    import duckdb
 
 BAR_MS = 300
 TIMES = 7
@@ -164,16 +168,21 @@ def _row(name: str, taken: list[tuple[float, float, float]], more: str = "") -> 
 
 async def _timed(ground: Ground, ask: Callable[..., Awaitable[object]], now: int) -> tuple[float, float, float]:
     """Milliseconds: the whole, and the processor time of this process and of the database's."""
-    start, own, theirs = time.perf_counter(), time.process_time(), spent(ground)
+    theirs, own, start = spent(ground), time.process_time(), time.perf_counter()
     await ask(ground.database, ground.project_id, now=now)
-    whole = time.perf_counter() - start
-    return whole * 1000, (time.process_time() - own) * 1000, spent(ground) - theirs
+    whole, own = time.perf_counter() - start, time.process_time() - own
+    return whole * 1000, own * 1000, spent(ground) - theirs
 
 
 def spent(ground: Ground) -> float:
     """The processor time of the database's processes that serve this one, in milliseconds."""
-    pids = [one for one in psutil.Process(ground.server.pid).children() if "latchkey" in " ".join(one.cmdline())]
-    return sum(int(Path(f"/proc/{one.pid}/schedstat").read_text().split()[0]) for one in pids) / 1e6
+    spent = 0.0
+    for process in psutil.Process(ground.server.pid).children():
+        # Some of them end at any moment: a worker of autovacuum, for example.
+        with suppress(psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+            if "latchkey" in " ".join(process.cmdline()):
+                spent += int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[0]) / 1e6
+    return spent
 
 
 def _measured(duck: duckdb.DuckDBPyConnection, sql: str) -> float:
