@@ -22,13 +22,15 @@ run: setup ## start everything on this machine and say where to go next
 # Whole files go to the test processes, in the order of tests/order.py. Three of them for two cores: some tests wait more
 # than they work.
 PROCESSES ?= 3
-PYTEST := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 test: setup ## run the whole test suite
 	@$(PYTEST)
 
+# No test here waits for long, so there is one process for each core: each collects all tests first.
+quick: PROCESSES = logical
 quick: setup ## run the tests of rules, storage and API: no processes, no browsers, no long tests, fewer random examples
-	@LATCHKEY_HYPOTHESIS=quick $(PYTEST) -m "not processes and not thorough" tests/test_architecture.py tests/domain tests/stores tests/wire tests/settings \
+	@LATCHKEY_HYPOTHESIS=quick $(PYTEST) -m "not processes and not thorough" tests/test_architecture.py tests/test_contents.py tests/domain tests/stores tests/wire tests/settings \
 		tests/storage tests/usecases tests/api tests/contract
 
 setup: $(STAMP) ## create .venv with everything in it

@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from functools import cache
 from pathlib import Path
 
 import asyncpg
@@ -26,9 +27,10 @@ from latchkey.runtime.errors import ChromiumMissingError
 from latchkey.storage.database import Database
 from latchkey.storage.embedded.server import DATABASE, EmbeddedServer
 from latchkey.storage.migrate import migrate
+from latchkey.stores.google import credentials as google_credentials
 from latchkey.usecases.access import accounts
 from latchkey.usecases.sandbox.demo import Demo, ensure_demo
-from tests import distributed, machine, not_run, order
+from tests import distributed, left_out, machine, not_run, order
 from tests.api.client import NOW
 from tests.cli.running import Up
 from tests.databases import DemoShelf, Shelf, copy, drop
@@ -68,6 +70,10 @@ _numbers = itertools.count(1)
 expect.set_options(timeout=PATIENCE * 1000)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return left_out.is_left_out(collection_path, config.option.markexpr) or None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {file: place for place, file in enumerate(order.ordered(dict.fromkeys(item.path for item in items)))}
     items.sort(key=lambda item: places[item.path])
@@ -102,6 +108,17 @@ def real_passwords() -> Iterator[PasswordHasher]:
     accounts._hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     yield real
     accounts._hasher = real
+
+
+@pytest.fixture(scope="session", autouse=True)
+def service_accounts_checked_once() -> Iterator[None]:
+    """OpenSSL checks an RSA key whenever one is read, which takes 40 to 80 ms. All tests of Google Play read the same
+    few."""
+    read = google_credentials._signer
+    read_once = cache(read)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(google_credentials, "_signer", lambda pem: read_once(pem) if isinstance(pem, str) else read(pem))
+        yield
 
 
 @pytest.fixture(autouse=True)

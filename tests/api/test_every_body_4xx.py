@@ -18,6 +18,8 @@ from tests.api.doings import count_rows, unhurried
 from tests.api.routes import LENIENT, Route, routes_of, settle
 from tests.api.routes import document as openapi_document
 
+pytestmark = pytest.mark.thorough
+
 MIB = 1024 * 1024
 
 RAW = {

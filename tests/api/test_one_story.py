@@ -17,6 +17,8 @@ from tests.api.doings import act, advance, make_clock, move_in, told
 from tests.api.management import get, post
 from tests.domain.web_sdk import active_in_web_sdk
 
+pytestmark = pytest.mark.thorough
+
 ACTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("purchase", {"product_id": "pro_monthly"}),
     ("purchase", {"product_id": "pro_monthly", "trial": True}),

@@ -17,6 +17,8 @@ from tests.stores.test_actions import act, one_time, said, subscription
 from tests.stores.test_flow_google import access, types, v1
 from tests.stores.world import PROJECT, World
 
+pytestmark = pytest.mark.thorough
+
 DOWN: dict[str, Any] = {"kind": "error", "status": 503}
 PRO = "pro_monthly:price_pro_monthly"
 

@@ -10,7 +10,10 @@ from latchkey.storage.database import Database
 from latchkey.storage.sql import query
 from tests.storage.plans import plan_of
 
-pytestmark = pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there")
+pytestmark = [
+    pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there"),
+    pytest.mark.thorough,
+]
 
 NOW = 1_800_000_000_000
 WRITTEN = (

@@ -27,6 +27,8 @@ from tests.api.client import Shop
 from tests.api.conftest import shop as shop
 from tests.api.doings import unhurried
 
+pytestmark = pytest.mark.thorough
+
 # 2026-11-16T10:00:00Z
 MORNING: Ms = 1_794_823_200_000
 SUBSCRIPTION, ONE_TIME = ProductKind.SUBSCRIPTION, ProductKind.ONE_TIME
