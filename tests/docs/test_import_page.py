@@ -9,7 +9,7 @@ from typer.main import get_command
 
 from latchkey.cli.main import command_line
 from latchkey.domain.importing import vendor
-from latchkey.usecases.importing.asking import PACE
+from latchkey.stores.registry import APP_STORE, PLAY_STORE, STORES, STRIPE
 from latchkey.wire.rows import CustomerRow, TransactionRow, columns
 
 PAGE = (Path(__file__).parents[2] / "docs" / "import.md").read_text(encoding="utf-8")
@@ -34,8 +34,6 @@ def test_every_option_is_explained() -> None:
 def test_what_the_vendors_file_needs_and_how_fast_stores_are_asked() -> None:
     for name in vendor.NEEDED - {"product_identifier", "store_transaction_id"}:
         assert f"`{name}`" in PAGE, name
-    assert (
-        f"{PACE['app_store']} purchases a second for an app in the\n   App Store or Stripe, {PACE['play_store']} in"
-        in PAGE
-    )
-    assert PACE["stripe"] == PACE["app_store"]
+    apple, google, stripe = (STORES[name].reads_per_second for name in (APP_STORE, PLAY_STORE, STRIPE))
+    assert f"{apple} purchases a second for an app in the\n   App Store or Stripe, {google} in" in PAGE
+    assert stripe == apple

@@ -8,6 +8,7 @@ from typing import Any
 
 from latchkey.dashboard.form import Form
 from latchkey.domain.refusal import Invalid
+from latchkey.stores.registry import APP_STORE, PLAY_STORE, STRIPE, WEB_BILLING
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ _STRIPE = (
 )
 
 FIELDS: dict[str, tuple[Field, ...]] = {
-    "app_store": (
+    APP_STORE: (
         Field("bundle_id", "Bundle ID", "Such as com.example.app."),
         Field("app_apple_id", "Apple ID of the app", "A number such as 1234567890, under App Information."),
         Field("issuer_id", "Issuer ID", "Above the list of in-app purchase keys."),
@@ -55,7 +56,7 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("root_certificates", "Apple's root certificates", "PEM, one after the other.", file=True),
         Field("api_base_url", "Address of the App Store Server API", address=True),
     ),
-    "play_store": (
+    PLAY_STORE: (
         Field("package_name", "Package name", "Such as com.example.app."),
         Field("service_account", "Key of the service account", "The content of the JSON file.", file=True, secret=True),
         Field("push_audience", "Audience of the push subscription", "Exactly as in the push subscription."),
@@ -68,8 +69,8 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("certificates_url", "Address of Google's certificates", address=True),
         Field("token_url", "Address for access tokens", address=True),
     ),
-    "stripe": _STRIPE,
-    "rc_billing": _STRIPE,
+    STRIPE: _STRIPE,
+    WEB_BILLING: _STRIPE,
 }
 # How Apple's questions about a purchase whose buyer wants the money back are answered.
 CONSUMPTION = {
@@ -87,7 +88,7 @@ def read(store: str, form: Form) -> dict[str, Any]:
     given = {name: value for name, value in given.items() if value}
     if "root_certificates" in given:
         given["root_certificates"] = [one + _END for one in given["root_certificates"].split(_END) if one.strip()]
-    if store == "app_store" and (answer := form.text("consumption")):
+    if store == APP_STORE and (answer := form.text("consumption")):
         if answer not in CONSUMPTION:
             raise Invalid("There is no such answer to consumption requests.", param="consumption")
         preference = {} if answer == "NONE" else {"refund_preference": answer}

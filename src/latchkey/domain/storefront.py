@@ -11,11 +11,8 @@ from typing import Any
 from latchkey.domain.catalog import Catalog, Product, ProductKind, ProductType
 from latchkey.domain.instants import Duration
 from latchkey.domain.offering import Eligibility, Offering, Package, PackageProduct
+from latchkey.stores.registry import store_of
 
-# The store whose apps show a subscription by its base plan (`product:plan`).
-GOOGLE = "play_store"
-# Stores that take any product id, base plan or not. In Stripe's, the plan is a price.
-_TAKES_ANY = frozenset({None, "test_store", "stripe", "rc_billing"})
 # From this version on the Android SDK handles base plans.
 _NEW_SDK = 6
 
@@ -157,8 +154,9 @@ def chosen_product(catalog: Catalog, package: Package, place: AskingApp) -> Prod
     """The package's product in this app: one of this app alone before one that is sold in every app, one that has no
     base plan where the store has none, and of several the one that was attached first."""
     fitting = [catalog.products[one.product_id] for one in package.products if why_not(catalog, one, place) is None]
+    by_plan = store_of(place.store).shown_by_base_plan
     # `min` keeps the order of attaching among equals.
-    return min(fitting, key=lambda one: (not one.apps, _has_plan(one.id) and place.store != GOOGLE), default=None)
+    return min(fitting, key=lambda one: (not one.apps, _has_plan(one.id) and not by_plan), default=None)
 
 
 def why_not(catalog: Catalog, one: PackageProduct, place: AskingApp) -> Reason | None:
@@ -168,9 +166,11 @@ def why_not(catalog: Catalog, one: PackageProduct, place: AskingApp) -> Reason |
         return Reason.OFF_SALE
     if product.apps and place.app_id is not None and place.app_id not in product.apps:
         return Reason.OTHER_APP
-    if place.store != GOOGLE:
+    store = store_of(place.store)
+    if not store.shown_by_base_plan:
         own = place.app_id is not None and place.app_id in product.apps
-        return Reason.BASE_PLAN if _has_plan(product.id) and not own and place.store not in _TAKES_ANY else None
+        takes_it = own or place.store is None or store.takes_any_product_id
+        return Reason.BASE_PLAN if _has_plan(product.id) and not takes_it else None
     new = place.android_sdk is None or place.android_sdk >= _NEW_SDK
     if one.eligibility is (Eligibility.OLD_GOOGLE_SDK if new else Eligibility.NEW_GOOGLE_SDK):
         return Reason.OTHER_SDK
@@ -224,7 +224,7 @@ def usual_package(product: Product) -> str | None:
 
 def _shown(identifier: str, product_id: str, place: AskingApp) -> ShownPackage:
     product, _, plan = product_id.partition(":")
-    if place.store == GOOGLE and plan:
+    if plan and store_of(place.store).shown_by_base_plan:
         return ShownPackage(identifier, product, plan)
     return ShownPackage(identifier, product_id)
 

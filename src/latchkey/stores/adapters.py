@@ -9,7 +9,8 @@ from latchkey.stores.adapter import Adapter
 from latchkey.stores.apple.adapter import AppleAdapter
 from latchkey.stores.google.adapter import GoogleAdapter
 from latchkey.stores.http import StoreHttp
-from latchkey.stores.stripe.adapter import WEB_BILLING, StripeAdapter
+from latchkey.stores.registry import WEB_BILLING
+from latchkey.stores.stripe.adapter import StripeAdapter
 
 
 def adapters(extra_ca: bytes | None = None) -> Mapping[str, Adapter]:

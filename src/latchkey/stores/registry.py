@@ -1,15 +1,41 @@
 """Every store that Latchkey knows, one entry each. A new store is added here and nowhere else, then gets its adapter.
 
-A store without `key_prefix` can appear in events and V1, but no app can be created in it yet.
+A store without `key_prefix` can appear in events and V1, but no app can be created in it yet. This is data, without any
+import of another part, so that the rules may use it too.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
 
 # Names of stores that other parts have to tell apart.
-APP_STORE, PLAY_STORE, STRIPE, TEST_STORE = "app_store", "play_store", "stripe", "test_store"
+APP_STORE: Final = "app_store"
+PLAY_STORE: Final = "play_store"
+STRIPE: Final = "stripe"
+WEB_BILLING: Final = "rc_billing"
+TEST_STORE: Final = "test_store"
+PROMOTIONAL: Final = "promotional"
 _APPLE_SUBSCRIPTIONS = "https://apps.apple.com/account/subscriptions"
+
+
+class StoreTerms(NamedTuple):
+    """The shares of a price that a store's public terms name. None where it has no such terms, or they depend on the
+    contract."""
+
+    subscription: float | None
+    one_time: float | None
+    # In its program for small businesses.
+    small_business: float | None = None
+    # Of a subscription after one year of paid service.
+    after_first_year: float | None = None
+    # Whether the store takes its share of what is left after the tax. Others take it of the whole price.
+    tax_first: bool = False
+
+
+TERMS_NOT_KNOWN = StoreTerms(None, None)
+_NO_FEES = StoreTerms(0.0, 0.0)
+_APPLE_TERMS = StoreTerms(0.30, 0.30, small_business=0.15, after_first_year=0.15, tax_first=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +52,41 @@ class Store:
     platforms: frozenset[str] = frozenset()
     # Where a user manages an active subscription, if the store has such a page.
     management_url: str | None = None
+    # What the store takes of a payment.
+    terms: StoreTerms = TERMS_NOT_KNOWN
+    # Whether real money is paid there.
+    sells: bool = True
+    # Which facts V2 shows about an app in this store.
+    app_details: Literal["bundle", "package", "stripe_account", "web_billing", "paddle_account"] | None = None
+
     # Whether a subscription is sold in several base plans, or at several prices. Its product id is then `product:plan`.
     base_plans: bool = False
+    # Whether its apps can show a subscription only by its base plan.
+    shown_by_base_plan: bool = False
+    # Whether its apps may sell products with and without a base plan.
+    takes_any_product_id: bool = False
+    # Whether it has prepaid plans. Each top-up is a purchase of its own, with the base plan in its product id.
+    prepaid_plans: bool = False
+
     # Whether the name that its notifications give a purchase is enough as a receipt. Only who may write sees it whole.
     names_are_receipts: bool = False
     # A store with the same purchases under the same ids, because one account can be connected to apps of both.
     twin: str | None = None
 
+    # Transaction ids in the vendor's export: "own" if each transaction has its own, "shared" if all transactions of a
+    # subscription have the same. None: a renewal may repeat the id of the subscription.
+    exported_ids: Literal["own", "shared"] | None = None
+    # After an import: how many purchases of one app are read from the store in a second, so that its quota is kept.
+    reads_per_second: float = 1
+    # What an id of an imported purchase begins with if the store can be asked with it; "" is any id. Empty: a purchase
+    # token is needed.
+    askable_ids: tuple[str, ...] = ()
+    # Whether the store is asked with the id of the last transaction, and not with that of the subscription.
+    asked_by_last_transaction: bool = False
+
+
+# A subscription, a payment on a page, or an item of a subscription.
+_STRIPE_IDS = ("sub_", "cs_", "si_")
 
 STORES: dict[str, Store] = {
     store.name: store
@@ -43,6 +97,11 @@ STORES: dict[str, Store] = {
             key_prefix="appl_",
             platforms=frozenset({"ios", "tvos", "watchos", "visionos"}),
             management_url=_APPLE_SUBSCRIPTIONS,
+            terms=_APPLE_TERMS,
+            app_details="bundle",
+            exported_ids="own",
+            reads_per_second=5,
+            askable_ids=("",),
         ),
         Store(
             name="mac_app_store",
@@ -50,6 +109,11 @@ STORES: dict[str, Store] = {
             key_prefix="mac_",
             platforms=frozenset({"macos", "uikitformac"}),
             management_url=_APPLE_SUBSCRIPTIONS,
+            terms=_APPLE_TERMS,
+            app_details="bundle",
+            exported_ids="own",
+            reads_per_second=5,
+            askable_ids=("",),
         ),
         Store(
             name=PLAY_STORE,
@@ -57,8 +121,18 @@ STORES: dict[str, Store] = {
             key_prefix="goog_",
             platforms=frozenset({"android"}),
             management_url="https://play.google.com/store/account/subscriptions",
+            terms=StoreTerms(0.15, 0.30, small_business=0.15, tax_first=True),
+            app_details="package",
             base_plans=True,
+            shown_by_base_plan=True,
+            prepaid_plans=True,
             names_are_receipts=True,
+            exported_ids="own",
+            # Google counts several calls for each, and allows 200,000 a day.
+            reads_per_second=1,
+            # An order, for which Google names the purchase token.
+            askable_ids=("GPA.",),
+            asked_by_last_transaction=True,
         ),
         Store(
             name="amazon",
@@ -66,40 +140,74 @@ STORES: dict[str, Store] = {
             key_prefix="amzn_",
             platforms=frozenset({"amazon"}),
             management_url="https://www.amazon.com/gp/mas/your-account/myapps/yoursubscriptions",
+            terms=StoreTerms(0.30, 0.30, small_business=0.20),
+            app_details="package",
         ),
         Store(
             name="galaxy",
             title="Galaxy Store",
             key_prefix="galx_",
             platforms=frozenset({"galaxy"}),
+            terms=StoreTerms(0.30, 0.30),
         ),
         Store(
             name=STRIPE,
             title="Stripe",
             key_prefix="strp_",
             platforms=frozenset({"stripe"}),
+            app_details="stripe_account",
             base_plans=True,
+            takes_any_product_id=True,
             names_are_receipts=True,
-            twin="rc_billing",
+            twin=WEB_BILLING,
+            exported_ids="shared",
+            reads_per_second=5,
+            askable_ids=_STRIPE_IDS,
         ),
         Store(
-            name="rc_billing",
+            name=WEB_BILLING,
             title="Web billing",
             key_prefix="rcb_",
             sandbox_key_prefix="rcb_sb_",
             platforms=frozenset({"web"}),
+            app_details="web_billing",
             base_plans=True,
+            takes_any_product_id=True,
             names_are_receipts=True,
             twin=STRIPE,
+            exported_ids="shared",
+            reads_per_second=5,
+            askable_ids=_STRIPE_IDS,
         ),
-        Store(name="paddle", title="Paddle", key_prefix="pdl_", platforms=frozenset({"paddle"})),
-        Store(name=TEST_STORE, title="Test store", key_prefix="test_", platforms=frozenset({"test_store"})),
-        Store(name="promotional", title="Promotional grant"),
+        Store(
+            name="paddle",
+            title="Paddle",
+            key_prefix="pdl_",
+            platforms=frozenset({"paddle"}),
+            app_details="paddle_account",
+        ),
+        Store(
+            name=TEST_STORE,
+            title="Test store",
+            key_prefix="test_",
+            platforms=frozenset({"test_store"}),
+            terms=_NO_FEES,
+            sells=False,
+            takes_any_product_id=True,
+        ),
+        Store(name=PROMOTIONAL, title="Promotional grant", terms=_NO_FEES, sells=False),
     )
 }
+
+# Purchases of stores that have no entry are stored too. This has what is assumed about them.
+UNKNOWN = Store(name="", title="")
 
 # Roku devices send this platform, but their store has no entry yet.
 PLATFORMS = frozenset({"roku"}).union(*(store.platforms for store in STORES.values()))
 
-
 BASE_PLANS = frozenset(store.name for store in STORES.values() if store.base_plans)
+
+
+def store_of(name: str | None) -> Store:
+    """The entry of this store, or `UNKNOWN`."""
+    return STORES.get(name or "", UNKNOWN)

@@ -19,8 +19,9 @@ from latchkey.emulators.stripe.keys import make_keys
 from latchkey.now import real_now
 from latchkey.stores.adapter import AppReceipt, ConnectedApp, Reading
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, InvalidReceipt
+from latchkey.stores.registry import WEB_BILLING
 from latchkey.stores.selling import HostedPage, NotPayable, Order, PaymentForm, Sale, Sells, Standing
-from latchkey.stores.stripe.adapter import STORE, WEB_BILLING, StripeAdapter
+from latchkey.stores.stripe.adapter import STORE, StripeAdapter
 from latchkey.stores.stripe.sold import SoldPrice, SoldProduct, locale_of, session_of
 from tests.emulators.stripe.test_protocol import Desk, asking
 

@@ -38,10 +38,9 @@ from latchkey.api.v1.attributes import sorted_out
 from latchkey.api.v1.reply import subscriber
 from latchkey.api.visit import country_of
 from latchkey.domain.team.client_address import network_of
+from latchkey.stores.registry import PLATFORMS, TEST_STORE
 from latchkey.usecases.customers.receipts import (
-    PLATFORMS,
     TEST_PREFIX,
-    TEST_STORE,
     CannotCheck,
     InvalidReceipt,
     Receipt,

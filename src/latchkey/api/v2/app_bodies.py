@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 from latchkey.api.errors import InvalidParameter, Unprocessable
 from latchkey.api.models import Body, CurrencyCode, Name, not_null
 from latchkey.api.v2.credentials import AppleId
+from latchkey.stores.registry import APP_STORE
 from latchkey.wire.management import AppStore
 
 Identifier = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[A-Za-z0-9._-]+$")]
@@ -136,7 +137,7 @@ def details_of(body: NewApp | AppChanges, store: str) -> dict[str, Any]:
 
 def credentials_of(body: NewApp | AppChanges, store: str) -> dict[str, Any]:
     """The credentials that were sent, under the names that `PUT .../credentials` has for them."""
-    if store != "app_store" or store not in body.model_fields_set:
+    if store != APP_STORE or store not in body.model_fields_set:
         return {}
     sent = body.app_store.model_dump(exclude_none=True)
     given = {name: sent[field] for field, name in _KEY_FIELDS.items() if field in sent}

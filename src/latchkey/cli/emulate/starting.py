@@ -25,9 +25,10 @@ from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.outbox import Attempt, Message
 from latchkey.emulators.serving import Served, Tls, keep_time, running
 from latchkey.now import real_now
+from latchkey.stores.registry import APP_STORE, PLAY_STORE, STRIPE
 
 # The names of these stores in Latchkey.
-_KINDS = {"apple": "app_store", "google": "play_store", "stripe": "stripe"}
+_KINDS = {"apple": APP_STORE, "google": PLAY_STORE, "stripe": STRIPE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

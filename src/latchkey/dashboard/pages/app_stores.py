@@ -12,6 +12,7 @@ from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.stores.registry import APP_STORE
 from latchkey.usecases.access import projects
 from latchkey.usecases.stores import credentials
 from latchkey.usecases.stores.credentials import Connected
@@ -59,7 +60,7 @@ async def check(visit: Visit) -> Response:
         "refused": (f"The {title} refuses the credentials. {checked.row.check_message}", "refused"),
         "unknown": (checked.row.check_message, "warn"),
     }[checked.row.check_result]
-    if checked.row.store == "app_store" and checked.row.check_result == "ok":
+    if checked.row.store == APP_STORE and checked.row.check_result == "ok":
         words += " If Apple knows the notification URL, it sends a test notification now."
     return await visit.to(visit.path("apps", visit.param("app_id")), words, kind)
 

@@ -14,7 +14,7 @@ from latchkey.usecases.money import fees, missing_rates, rates
 
 pages = Pages()
 
-SELLING = [(name, title) for name, title in fees.TITLES.items() if name not in ("promotional", "test_store")]
+SELLING = list(fees.SELLING.items())
 
 FIELDS = (
     *("program_store", "program_from", "program_until"),

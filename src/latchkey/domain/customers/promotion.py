@@ -11,8 +11,9 @@ from latchkey.domain.instants import Duration, Ms, add
 from latchkey.domain.money import FREE
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.refusal import Refusal
+from latchkey.stores.registry import PROMOTIONAL
 
-STORE = "promotional"
+STORE = PROMOTIONAL
 # Prefix of the product ids of grants. No product in a catalog may begin with it.
 PREFIX = "rc_promo_"
 # Used as the duration of a grant whose end was given as a date.

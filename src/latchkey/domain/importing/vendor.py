@@ -21,6 +21,7 @@ from latchkey.domain.money import UNKNOWN, Price
 from latchkey.domain.purchases.purchase import Environment, Ownership, Reason
 from latchkey.domain.purchases.subscription import Cause, PeriodType
 from latchkey.domain.purchases.terms import USD, Terms
+from latchkey.stores.registry import PLAY_STORE, PROMOTIONAL, store_of
 
 # Without these a file is no transaction export.
 NEEDED = frozenset(
@@ -34,11 +35,6 @@ NEEDED = frozenset(
         "is_auto_renewable",
     }
 )
-PLAY, PROMOTIONAL = "play_store", "promotional"
-# Their subscriptions repeat one id in every row.
-_ONE_ID = frozenset({"stripe", "rc_billing"})
-# Every transaction has an id of its own. In other stores a renewal may repeat the id of the subscription.
-_OWN_IDS = frozenset({"app_store", "mac_app_store", PLAY})
 _ORDER_NUMBER = re.compile(r"\.\.\d+$")
 
 
@@ -53,7 +49,7 @@ def transaction(cells: Mapping[str, Any], app_ids: Mapping[str, str | None]) -> 
     for_life = LATEST if renews and store != PROMOTIONAL else None
     end = read.end(cells, "end_time", for_life=for_life)
     effective_end = read.end(cells, "effective_end_time", for_life=for_life)
-    if store == PLAY and end is not None and end < start:
+    if store == PLAY_STORE and end is not None and end < start:
         raise RowError("The order was never paid: it ends before it starts.")
     kind = _kind(store, renews, end, effective_end)
     # The export counts from 1, Latchkey from 0.
@@ -136,9 +132,10 @@ def _ids(cells: Mapping[str, Any], store: str, kind: RowKind, number: int | None
         return id, id
     original = read.store_id(cells, "original_store_transaction_id")
     chain = original or id
-    if store == PLAY:
+    if store == PLAY_STORE:
         chain = _ORDER_NUMBER.sub("", chain)
-    if store in _ONE_ID or (store not in _OWN_IDS and id == original and number):
+    ids = store_of(store).exported_ids
+    if ids == "shared" or (ids is None and id == original and number):
         id = f"{id}.{number or 0}"
     return id, chain
 

@@ -13,12 +13,13 @@ from typing import Literal
 
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Subscription
+from latchkey.stores.registry import STORES
 
 # `subscription`: a store's subscription, a prepaid plan, or a promotional grant. `purchase`: a one-time purchase.
 Kind = Literal["subscription", "purchase"]
 
-# Stores with prepaid plans. Each top-up is a purchase of its own there, with the base plan in its product id.
-PREPAID = frozenset({"play_store"})
+# Stores with prepaid plans.
+PREPAID = frozenset(store.name for store in STORES.values() if store.prepaid_plans)
 
 _PREFIXES: dict[Kind, str] = {"subscription": "sub_", "purchase": "purch_"}
 

@@ -1,8 +1,8 @@
 """What is taken from a payment before the developer is paid: the tax, and the store's commission.
 
-Public terms of the stores are the starting point; decision 79 says which are assumed. A project says in which programs
-it is, and may give its own percentages by store, country and day, which win. Tax is known only where the project gives
-it.
+Public terms of the stores (`stores/registry.py`) are the starting point; decision 79 says which are assumed. A project
+says in which programs it is, and may give its own percentages by store, country and day, which win. Tax is known only
+where the project gives it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+
+from latchkey.stores.registry import store_of
 
 # Stored shares have this many decimals: a millionth of the price.
 _DECIMALS = 6
@@ -18,32 +19,6 @@ _DECIMALS = 6
 
 class Program(StrEnum):
     SMALL_BUSINESS = "small_business"
-
-
-class StoreTerms(NamedTuple):
-    """The shares that a store's public terms name. None where it has no such terms, or they depend on the contract."""
-
-    subscription: float | None
-    one_time: float | None
-    # In its program for small businesses.
-    small_business: float | None = None
-    # Of a subscription after one year of paid service.
-    after_first_year: float | None = None
-    # Whether the store takes its share of what is left after the tax. Others take it of the whole price.
-    tax_first: bool = False
-
-
-_APPLE = StoreTerms(0.30, 0.30, small_business=0.15, after_first_year=0.15, tax_first=True)
-STORE_TERMS = {
-    "app_store": _APPLE,
-    "mac_app_store": _APPLE,
-    "play_store": StoreTerms(0.15, 0.30, small_business=0.15, tax_first=True),
-    "amazon": StoreTerms(0.30, 0.30, small_business=0.20),
-    "galaxy": StoreTerms(0.30, 0.30),
-    "test_store": StoreTerms(0.0, 0.0),
-    "promotional": StoreTerms(0.0, 0.0),
-}
-_NOT_KNOWN = StoreTerms(None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +81,7 @@ class Fees:
     ) -> float | None:
         """The share of the price that the store keeps. `first_year`: the subscription has not had a year of paid
         service yet. `tax` is the share of the price that is tax."""
-        terms = STORE_TERMS.get(store, _NOT_KNOWN)
+        terms = store_of(store).terms
         own = _first(one for one in self._fitting(store, country, day) if one.commission_rate is not None)
         if own is not None:
             rate = own.commission_rate
@@ -133,7 +108,7 @@ def takehome(store: str | None, commission: float | None, tax: float | None) -> 
     """What is left of a price after the store's share, before tax: 0.7 where the store takes 30 %."""
     if commission is None:
         return None
-    terms = STORE_TERMS.get(store or "", _NOT_KNOWN)
+    terms = store_of(store).terms
     rate = commission / (1 - tax) if terms.tax_first and tax is not None and tax < 1 else commission
     return round(1 - rate, 4)
 

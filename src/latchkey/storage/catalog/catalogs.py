@@ -15,6 +15,7 @@ from latchkey.storage.catalog.shelf import offerings_of
 from latchkey.storage.money.fees import fees_of
 from latchkey.storage.money.known_rates import KnownRates
 from latchkey.storage.sql import query
+from latchkey.stores.registry import TEST_STORE
 
 _LOAD = query("load_catalog")
 
@@ -105,7 +106,7 @@ class Catalogs:
             {one.id: one for one in products},
             frozenset(row["entitlements"]),
             former=_former(_FORMER_ROWS.decode(row["former"])),
-            closed_stores=frozenset() if row["test_store"] == "open" else frozenset({"test_store"}),
+            closed_stores=frozenset() if row["test_store"] == "open" else frozenset({TEST_STORE}),
             offerings=offerings_of(row["offerings"], row["placements"], row["variants"]),
             tariff=Tariff(fees_of(row["fees"])),
             lists_prices=row["lists_prices"],

@@ -14,8 +14,9 @@ from latchkey.stores.adapter import Seen
 from latchkey.stores.apple.payloads import RenewalInfo, Transaction, environment_of
 from latchkey.stores.apple.storefronts import country_of
 from latchkey.stores.errors import Malformed
+from latchkey.stores.registry import APP_STORE
 
-STORE = "app_store"
+STORE = APP_STORE
 
 # Apple's `status`.
 _ACTIVE, _EXPIRED, _BILLING_RETRY, _GRACE_PERIOD, _REVOKED = 1, 2, 3, 4, 5

@@ -29,8 +29,9 @@ from latchkey.stores.google.resources import (
     instant,
     product_of,
 )
+from latchkey.stores.registry import PLAY_STORE
 
-STORE = "play_store"
+STORE = PLAY_STORE
 _KNOWN = frozenset({ACTIVE, CANCELED, EXPIRED, PAUSED, IN_GRACE, ON_HOLD})
 # Divides the purchase token from the product in the handle of an add-on. No token has this sign.
 ADD_ON = "#"

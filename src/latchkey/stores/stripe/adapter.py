@@ -15,6 +15,7 @@ from latchkey.domain.purchases.subscription import Subscription
 from latchkey.stores.adapter import AppReceipt, ConnectedApp, Extension, Incoming, Notification, Reading, Target
 from latchkey.stores.errors import InvalidReceipt, Malformed, Misdirected
 from latchkey.stores.http import StoreHttp
+from latchkey.stores.registry import STRIPE
 from latchkey.stores.selling import Begun, Confirmation, Order, PaymentForm, Sale
 from latchkey.stores.stripe import checkout, notification, subscription
 from latchkey.stores.stripe import credentials as given_credentials
@@ -27,8 +28,7 @@ from latchkey.stores.stripe.resources import Session
 from latchkey.stores.stripe.selling import Selling
 from latchkey.stores.stripe.sold import OFFERED_KEY, OFFERING_KEY, SELLER_KEY
 
-STORE = "stripe"
-WEB_BILLING = "rc_billing"
+STORE = STRIPE
 
 # How the ids of items begin.
 _IMPORTED = "si_"

@@ -12,8 +12,9 @@ from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Reason
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 from latchkey.domain.replacing import replace
+from latchkey.stores.registry import TEST_STORE
 
-STORE = "test_store"
+STORE = TEST_STORE
 
 
 def next_moment(subscription: Subscription, now: Ms) -> Moment:

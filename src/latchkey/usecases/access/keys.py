@@ -25,6 +25,7 @@ from latchkey.storage.access.keys import ApiKey as ApiKey
 from latchkey.storage.access.keys import Kind as Kind
 from latchkey.storage.access.keys import Scope as Scope
 from latchkey.storage.database import Connection, Database
+from latchkey.stores.registry import TEST_STORE
 from latchkey.usecases.access.projects import PUBLIC_PREFIXES, SANDBOX_PREFIXES, load_app, load_project
 
 KeyEnvironment = Literal["production", "sandbox"]
@@ -53,7 +54,7 @@ def hash_of(plaintext: str) -> bytes:
 
 def is_sandbox(key: str) -> bool:
     """Whether a public key, or its hint, is one for tests only."""
-    return key.startswith((PUBLIC_PREFIXES["test_store"], *SANDBOX_PREFIXES.values()))
+    return key.startswith((PUBLIC_PREFIXES[TEST_STORE], *SANDBOX_PREFIXES.values()))
 
 
 def actor_of(key: ApiKey) -> str:

@@ -18,6 +18,7 @@ from latchkey.storage.catalog import currencies, prices, products
 from latchkey.storage.catalog.products import Product as Product
 from latchkey.storage.catalog.products import ProductTerms
 from latchkey.storage.database import Connection, Database
+from latchkey.stores.registry import TEST_STORE
 from latchkey.usecases.catalog.version import changing_catalog
 
 
@@ -84,7 +85,7 @@ async def create_in_app(
                 )
             await products.set_apps(connection, project_id, product_id, (*before.app_ids, app_id), now)
             return _on_sale(await products.load(connection, project_id, product_id), product_id)
-    if type is ProductType.SUBSCRIPTION and duration is None and app.store == "test_store":
+    if type is ProductType.SUBSCRIPTION and duration is None and app.store == TEST_STORE:
         raise Invalid("A subscription of the test store needs a duration, such as P1M.", param="subscription.duration")
     terms = Terms(
         kind=type.kind,

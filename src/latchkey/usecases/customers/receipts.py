@@ -21,15 +21,14 @@ from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.storage.catalog import prices
 from latchkey.storage.errors import CollisionError
-from latchkey.stores.registry import PLATFORMS as PLATFORMS
-from latchkey.stores.test_store import actions, billing
+from latchkey.stores.registry import TEST_STORE
+from latchkey.stores.test_store import actions
 from latchkey.usecases.customers.identities import restore
 from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation
 from latchkey.wire.event import Event
 
 # Two devices that present one receipt at the same time take it from each other a few times at most.
 _TRIES = 8
-TEST_STORE = billing.STORE
 # Prefix of every token of the test store. No other store issues such tokens.
 TEST_PREFIX = "test_"
 _TEST_TOKEN = re.compile(r"test_\d{1,16}_[0-9A-Za-z-]{1,64}")

@@ -11,15 +11,8 @@ from latchkey.domain.instants import SECOND, Ms
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.storage.stores.handles import Handle
+from latchkey.stores.registry import store_of
 from latchkey.usecases.stores.taking import check_at
-
-# Purchases of one app that are read again in a second. Google counts several calls for each, and allows 200,000 a day.
-PACE: Mapping[str, float] = {"app_store": 5, "mac_app_store": 5, "play_store": 1, "stripe": 5, "rc_billing": 5}
-# Stores that tell of a purchase by an id that every file has. Others need a purchase token.
-_ASKED_BY_ID = frozenset({"app_store", "mac_app_store"})
-# How ids begin with which other stores can be asked: Google for the purchase token of an order, Stripe for a
-# subscription, one of its items, or a payment on a page.
-_ASKED_BY = {"play_store": ("GPA.",), "stripe": ("sub_", "cs_", "si_"), "rc_billing": ("sub_", "cs_", "si_")}
 
 
 @dataclass(slots=True)
@@ -64,7 +57,7 @@ class Questions:
         if expected is None:
             return None
         turn = self.asked[app_id] = self.asked.get(app_id, 0) + 1
-        return min(expected, self.began_at + int(turn * SECOND / PACE.get(one.store, 1)))
+        return min(expected, self.began_at + int(turn * SECOND / store_of(one.store).reads_per_second))
 
 
 def _handle(one: Subscription | Purchase, token: str | None) -> str | None:
@@ -72,7 +65,6 @@ def _handle(one: Subscription | Purchase, token: str | None) -> str | None:
         return None
     if token is not None:
         return token
-    if one.store in _ASKED_BY_ID:
-        return one.id
-    last = one.current.id if isinstance(one, Subscription) and one.store == "play_store" else one.id
-    return last if last.startswith(_ASKED_BY.get(one.store, ())) else None
+    store = store_of(one.store)
+    id = one.current.id if isinstance(one, Subscription) and store.asked_by_last_transaction else one.id
+    return id if id.startswith(store.askable_ids) else None

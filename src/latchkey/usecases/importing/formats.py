@@ -12,6 +12,7 @@ from latchkey.domain.importing import customer_list, own, vendor
 from latchkey.domain.importing.row import CustomerRow, RowError, RowKind, TransactionRow, happened
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid
+from latchkey.stores.registry import PROMOTIONAL
 from latchkey.wire import rows as wire
 
 Format = Literal["latchkey", "revenuecat"]
@@ -26,7 +27,7 @@ NO_CURRENCY = (
     "A balance was left out: the project has no such virtual currency. Everything else of the row was imported."
 )
 # Stores whose purchases were made in no app.
-_WITHOUT_APP = frozenset({vendor.PROMOTIONAL})
+_WITHOUT_APP = frozenset({PROMOTIONAL})
 # Of so many customers it is remembered what was last said of them, because every row of the vendor repeats it.
 _REMEMBERED = 20_000
 _MOST_NAMED = 1_000

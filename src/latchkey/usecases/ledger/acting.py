@@ -26,9 +26,8 @@ from latchkey.storage.stores import handles
 from latchkey.storage.stores.handles import Handle
 from latchkey.stores.adapter import Adapter, ConnectedApp, Extension, Target
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, StoreDown, StoreError
-from latchkey.stores.registry import BASE_PLANS, STORES
+from latchkey.stores.registry import BASE_PLANS, STORES, TEST_STORE
 from latchkey.stores.test_store import actions
-from latchkey.stores.test_store.billing import STORE as TEST_STORE
 from latchkey.usecases.engine.changes import Change, Situation
 from latchkey.usecases.sandbox.store import require_open
 from latchkey.usecases.services import Services

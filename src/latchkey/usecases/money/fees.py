@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from latchkey.domain.countries import COUNTRIES
 from latchkey.domain.refusal import Invalid, NotFound
-from latchkey.domain.tariff.fees import STORE_TERMS, Enrolment, Fees, Percentages
+from latchkey.domain.tariff.fees import Enrolment, Fees, Percentages
 from latchkey.storage.database import Database
 from latchkey.storage.money import fees as stored
 from latchkey.stores.registry import STORES
@@ -15,8 +15,10 @@ from latchkey.stores.registry import STORES
 MOST = 500
 # The stores, with their names for people.
 TITLES = {name: store.title for name, store in STORES.items()}
+# Those in which real money is paid.
+SELLING = {name: store.title for name, store in STORES.items() if store.sells}
 # Stores with terms for small businesses.
-PROGRAM_STORES = tuple(name for name, terms in STORE_TERMS.items() if terms.small_business is not None)
+PROGRAM_STORES = tuple(name for name, store in STORES.items() if store.terms.small_business is not None)
 # Whoever pays to be bought from does not need this service.
 _HIGHEST = 1.0
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from latchkey.stores.registry import store_of
 from latchkey.wire import management as wire
 
 
 def app_details(store: str, details: Mapping[str, Any]) -> dict[str, Any]:
     """The object of this store, if enough is known."""
-    match store:
-        case "app_store" | "mac_app_store" if "bundle_id" in details:
+    match store_of(store).app_details:
+        case "bundle" if "bundle_id" in details:
             return {store: wire.BundleDetails(bundle_id=details["bundle_id"])}
-        case "play_store" | "amazon" if "package_name" in details:
+        case "package" if "package_name" in details:
             return {store: wire.PackageDetails(package_name=details["package_name"])}
-        case "stripe":
+        case "stripe_account":
             return {store: wire.StripeDetails(stripe_account_id=details.get("stripe_account_id"))}
-        case "rc_billing" if "app_name" in details:
+        case "web_billing" if "app_name" in details:
             return {
                 store: wire.WebBillingDetails(
                     stripe_account_id=details.get("stripe_account_id"),
@@ -27,7 +28,7 @@ def app_details(store: str, details: Mapping[str, Any]) -> dict[str, Any]:
                     default_currency=details.get("default_currency", "USD"),
                 )
             }
-        case "paddle":
+        case "paddle_account":
             return {store: wire.PaddleDetails(paddle_is_sandbox=bool(details.get("paddle_is_sandbox")))}
         case _:
             return {}

@@ -11,14 +11,12 @@ from latchkey.domain.access.entitlements import Access, on_record
 from latchkey.domain.catalog import Catalog, without_plan
 from latchkey.domain.customers.attributes import visible
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.customers.promotion import STORE as PROMOTIONAL
 from latchkey.domain.instants import Ms, end_to_iso, to_iso
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.reference import is_prepaid
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
-from latchkey.stores.registry import BASE_PLANS, STORES
-from latchkey.stores.test_store.billing import STORE as TEST_STORE
+from latchkey.stores.registry import BASE_PLANS, PROMOTIONAL, STORES, TEST_STORE
 from latchkey.usecases.rendering import event
 from latchkey.usecases.rendering.lifetime import lifetime_end
 from latchkey.usecases.rendering.plain import only_subscription

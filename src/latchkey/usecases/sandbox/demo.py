@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Conflict
-from latchkey.domain.storefront import GOOGLE
 from latchkey.domain.team.account import Role
 from latchkey.storage.catalog import version
 from latchkey.storage.database import Database
 from latchkey.storage.importing import runs
 from latchkey.storage.sandbox import demo
+from latchkey.stores.registry import APP_STORE, PLAY_STORE, STRIPE, TEST_STORE
 from latchkey.usecases.access.accounts import create_account, find_account, has_password
 from latchkey.usecases.access.keys import create_public_key, create_secret_key, find_key
 from latchkey.usecases.access.projects import create_app, create_project
@@ -25,9 +25,9 @@ PROJECT_ID = "proj_demo"
 APP_ID = "app_demo"
 # By the names of the pretend stores: id, name and store of the app that is sold there.
 STORE_APPS = {
-    "apple": ("app_demo_ios", "Demo app for iOS", "app_store"),
-    "google": ("app_demo_android", "Demo app for Android", "play_store"),
-    "stripe": ("app_demo_web", "Demo app for the web", "stripe"),
+    "apple": ("app_demo_ios", "Demo app for iOS", APP_STORE),
+    "google": ("app_demo_android", "Demo app for Android", PLAY_STORE),
+    "stripe": ("app_demo_web", "Demo app for the web", STRIPE),
 }
 OWNER = "owner@latchkey.local"
 # How the made-up history is known among the imports of a project.
@@ -50,7 +50,7 @@ async def ensure_demo(database: Database, now: Ms, *, secret_key: str | None, pu
         await create_project(database, "Demo", now, project_id=PROJECT_ID)
         new = True
     with contextlib.suppress(Conflict):
-        await create_app(database, PROJECT_ID, "Demo app", "test_store", now, app_id=APP_ID)
+        await create_app(database, PROJECT_ID, "Demo app", TEST_STORE, now, app_id=APP_ID)
     async with database.acquire() as connection:
         bare = not await demo.has_catalog(connection, PROJECT_ID)
     # Only into an empty catalog: what was deleted from the demo's catalog stays deleted.
@@ -83,7 +83,7 @@ async def ensure_store_app(database: Database, now: Ms, name: str, public_key: s
     app_id, title, store = STORE_APPS[name]
     with contextlib.suppress(Conflict):
         await create_app(database, PROJECT_ID, title, store, now, app_id=app_id)
-        if store == GOOGLE:
+        if store == PLAY_STORE:
             # Only with a new app: what was deleted from the demo's catalog stays deleted.
             async with database.transaction() as connection:
                 await demo.add_base_plans(connection, PROJECT_ID, app_id, now)

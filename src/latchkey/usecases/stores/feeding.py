@@ -22,8 +22,7 @@ from latchkey.domain.refusal import Conflict, Invalid, NotFound, OwnedByAnother
 from latchkey.storage.customers import state
 from latchkey.storage.errors import CollisionError
 from latchkey.stores.external import conflicts
-from latchkey.stores.registry import STORES
-from latchkey.stores.test_store.billing import STORE as TEST_STORE
+from latchkey.stores.registry import PROMOTIONAL, STORES, TEST_STORE
 from latchkey.usecases.access.projects import load_app
 from latchkey.usecases.customers.identities import hand_over
 from latchkey.usecases.engine.changes import Change, Committed, Situation
@@ -37,7 +36,6 @@ Outcome = Literal["applied", "unchanged", "overtaken"]
 CLOCKS_DIFFER: Ms = 5 * MINUTE
 # How often a purchase may change hands while it is taken in.
 _TRIES = 4
-_PROMOTIONAL = "promotional"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +108,7 @@ def _check_store(services: Services, store: str) -> None:
             "arrive by notification.",
             param="store",
         )
-    if store in (TEST_STORE, _PROMOTIONAL):
+    if store in (TEST_STORE, PROMOTIONAL):
         raise Invalid(f"The store {store!r} is built into Latchkey. Choose another name.", param="store")
 
 

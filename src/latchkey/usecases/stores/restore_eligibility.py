@@ -9,7 +9,8 @@ from latchkey.storage.customers import records as customers
 from latchkey.storage.customers.records import PurchaseKey
 from latchkey.stores import errors
 from latchkey.stores.adapter import AppReceipt
-from latchkey.usecases.customers.receipts import TEST_PREFIX, TEST_STORE, CannotCheck, InvalidReceipt
+from latchkey.stores.registry import TEST_STORE
+from latchkey.usecases.customers.receipts import TEST_PREFIX, CannotCheck, InvalidReceipt
 from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.rendering.view import look_at
 from latchkey.usecases.stores.connections import Connections
