@@ -1,5 +1,5 @@
 """Charts over many payments: every chart with several options, and how long the widest questions take from the stored
-sums and from a Parquet file read by DuckDB.
+sums and from a Parquet file read by DuckDB. No chart asks these questions: they are for every value and every currency.
 
 `MILLIONS=10 python -m bench charts` (about 10 GB while it runs, deleted at the end). With `KEPT=folder` the database
 stays there, and the next time it is not filled again.
@@ -26,6 +26,7 @@ from latchkey.domain.charts.definitions.listing import CHARTS
 from latchkey.domain.charts.fact import LEVELS, Kind
 from latchkey.domain.charts.sums import Day, Filter, Question, Resolution, date_of
 from latchkey.domain.instants import DAY
+from latchkey.garbage import collect_seldom
 from latchkey.now import real_now
 from latchkey.storage.charts.kinds import CODES
 from latchkey.usecases.charts.charts import read_chart
@@ -106,6 +107,7 @@ async def run(ground: Ground) -> list[Row]:
     assert size is not None
     say(f"chart_blocks: {size['rows']:,} rows in {size['blocks']:,} blocks, {size['bytes'] / 1e6:,.0f} MB")
     _exported(duck, ground.folder / "facts.parquet", today)
+    collect_seldom()
     rows: list[Row] = []
     for name, question in questions(today).items():
         taken = [await _timed(ground, partial(read_sums, question=question), now) for _ in range(TIMES)]
@@ -115,12 +117,12 @@ async def run(ground: Ground) -> list[Row]:
         found = duck.execute(f"select coalesce(sum(quantity), 0) from ({sql})").fetchone()
         assert found is not None
         assert found[0] == sum(one.quantity for one in answer), (name, found, len(answer))
-        rows.append(_row(name, taken, f", {len(answer):,} sums"))
+        rows.append(_row(name, taken, more=f", {len(answer):,} sums"))
         rows.append(Row("  … DuckDB", median(in_duck), "ms", bar=f"max {max(in_duck):.0f}"))
     await fill_tail(ground.database, ground.project_id, today)
     for name, request in requests(today).items():
         taken = [await _timed(ground, partial(read_chart, request=request), now) for _ in range(TIMES)]
-        rows.append(_row(name, taken))
+        rows.append(_row(name, taken, most=BAR_MS))
     return rows
 
 
@@ -133,6 +135,14 @@ def requests(today: Day) -> dict[str, ChartRequest]:
         "by week and product, iOS, 2 years": ("week", 730, "product", (Filter("platform", ("ios",)),)),
         "by day and app version, 2 filters, 1 year": (
             "day", 365, "app_version", (Filter("store", ("app_store",)), Filter("country", ("C0", "C1")))
+        ),
+        "by day and country, iOS, 2 years": ("day", 730, "country", (Filter("platform", ("ios",)),)),
+        "by day and country, a variant, 2 years": ("day", 730, "country", (Filter("experiment:paywall", ("1",)),)),
+        "by day and variant, 2 years": ("day", 730, "experiment:paywall", ()),
+        # No cuboid has these, so all dimensions are read.
+        "by day and country, 3 filters, 2 years": (
+            "day", 730, "country",
+            (Filter("store", ("app_store",)), Filter("app_version", ("2.0", "2.1")), Filter("product", ("product_0",))),
         ),
     }  # fmt: skip
     found: dict[str, ChartRequest] = {}
@@ -158,12 +168,15 @@ def requests(today: Day) -> dict[str, ChartRequest]:
     return found
 
 
-def _row(name: str, taken: list[tuple[float, float, float]], more: str = "") -> Row:
-    walls, own, theirs = zip(*taken, strict=True)
-    cpu = f"CPU {median(own):.0f} + {median(theirs):.0f}{more}"
-    say(f"{name}: {median(walls):.0f} ms, max {max(walls):.0f}; {cpu}")
-    bar = f"≤ {BAR_MS} ms, max {max(walls):.0f}; {cpu}"
-    return Row(name, median(walls), "ms", bar=bar, holds=median(walls) <= BAR_MS)
+def _row(name: str, taken: list[tuple[float, float, float]], *, most: float | None = None, more: str = "") -> Row:
+    """Median of all but the first answer, which stands beside it."""
+    first = taken[0][0]
+    walls, own, theirs = zip(*taken[1:], strict=True)
+    words = f"first {first:.0f}, max {max(walls):.0f}; CPU {median(own):.0f} + {median(theirs):.0f}{more}"
+    say(f"{name}: {median(walls):.0f} ms, {words}")
+    if most is None:
+        return Row(name, median(walls), "ms", bar=words)
+    return Row(name, median(walls), "ms", bar=f"≤ {most} ms, {words}", holds=median(walls) <= most)
 
 
 async def _timed(ground: Ground, ask: Callable[..., Awaitable[object]], now: int) -> tuple[float, float, float]:
@@ -187,7 +200,8 @@ def spent(ground: Ground) -> float:
 
 def _measured(duck: duckdb.DuckDBPyConnection, sql: str) -> float:
     start = time.perf_counter()
-    duck.execute(sql).fetchall()
+    # As columns, as ours.
+    duck.execute(sql).to_arrow_table()
     return (time.perf_counter() - start) * 1000
 
 

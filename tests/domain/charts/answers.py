@@ -11,8 +11,9 @@ from latchkey.domain.charts.computing.asking import before, checked, questions_o
 from latchkey.domain.charts.computing.compute import compute, largest_segments
 from latchkey.domain.charts.computing.narrowing import by_month, narrowed
 from latchkey.domain.charts.fact import NO_DIMENSIONS, Dimensions, Fact, Kind, Money
+from latchkey.domain.charts.runs import Run, runs_of
 from latchkey.domain.charts.summing import sum_facts
-from latchkey.domain.charts.sums import Question, Resolution, Sum, day_of
+from latchkey.domain.charts.sums import Question, Resolution, day_of
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money import MICROS
 from latchkey.domain.tariff.rates import NO_RATES, Rates
@@ -75,8 +76,8 @@ def chart(
 ) -> ChartData:
     known = list(facts)
 
-    def answered(asked: ChartRequest) -> list[Sum]:
-        return [row for one in questions_of(asked) for row in sum_facts(known, one, now)]
+    def answered(asked: ChartRequest) -> list[Run]:
+        return runs_of(row for one in questions_of(asked) for row in sum_facts(known, one, now))
 
     request = checked(request, now)
     earlier = answered(before(request)) if request.compare else []
@@ -87,8 +88,8 @@ def chart_in_steps(request: ChartRequest, facts: Iterable[Fact], now: Ms = NOW, 
     """The same for a breakdown, read as `narrowing.py` says."""
     known = list(facts)
 
-    def answered(questions: Iterable[Question]) -> list[Sum]:
-        return [row for one in questions for row in sum_facts(known, one, now)]
+    def answered(questions: Iterable[Question]) -> list[Run]:
+        return runs_of(row for one in questions for row in sum_facts(known, one, now))
 
     request = checked(request, now)
     rough = by_month(request)

@@ -1,11 +1,11 @@
 """Sums of facts: what a chart asks for, and what it gets.
 
-The storage answers a `Question` with `Sum` rows; the charts are computed from these rows by pure functions.
+The storage answers a `Question` with sums, as columns (`runs.py`). Charts are computed from these by pure functions.
 """
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import date
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
@@ -14,7 +14,7 @@ from latchkey.domain.charts.fact import NO_MONEY, Kind, Money
 # Days since 1970-01-01, UTC.
 Day: TypeAlias = int
 
-_EPOCH = date(1970, 1, 1)
+_EPOCH = date(1970, 1, 1).toordinal()
 
 
 class Resolution(StrEnum):
@@ -25,11 +25,11 @@ class Resolution(StrEnum):
 
 
 def day_of(when: date) -> Day:
-    return (when - _EPOCH).days
+    return when.toordinal() - _EPOCH
 
 
 def date_of(day: Day) -> date:
-    return _EPOCH + timedelta(days=day)
+    return date.fromordinal(day + _EPOCH)
 
 
 def period_of(day: Day, resolution: Resolution) -> Day:

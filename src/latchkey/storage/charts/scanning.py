@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 from latchkey.domain.charts.cuboids import TAGS, column_of, is_tag, prefix_of
 from latchkey.domain.charts.fact import LEVELS
 from latchkey.domain.charts.ranges import Range
+from latchkey.domain.charts.runs import Run
 from latchkey.domain.charts.summing import tagged, wanted_segment
-from latchkey.domain.charts.sums import Amounts, Day, Filter, Question, Sum, period_of
+from latchkey.domain.charts.sums import Amounts, Day, Filter, Question, period_of
 from latchkey.storage.charts.blocks import Stored
 from latchkey.storage.charts.kinds import CODES, KINDS
 from latchkey.storage.charts.layout import Plan, Span, portions
-from latchkey.storage.charts.sums import from_columns
 
 if TYPE_CHECKING:
     from latchkey.storage.charts.packing import Table
@@ -23,7 +23,7 @@ T = TypeVar("T", int, bool)
 
 
 class Found(NamedTuple):
-    sums: list[Sum]
+    runs: list[Run]
     # The variant or value of each, if asked for.
     tags: list[str]
 
@@ -131,9 +131,10 @@ def answer(loaded: Loaded, question: Question, places: Places, tag: str | None =
         None if tag is None else _value(prefix_of(tag)),
     )
     first = loaded.first
+    # No period of the question.
+    before = period_of(question.first, question.resolution) - 1
     periods = [
-        answering.BEFORE if day < question.first else period_of(day, question.resolution)
-        for day in range(first, loaded.last + 1)
+        before if day < question.first else period_of(day, question.resolution) for day in range(first, loaded.last + 1)
     ]
     days = {
         (cuboid, levels): answering.Days.of(first, _within(first, periods, ranges, answering.OUTSIDE, levels=levels))
@@ -142,10 +143,15 @@ def answer(loaded: Loaded, question: Question, places: Places, tag: str | None =
     }
     for one in loaded.parts:
         reader.add(one.kind, one.table, days[one.cuboid, _is_level(one.kind)])
-    kinds, ns, shown, segments, currencies, tags, *amounts = reader.columns()
-    if question.amounts is Amounts.NONE:
-        del amounts[1:]
-    return Found(from_columns(kinds, ns, shown, segments, currencies, *amounts), tags)
+    runs: list[Run] = []
+    tags: list[str] = []
+    has_money = question.amounts is not Amounts.NONE
+    for kind, n, segment, currency, of_tag, shown, (quantities, *money) in reader.series():
+        # It is the oldest.
+        asked = [None, *shown[1:]] if shown[0] == before else shown
+        runs.append(Run(KINDS[kind], n, segment, currency, asked, quantities, money if has_money else ()))
+        tags.append(of_tag)
+    return Found(runs, tags)
 
 
 def _is_level(kind: int) -> bool:

@@ -44,15 +44,15 @@ async def read_chart(database: Database, project_id: str, request: ChartRequest,
     async with reading(database, project_id, [*rough_asked, *asked, *earlier_asked], now) as opened:
         if rough is not None:
             found = await opened.answer(rough_asked)
-            largest = largest_segments(rough, found.sums, time, rates=rates)
+            largest = largest_segments(rough, found.runs, time, rates=rates)
         answer = await opened.answer(narrowed(asked, largest))
         earlier = await opened.answer(narrowed(earlier_asked, largest))
     data = compute(
         request,
-        answer.sums,
+        answer.runs,
         time,
         rates=rates,
-        earlier=earlier.sums,
+        earlier=earlier.runs,
         variants=await _variants(database, project_id, request),
     )
     return replace(data, as_of=answer.as_of, behind=answer.behind, is_rebuilding=answer.rebuilding)
@@ -95,10 +95,10 @@ async def read_together(
         kinds = definition_of(one.name).kinds
         data = compute(
             one,
-            [row for row in answer.sums if row.kind in kinds],
+            [run for run in answer.runs if run.kind in kinds],
             time,
             rates=rates,
-            earlier=[row for row in earlier.sums if row.kind in kinds],
+            earlier=[run for run in earlier.runs if run.kind in kinds],
         )
         found[one.name] = replace(data, as_of=answer.as_of, behind=answer.behind, is_rebuilding=answer.rebuilding)
     return found

@@ -10,8 +10,9 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from latchkey.domain.charts.cuboids import CUBOIDS, FULL, Cuboid, column_of, cuboid_for, is_tag, prefix_of
-from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Fact, Kind, Money, minus, plus
+from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Fact, Kind, Money, plus
 from latchkey.domain.charts.ranges import BEGINNING, Range, ranges_of
+from latchkey.domain.charts.runs import Run, added, runs_of, sums_of
 from latchkey.domain.charts.summing import sum_facts, wanted_money, wanted_n, wanted_segment
 from latchkey.domain.charts.sums import Day, Filter, Question, Resolution, Sum, period_of
 from latchkey.domain.instants import DAY, Ms
@@ -31,17 +32,21 @@ _LAST_KEY = 2**62
 _MOST_UNCOUNTED = 5_000
 
 _Key: TypeAlias = tuple[Kind, int, Day | None, str, str]
-_Totals: TypeAlias = dict[_Key, tuple[int, Money]]
 
 
 class Answer(Struct, frozen=True):
-    sums: list[Sum]
+    runs: list[Run]
     # The time of the answer: of the last event that is in it, if it is behind.
     as_of: Ms
     # How many events are not in it yet.
     behind: int
     # The sums are being computed anew: the answer is incomplete.
     rebuilding: bool = False
+
+    @property
+    def sums(self) -> list[Sum]:
+        """One by one. They can be many: charts are computed from the runs."""
+        return sums_of(self.runs)
 
 
 async def read_sums(database: Database, project_id: str, question: Question, now: Ms) -> Answer:
@@ -86,14 +91,14 @@ class Reading:
 
     async def answer(self, questions: Iterable[Question]) -> Answer:
         """All their sums. Each is one of those that the reading is for, with any `largest`."""
-        found: list[Sum] = []
+        found: list[Run] = []
         for one in questions:
-            found += await self._sums(one)
+            found += await self._runs(one)
         behind = max(0, self._rolled.head - self._rolled.position)
         as_of = min(self._rolled.rolled_to, self._now) if behind else self._now
         return Answer(found, as_of, behind, rebuilding=self._rolled.rebuilding is not None)
 
-    async def _sums(self, question: Question) -> list[Sum]:
+    async def _runs(self, question: Question) -> list[Run]:
         found = [] if is_clock(question.environment) else await self._stored(question)
         found = _with_rest(found, _wanted(question, await self._rest_of(question)))
         if Kind.CUSTOMER in question.kinds:
@@ -112,7 +117,7 @@ class Reading:
             known = self._rest[shape] = await sums.read_rest(self._connection, asked, clock, last, self._now)
         return known
 
-    async def _stored(self, question: Question) -> list[Sum]:
+    async def _stored(self, question: Question) -> list[Run]:
         """The answer from the blocks."""
         cuboid = cuboid_for(question)
         tag = next((one for one in _dimensions(question) if is_tag(one)), None)
@@ -120,26 +125,26 @@ class Reading:
         # Rows of other cuboids have one variant or value each, so only they need more than one reading, and only if
         # facts without any count.
         if tag is None or cuboid is FULL or not all("" in values for values in wanted):
-            return (await self._scanned(question, cuboid)).sums
+            return (await self._scanned(question, cuboid)).runs
         # "None of them" is everything less all of them.
         others = tuple(one for one in question.filters if one.dimension != tag)
         segment = None if question.segment == tag else question.segment
         largest = None if segment is None else question.largest
         plain = question._replace(filters=others, segment=segment, largest=largest)
-        by_value: dict[str, _Totals] = {}
         found = await self._scanned(plain, cuboid, tag)
-        for value, row in zip(found.tags, found.sums, strict=True):
+        by_value: dict[str, list[Run]] = {}
+        for value, run in zip(found.tags, found.runs, strict=True):
             # An attribute that is empty is the same as none.
             if value:
-                _add(by_value.setdefault(value, {}), row)
-        by_value[""] = _less(await self._stored(plain), by_value)
-        totals: _Totals = {}
-        for value, of_value in by_value.items():
-            if all(value in values for values in wanted):
-                for (kind, n, period, known_segment, currency), (quantity, money) in of_value.items():
-                    named = wanted_segment(question, value) if question.segment == tag else known_segment
-                    _add(totals, Sum(kind, n, period, named, currency, quantity, money))
-        return _rows(totals)
+                by_value.setdefault(value, []).append(run)
+        with_value = [run for of in by_value.values() for run in of]
+        by_value[""] = added(await self._stored(plain), less=with_value)
+        return added(
+            run._replace(segment=wanted_segment(question, value)) if question.segment == tag else run
+            for value, of in by_value.items()
+            if all(value in values for values in wanted)
+            for run in of
+        )
 
     async def _scanned(self, question: Question, cuboid: Cuboid, tag: str | None = None) -> Found:
         """The answer from the blocks of a cuboid, and from those that are in no cuboid yet. With `tag` (a dimension)
@@ -263,37 +268,15 @@ def _wanted(question: Question, rest: Iterable[Sum]) -> list[Sum]:
     return found
 
 
-def _with_rest(found: list[Sum], rest: Sequence[Sum]) -> list[Sum]:
+def _with_rest(found: list[Run], rest: Iterable[Sum]) -> list[Run]:
     """Both together. `rest` is short, and often empty."""
-    more: _Totals = {}
+    totals: dict[_Key, tuple[int, Money]] = {}
     for row in rest:
-        _add(more, row)
-    if not more:
-        return found
-    # Nearly all of it is of the last days: other rows are not looked at one by one.
-    periods = {key[2] for key in more}
-    merged = [row for row in found if row[2] not in periods]
-    for row in found:
-        if row[2] in periods:
-            added = more.pop(row[:5], None)
-            if added is not None:
-                quantity, money = row.quantity + added[0], plus(row.money, added[1])
-                if not quantity and not any(money):
-                    continue
-                row = row._replace(quantity=quantity, money=money)
-            merged.append(row)
-    return merged + _rows(more)
-
-
-def _less(everything: Iterable[Sum], by_value: Mapping[str, _Totals]) -> _Totals:
-    left: _Totals = {}
-    for row in everything:
-        _add(left, row)
-    for totals in by_value.values():
-        for key, (quantity, money) in totals.items():
-            had, amount = left.get(key, (0, NO_MONEY))
-            left[key] = had - quantity, minus(amount, money)
-    return left
+        key = row[:5]
+        had, money = totals.get(key, (0, NO_MONEY))
+        totals[key] = had + row.quantity, plus(money, row.money)
+    more = runs_of(Sum(*key, *of) for key, of in totals.items() if of[0] or any(of[1]))
+    return added([*found, *more]) if more else found
 
 
 def _dimensions(question: Question) -> list[str]:
@@ -329,13 +312,3 @@ def _asked(project_id: str, question: Question) -> Asked:
 def _tag_filter(one: Filter) -> TagFilter:
     prefix = prefix_of(one.dimension)
     return TagFilter(column_of(one.dimension), prefix, [prefix + value for value in one.values], bare="" in one.values)
-
-
-def _add(found: _Totals, row: Sum) -> None:
-    key = row[:5]
-    known = found.get(key)
-    found[key] = (row.quantity, row.money) if known is None else (known[0] + row.quantity, plus(known[1], row.money))
-
-
-def _rows(found: _Totals) -> list[Sum]:
-    return [Sum(*key, quantity, money) for key, (quantity, money) in found.items() if quantity or any(money)]

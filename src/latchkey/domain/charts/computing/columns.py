@@ -11,8 +11,9 @@ from typing import TypeAlias
 from latchkey.domain.charts.chart import Period
 from latchkey.domain.charts.computing.exchange import Exchange
 from latchkey.domain.charts.computing.periods import index_of
-from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Kind, Money, plus
-from latchkey.domain.charts.sums import Day, Resolution, Sum, day_of, period_of
+from latchkey.domain.charts.fact import LEVELS, Kind
+from latchkey.domain.charts.runs import Run
+from latchkey.domain.charts.sums import Day, Resolution, day_of, period_of
 
 Column: TypeAlias = list[int]
 # The kind, n, and for amounts the place of the revenue type.
@@ -66,120 +67,91 @@ def sum_of(columns: Sequence[Column]) -> Column:
 
 
 def fold(
-    rows: Iterable[Sum],
+    runs: Iterable[Run],
     periods: Sequence[Period],
     resolution: Resolution,
     exchange: Exchange,
-    segment_of: Callable[[Sum], str] | None = None,
+    segment_of: Callable[[int], str] | None = None,
 ) -> dict[str, Columns]:
-    """By segment: the rows' own, or as a function says. The rows may be of days while the periods are longer. A
-    breakdown by day has many thousands of rows, so the loop does little for each."""
-    length = len(periods)
-    place_of = _Places(periods, resolution)
-    types = range(len(exchange.types))
-    own_currency, places = exchange.currency, exchange.places
-    is_gross = places == [0]
+    """By segment: the runs' own, or as a function says of their n. The runs may be of days while the periods are
+    longer. A breakdown by day has many thousands of sums, so hardly a line of Python runs for each of them."""
+    flows, levels = _Places(periods, resolution), _Places(periods, resolution, before=True)
+    # Of what was before the first period, and of each of them.
+    ends = [day_of(periods[0].first) - 1, *(day_of(one.last) for one in periods)] if periods else [0]
     found: dict[str, Columns] = {}
-    flows: dict[tuple[str, Kind, int], tuple[Column, list[Column]]] = {}
-    levels: dict[tuple[str, Key, str], list[tuple[int, int, Money]]] = defaultdict(list)
-    for row in rows:
-        kind, n, period, segment, currency, quantity, money = row
-        if segment_of is not None:
-            segment = segment_of(row)
-        if kind in LEVELS:
-            place = 0 if period is None else place_of[period] + 1
-            levels[segment, (kind, n, 0), currency].append((place, quantity, money))
-            continue
-        assert period is not None, "only levels have something before the first period"
-        place = place_of[period]
-        known = flows.get((segment, kind, n))
-        if known is None:
-            known = flows[segment, kind, n] = [0] * length, [[0] * length for _ in types]
-        known[0][place] += quantity
-        if currency == own_currency:
-            # As `shown` says, without a call for each row.
-            micros, tax, commission, *_ = money
-            if is_gross:
-                known[1][0][place] += micros
-                continue
-            of_type = micros, micros - tax, micros - tax - commission
-            for column, type in zip(known[1], places, strict=True):
-                column[place] += of_type[type]
-        elif currency:
-            for column, amount in zip(known[1], exchange.shown(money, currency, period, quantity), strict=True):
-                column[place] += amount
-    for (segment, kind, n), (quantities, amounts) in flows.items():
-        columns = found.setdefault(segment, Columns(length))
-        columns.quantities[kind, n, 0] = quantities
-        for type in types:
-            columns.amounts[kind, n, type] = amounts[type]
-    ends = [day_of(periods[0].first) - 1, *(day_of(one.last) for one in periods)] if periods else []
-    for (segment, key, currency), steps in levels.items():
-        _add_level(found.setdefault(segment, Columns(length)), key, currency, steps, ends, exchange)
+    for run in runs:
+        segment = run.segment if segment_of is None else segment_of(run.n)
+        columns = found.get(segment)
+        if columns is None:
+            columns = found[segment] = Columns(len(periods))
+        if run.kind not in LEVELS:
+            _add_flow(columns, run, flows, exchange)
+        else:
+            _add_level(columns, run, levels, ends, exchange)
     return found
 
 
-class _Places(dict[Day, int]):
+class _Places:
+    """Where the numbers of a run stand in columns. With `before` the first place is for what was before all periods."""
+
+    def __init__(self, periods: Sequence[Period], resolution: Resolution, *, before: bool = False) -> None:
+        self._known = _Known(periods, resolution, before)
+        self._every = list(range(len(periods) + before))
+
+    def of(self, run: Run) -> list[int]:
+        return list(map(self._known.__getitem__, run.periods))
+
+    def spread(self, places: list[int], numbers: Column) -> Column:
+        if places == self._every:
+            return numbers
+        column = [0] * len(self._every)
+        for place, number in zip(places, numbers, strict=True):
+            column[place] += number
+        return column
+
+
+class _Known(dict[Day | None, int]):
     """The place of the period that a day belongs to."""
 
-    def __init__(self, periods: Sequence[Period], resolution: Resolution) -> None:
-        super().__init__()
+    def __init__(self, periods: Sequence[Period], resolution: Resolution, before: bool) -> None:
+        super().__init__({None: 0} if before else {})
         self._starts = index_of(tuple(periods), resolution)
         self._resolution = resolution
+        self._first = int(before)
 
-    def __missing__(self, day: Day) -> int:
-        self[day] = place = self._starts[period_of(day, self._resolution)]
+    def __missing__(self, day: Day | None) -> int:
+        assert day is not None, "only levels have something before the first period"
+        self[day] = place = self._starts[period_of(day, self._resolution)] + self._first
         return place
 
 
-def _add_level(
-    columns: Columns,
-    key: Key,
-    currency: str,
-    steps: Sequence[tuple[int, int, Money]],
-    ends: Sequence[int],
-    exchange: Exchange,
-) -> None:
-    """Adds up what one currency has at the end of each period, and converts it by the rate of that day."""
-    if not currency or not exchange.converts(currency):
-        _add_same(columns, key, currency, steps, exchange)
+def _add_flow(columns: Columns, run: Run, places: _Places, exchange: Exchange) -> None:
+    kind, n, currency = run.kind, run.n, run.currency
+    at = places.of(run)
+    _add(columns.quantities, (kind, n, 0), places.spread(at, run.quantities))
+    if currency:
+        days = [day for day in run.periods if day is not None]
+        for type, amounts in enumerate(exchange.columns(run.money, currency, days, run.quantities)):
+            _add(columns.amounts, (kind, n, type), places.spread(at, amounts))
+
+
+def _add_level(columns: Columns, run: Run, places: _Places, ends: Sequence[Day], exchange: Exchange) -> None:
+    """Changes are added up, and what there is at the end of each period is converted by the rate of that day."""
+    key = run.kind, run.n, 0
+    at = places.of(run)
+    quantities = list(accumulate(places.spread(at, run.quantities)))
+    _add(columns.quantities, key, quantities)
+    if not run.currency:
         return
-    quantities = columns.quantities.setdefault(key, [0] * (columns.length + 1))
-    amounts = columns.amounts.setdefault(key, [0] * (columns.length + 1))
-    changes: dict[int, tuple[int, Money]] = {}
-    for place, quantity, money in steps:
-        known = changes.get(place)
-        changes[place] = (quantity, money) if known is None else (known[0] + quantity, plus(known[1], money))
-    running, running_money = 0, NO_MONEY
-    for place, end in enumerate(ends):
-        change = changes.get(place)
-        if change is not None:
-            running += change[0]
-            running_money = plus(running_money, change[1])
-        quantities[place] += running
-        # Those left out are counted once, at the end.
-        is_last = place == len(ends) - 1
-        amounts[place] += exchange.shown(running_money, currency, end, running if is_last else 0)[0]
+    money = [list(accumulate(places.spread(at, one))) for one in run.money]
+    # Those left out are counted once, at the end.
+    counted = [*[0] * columns.length, quantities[-1] if columns.length else 0]
+    _add(columns.amounts, key, exchange.columns(money, run.currency, ends, counted)[0])
 
 
-def _add_same(
-    columns: Columns, key: Key, currency: str, steps: Sequence[tuple[int, int, Money]], exchange: Exchange
-) -> None:
-    """The same without rates: changes are converted as they are, and added up."""
-    length = columns.length + 1
-    quantities, amounts = [0] * length, [0] * length
-    unconverted = 0
-    for place, quantity, money in steps:
-        quantities[place] += quantity
-        if currency:
-            amounts[place] += exchange.shown(money, currency, 0)[0]
-            unconverted += money.unconverted
-    if unconverted and columns.length:
-        # Those left out are counted once, at the end.
-        exchange.shown(NO_MONEY._replace(unconverted=unconverted), currency, 0, sum(quantities))
-    for known, changes in ((columns.quantities, quantities), (columns.amounts, amounts)):
-        levels = list(accumulate(changes))
-        known[key] = sum_of([known[key], levels]) if key in known else levels
+def _add(columns: dict[Key, Column], key: Key, more: Column) -> None:
+    known = columns.get(key)
+    columns[key] = more if known is None else sum_of([known, more])
 
 
 def added(all: Iterable[Columns], length: int) -> Columns:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 
 from latchkey.domain.charts.chart import OTHER, ChartData, ChartRequest, HeatMap, Period, Previous, Series, Value
 from latchkey.domain.charts.computing.asking import BY_N, before, definition_of
@@ -16,7 +17,8 @@ from latchkey.domain.charts.computing.periods import periods_of
 from latchkey.domain.charts.definitions.definition import OF_PURCHASES, Definition
 from latchkey.domain.charts.definitions.drawing import Drawing, Unit
 from latchkey.domain.charts.fact import Kind
-from latchkey.domain.charts.sums import REST, Sum
+from latchkey.domain.charts.runs import Run
+from latchkey.domain.charts.sums import REST
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.terms import USD
 from latchkey.domain.tariff.rates import NO_RATES, Rates
@@ -28,20 +30,19 @@ NOT_KNOWN = "Not known"
 
 def compute(
     request: ChartRequest,
-    sums: Iterable[Sum],
+    runs: Sequence[Run],
     now: Ms,
     *,
     rates: Rates = NO_RATES,
-    earlier: Iterable[Sum] = (),
+    earlier: Sequence[Run] = (),
     variants: Sequence[str] = (),
 ) -> ChartData:
-    """`request` is checked; `sums` answer all its questions, and `earlier` those of `before(request)` if it compares.
+    """`request` is checked; `runs` answer all its questions, and `earlier` those of `before(request)` if it compares.
     `variants` are those of the experiment, the control first."""
     definition = definition_of(request.name)
     exchange = Exchange(request.currency, rates, _types(request))
     periods = periods_of(definition, request, now)
-    sums = list(sums)
-    folded = fold(sums, periods, request.resolution, exchange, _segmenting(request))
+    folded = fold(runs, periods, request.resolution, exchange, _segmenting(request))
     drawing = definition.drawing if request.segment is None else definition.segmented or definition.drawing
     chart = ChartData(
         definition=definition,
@@ -57,7 +58,7 @@ def compute(
         case Drawing.HEAT_MAP:
             return replace(chart, heat_map=_heat_map(request, folded, periods, now))
         case Drawing.INTERVALS:
-            in_usd = fold(sums, periods, request.resolution, Exchange(USD, rates), _segmenting(request))
+            in_usd = fold(runs, periods, request.resolution, Exchange(USD, rates), _segmenting(request))
             listed = [*variants, *sorted(one for one in folded if one and one not in variants)]
             return replace(chart, variants=variant_results(request, listed, folded, in_usd))
         case _:
@@ -78,12 +79,12 @@ def compute(
 
 
 def largest_segments(
-    request: ChartRequest, sums: Iterable[Sum], now: Ms, *, rates: Rates = NO_RATES
+    request: ChartRequest, runs: Iterable[Run], now: Ms, *, rates: Rates = NO_RATES
 ) -> list[str] | None:
     """The segments of a chart that have a series of their own. None: there are so few that all have."""
     periods = periods_of(definition_of(request.name), request, now)
     exchange = Exchange(request.currency, rates, _types(request))
-    folded = fold(sums, periods, request.resolution, exchange, _segmenting(request))
+    folded = fold(runs, periods, request.resolution, exchange, _segmenting(request))
     largest, has_other = _largest(request, _shared(request, folded, len(periods)), {})
     return largest if has_other else None
 
@@ -113,13 +114,13 @@ def _unit(definition: Definition, request: ChartRequest) -> Unit:
             return definition.unit
 
 
-def _segmenting(request: ChartRequest) -> Callable[[Sum], str] | None:
-    """None: as the rows say."""
+def _segmenting(request: ChartRequest) -> Callable[[int], str] | None:
+    """By n. None: as the runs say."""
     if request.segment not in BY_N:
         return None
     if request.segment == "transaction_type":
-        return lambda row: "later" if row.n else "first"
-    return lambda row: str(row.n)
+        return lambda n: "later" if n else "first"
+    return str
 
 
 def _shared(request: ChartRequest, folded: Mapping[str, Columns], length: int) -> Mapping[str, Columns]:
@@ -166,33 +167,34 @@ def _series(
     has_other: bool,
 ) -> tuple[Series, ...]:
     length = len(periods)
+    complete = [one.complete for one in periods]
     measures = MEASURES[request.name]
     total = measures(added(folded.values(), length), request)
     if request.segment is None:
-        return tuple(_one(one, periods) for one in total)
+        return tuple(_one(one, complete) for one in total)
     shared = _shared(request, folded, length)
     none = Columns(length)
     if shared is not folded:
         none.quantities = {(Kind.CUSTOMER, 0, 0): added(folded.values(), length).flow(Kind.CUSTOMER)}
     found: list[Series] = []
     for segment in largest:
-        found += _of_segment(measures(shared.get(segment, none), request), periods, segment, request)
+        found += _of_segment(measures(shared.get(segment, none), request), complete, segment, request)
     if has_other:
         others = [columns for segment, columns in shared.items() if segment not in largest]
         rest = added(others, length)
         if shared is not folded:
             rest.quantities.update(none.quantities)
-        found += _of_segment(measures(rest, request), periods, OTHER, request, is_other=True)
+        found += _of_segment(measures(rest, request), complete, OTHER, request, is_other=True)
     # The parts of a stack add up to it, so it is not drawn; a share of all is worth a line of its own.
     draw_total = definition.unit is Unit.SHARE or definition.is_of_first_seen
     for place, one in enumerate(total):
-        found.append(replace(_one(one, periods), is_drawn=draw_total and place == 0, is_net=False))
+        found.append(replace(_one(one, complete), is_drawn=draw_total and place == 0, is_net=False))
     return tuple(found)
 
 
 def _of_segment(
     measures: Sequence[Measure],
-    periods: tuple[Period, ...],
+    complete: Sequence[bool],
     segment: str,
     request: ChartRequest,
     *,
@@ -203,7 +205,7 @@ def _of_segment(
     first = next((one.id for one in measures if one.id == "total"), measures[0].id)
     return [
         replace(
-            _one(one, periods),
+            _one(one, complete),
             id=f"{one.id}|{OTHER}" if is_other else f"{one.id}:{segment}",
             title=title if one.id == first else f"{title}: {one.title}",
             segment=segment,
@@ -225,7 +227,7 @@ def segment_title(dimension: str | None, segment: str) -> str:
             return segment or NOT_KNOWN
 
 
-def _one(measure: Measure, periods: tuple[Period, ...]) -> Series:
+def _one(measure: Measure, complete: Sequence[bool]) -> Series:
     return Series(
         id=measure.id,
         title=measure.title,
@@ -233,14 +235,14 @@ def _one(measure: Measure, periods: tuple[Period, ...]) -> Series:
         measure=measure.id,
         values=measure.values,
         total=measure.total,
-        average=_average(measure, periods),
+        average=_average(measure, complete),
         is_drawn=measure.is_drawn,
         is_net=measure.is_net,
     )
 
 
-def _average(measure: Measure, periods: tuple[Period, ...]) -> Value:
-    found = [value for value, one in zip(measure.values, periods, strict=True) if value is not None and one.complete]
+def _average(measure: Measure, complete: Sequence[bool]) -> Value:
+    found = [value for value in compress(measure.values, complete) if value is not None]
     found = found or [value for value in measure.values if value is not None]
     if not found:
         return None

@@ -6,10 +6,12 @@ day, divided by the rate of the day shown. What has no known rate is left out an
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_EVEN, Decimal
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import compress
+from operator import sub
 
 from latchkey.domain.charts.chart import LeftOut
-from latchkey.domain.charts.fact import Money
 from latchkey.domain.charts.sums import Day
 from latchkey.domain.purchases.terms import USD
 from latchkey.domain.tariff.rates import Rates
@@ -25,51 +27,62 @@ class Exchange:
         self.types = types
         self._rates = rates
         # Of the types in REVENUE_TYPES.
-        self.places = [REVENUE_TYPES.index(one) for one in types]
+        self._places = [REVENUE_TYPES.index(one) for one in types]
         self._is_gross = types == REVENUE_TYPES[:1]
         self._left_out = 0
         self._currencies: set[str] = set()
-        self._known: dict[Day, Decimal | None] = {}
+        self._known: dict[Day, Fraction | None] = {}
 
-    def shown(self, money: Money, currency: str, day: Day, quantity: int = 0) -> tuple[int, ...]:
-        """Millionths of the chart's currency, one for each of the types. `quantity` is how many payments the amount is
-        of, for counting those that are left out; 0 does not count them."""
+    def columns(
+        self, money: Sequence[list[int]], currency: str, days: Sequence[Day], quantities: Sequence[int]
+    ) -> list[list[int]]:
+        """Millionths of the chart's currency, one column for each of the types. `money` has the columns of a run,
+        `quantities` how many payments each amount is of, for counting those that are left out; 0 does not count
+        them."""
         if currency == self.currency:
-            return self._chosen(money.micros, money.tax, money.commission)
-        if money.unconverted and quantity:
-            self._leave_out(abs(money.unconverted), currency)
-        usd = self._chosen(money.usd, money.tax_usd, money.commission_usd)
-        if self.currency == USD or not any(usd):
+            return self._chosen(money[:3])
+        unconverted = money[6]
+        if any(unconverted):
+            counts = compress(unconverted, quantities)
+            self._leave_out(sum(map(abs, counts)), currency)
+        usd = self._chosen(money[3:6])
+        if self.currency == USD:
             return usd
-        rate = self._rate(day)
-        if rate is None:
-            if quantity:
-                self._leave_out(max(0, abs(quantity) - abs(money.unconverted)), currency)
-            return (0,) * len(usd)
-        return tuple(int((one / rate).to_integral_value(ROUND_HALF_EVEN)) for one in usd)
+        rates = list(map(self._rate, days))
+        for place, rate in enumerate(rates):
+            if rate is None and quantities[place] and any(column[place] for column in usd):
+                self._leave_out(max(0, abs(quantities[place]) - abs(unconverted[place])), currency)
+        found = {id(column): list(map(_divided, column, rates)) for column in usd}
+        return [found[id(column)] for column in usd]
 
     @property
     def left_out(self) -> LeftOut:
         return LeftOut(self._left_out, tuple(sorted(self._currencies)))
 
-    def converts(self, currency: str) -> bool:
-        """Whether amounts of this currency depend on the day shown."""
-        return self.currency not in (USD, currency)
-
-    def _chosen(self, gross: int, tax: int, commission: int) -> tuple[int, ...]:
+    def _chosen(self, money: Sequence[list[int]]) -> list[list[int]]:
+        gross, tax, commission = money
         if self._is_gross:
-            return (gross,)
-        net = gross - tax
-        of_type = gross, net, net - commission
-        return tuple([of_type[place] for place in self.places])
+            return [gross]
+        net = list(map(sub, gross, tax))
+        of_type = gross, net, list(map(sub, net, commission))
+        return [of_type[place] for place in self._places]
 
-    def _rate(self, day: Day) -> Decimal | None:
+    def _rate(self, day: Day) -> Fraction | None:
         if day not in self._known:
             found = self._rates.on(self.currency, day)
-            self._known[day] = None if found is None else Decimal(found.usd)
+            self._known[day] = None if found is None else Fraction(found.usd)
         return self._known[day]
 
     def _leave_out(self, payments: int, currency: str) -> None:
         self._left_out += payments
         if payments:
             self._currencies.add(currency)
+
+
+def _divided(usd: int, rate: Fraction | None) -> int:
+    """To the nearest millionth, and to the even one of two that are as near. Without a rate: 0."""
+    if rate is None:
+        return 0
+    whole, rest = divmod(usd * rate.denominator, rate.numerator)
+    twice = 2 * rest
+    return whole + (twice > rate.numerator or (twice == rate.numerator and whole % 2))
