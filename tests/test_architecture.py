@@ -100,7 +100,7 @@ SQL = re.compile(
     re.IGNORECASE,
 )
 # The consumer has SQL of its own for its copy in any database, and the push sandbox for its file of devices.
-SPEAKS_SQL = ("storage/", "consumer/storage/", "consumer/migrations/", "push/sandbox/book.py")
+SPEAKS_SQL = ("storage/", "consumer/storage/", "consumer/migrations/", "push/sandbox/database.py")
 
 # Parts that work with the typed functions of `storage/` and see no driver, no query and no row.
 WITHOUT_DRIVER = ("domain", "stores", "wire", "usecases", "delivery", "api", "dashboard")

@@ -34,7 +34,7 @@ from latchkey.usecases.rolling.roller import run_roller
 from latchkey.usecases.stores.processing import Processor, run_stores
 from latchkey.usecases.stores.receipts import Receipts, TemporaryGrants
 from latchkey.watching import port
-from latchkey.watching.siblings import Place
+from latchkey.watching.siblings import ProcessIdentity
 from latchkey.watching.watch import Watch
 
 if TYPE_CHECKING:
@@ -64,17 +64,17 @@ async def run_process(
     stop: asyncio.Event,
     ready: Callable[[], None],
     *,
-    place: Place | None = None,
+    identity: ProcessIdentity | None = None,
     metrics: socket.socket | None = None,
     standing: Standing | None = None,
 ) -> None:
-    """Run these roles in this process until `stop` is set, then shut down cleanly. `place` says which process this is,
-    `metrics` is the socket that it shares with the others for their metrics, and `standing` is what the supervisor
+    """Run these roles in this process until `stop` is set, then shut down cleanly. `identity` says which process this
+    is, `metrics` is the socket that it shares with the others for their metrics, and `standing` is what the supervisor
     tells about the others."""
     told = standing if standing is not None else Standing()
     async with (
         open_database(settings, roles) as database,
-        _watched(settings, database, roles, place, metrics) as watch,
+        _watched(settings, database, roles, identity, metrics) as watch,
     ):
         running = [
             asyncio.create_task(_forever(role, settings, database, listening, stop, watch, told)) for role in roles
@@ -95,9 +95,13 @@ async def run_process(
 
 @contextlib.asynccontextmanager
 async def _watched(
-    settings: Settings, database: Database, roles: Sequence[str], place: Place | None, metrics: socket.socket | None
+    settings: Settings,
+    database: Database,
+    roles: Sequence[str],
+    identity: ProcessIdentity | None,
+    metrics: socket.socket | None,
 ) -> AsyncIterator[Watch]:
-    watch = Watch(database, settings, real_now, place, tuple(roles))
+    watch = Watch(database, settings, real_now, identity, tuple(roles))
     await watch.siblings.open()
     if metrics is None and settings.metrics_port:
         metrics = port.listen(settings.metrics_host, settings.metrics_port)

@@ -24,7 +24,7 @@ from latchkey.cli.listeners import bind
 from latchkey.push.client import PushClient
 from latchkey.push.patience import Patience
 from latchkey.push.sandbox.application import Sandbox
-from latchkey.push.sandbox.book import SandboxDatabase
+from latchkey.push.sandbox.database import SandboxDatabase
 from latchkey.server import Listener
 from latchkey.settings import Settings
 from tests.patience import PATIENCE
@@ -127,4 +127,4 @@ async def providing(certificates: Certificates, book: str = ":memory:") -> Async
     async with serving(sandbox.application, certificates) as url:
         yield Provider(url, sandbox, certificates)
         sandbox.hang_up()
-    sandbox.book.close()
+    sandbox.database.close()

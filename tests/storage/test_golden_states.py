@@ -11,7 +11,7 @@ from msgspec import json
 
 from latchkey.domain.purchases.purchase import Reason
 from latchkey.storage.customers.state_format import VERSION, decode, encode
-from latchkey.usecases.rendering.view import glance_at, look_at
+from latchkey.usecases.rendering.view import look_at, view_for_reading
 from tests.storage.golden_states import FIELDS, FOLDER, Kept, answer, answers_of, kept, lines, moments, release, row_of
 
 # Empty in every stored state: they are stored in other tables.
@@ -31,7 +31,7 @@ def test_a_state_of_every_release_gets_the_answers_it_got_then(path: Path) -> No
     row = row_of(path.read_bytes(), known.next_due_at)
     for at in moments(known):
         assert answer(look_at(row, at)) == known.answers[str(at)]
-        assert answer(glance_at(row, at)) == known.answers[str(at)]
+        assert answer(view_for_reading(row, at)) == known.answers[str(at)]
 
 
 @pytest.mark.parametrize("path", kept(), ids=name_of)

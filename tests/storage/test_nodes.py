@@ -8,11 +8,11 @@ import asyncpg
 import pytest
 
 from latchkey.storage.distribution.away import Away, is_of_a_node
-from latchkey.storage.distribution.nodes import AGAIN_SECONDS, LINKS, Nodes, Place, address
+from latchkey.storage.distribution.nodes import AGAIN_SECONDS, LINKS, NodeAddress, Nodes, address
 from latchkey.storage.errors import NodeAwayError
 from tests.patience import until
 
-HERE, THERE = Place("db2", 5432), Place("db3", 5432)
+HERE, THERE = NodeAddress("db2", 5432), NodeAddress("db3", 5432)
 
 
 class Link:
@@ -29,21 +29,21 @@ class Link:
 class Network:
     def __init__(self) -> None:
         self.now = 0.0
-        self.made: list[Place] = []
+        self.made: list[NodeAddress] = []
         self.broken = False
         self.nodes = Nodes(self._connect, lambda: self.now)
 
-    async def _connect(self, place: Place) -> Link:
-        self.made.append(place)
+    async def _connect(self, node: NodeAddress) -> Link:
+        self.made.append(node)
         if self.broken:
             raise ConnectionRefusedError
         return Link()
 
-    async def taken(self, place: Place) -> Link:
+    async def taken(self, node: NodeAddress) -> Link:
         found: list[Link] = []
 
         async def is_there() -> bool:
-            if (link := self.nodes.take(place)) is not None:
+            if (link := self.nodes.take(node)) is not None:
                 found.append(link)
             return bool(found)
 
@@ -105,7 +105,7 @@ def test_a_node_has_the_same_address_with_another_host() -> None:
     assert address("postgresql://me:pa%40ss@db1:5432/latchkey?sslmode=require", HERE) == (
         "postgresql://me:pa%40ss@db2:5432/latchkey?sslmode=require"
     )
-    assert address("postgresql://db1/latchkey", Place("::1", 1)) == "postgresql://[::1]:1/latchkey"
+    assert address("postgresql://db1/latchkey", NodeAddress("::1", 1)) == "postgresql://[::1]:1/latchkey"
 
 
 async def test_a_node_is_away_until_it_answers_again() -> None:

@@ -20,7 +20,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.sql import query
 from latchkey.watching import port
 from latchkey.watching.exposition import Block, blocks, joined
-from latchkey.watching.siblings import Place
+from latchkey.watching.siblings import ProcessIdentity
 from latchkey.watching.standing import Standing
 from latchkey.watching.watch import Watch
 from tests.api.client import METRICS_KEY, NOW, Clock, Shop
@@ -138,7 +138,7 @@ async def test_processes_of_one_machine_answer_for_each_other_and_one_that_is_go
 ) -> None:
     family = f"test{os.getpid()}"
     names = ("api-1", "api-2", "background")
-    watches = [Watch(database, SETTINGS, Clock(), Place(name, family, names)) for name in names[:2]]
+    watches = [Watch(database, SETTINGS, Clock(), ProcessIdentity(name, family, names)) for name in names[:2]]
     for one in watches:
         await one.siblings.open()
     try:
@@ -156,7 +156,7 @@ async def test_processes_of_one_machine_answer_for_each_other_and_one_that_is_go
 
 async def test_a_process_of_another_user_is_not_answered(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     family = f"other{os.getpid()}"
-    watches = [Watch(database, SETTINGS, Clock(), Place(name, family, ("a", "b"))) for name in ("a", "b")]
+    watches = [Watch(database, SETTINGS, Clock(), ProcessIdentity(name, family, ("a", "b"))) for name in ("a", "b")]
     for one in watches:
         await one.siblings.open()
     try:

@@ -29,7 +29,7 @@ from latchkey.usecases.engine.admission import Caller
 from latchkey.usecases.engine.changes import Change, unchanged
 from latchkey.usecases.engine.reading import Answer
 from latchkey.usecases.rendering import v1, v2
-from latchkey.usecases.rendering.view import View, glance_at, glance_for_v2
+from latchkey.usecases.rendering.view import View, view_for_reading, view_for_v2
 from latchkey.usecases.services import Services
 
 V1_ROUTE = "/v1/subscribers/{app_user_id}"
@@ -73,7 +73,7 @@ class Reads:
         if row is None and (not caller.is_public or exchange.is_head):
             raise Missing(f"There is no subscriber {app_user_id!r}.", param="app_user_id")
         if row is not None:
-            status, view = 200, glance_at(row, self._now())
+            status, view = 200, view_for_reading(row, self._now())
         else:
             status, view = await self._get_or_create(caller, app_user_id)
         self._note(exchange, caller, view)
@@ -97,7 +97,7 @@ class Reads:
             raise InvalidAppUserId(problem, param="customer_id", empty=not customer_id.strip())
         if answer.row is None:
             raise Missing(f"There is no customer {customer_id!r}.", param="customer_id")
-        view = glance_for_v2(answer.row, self._now())
+        view = view_for_v2(answer.row, self._now())
         self._note(exchange, caller, view)
         exchange.sequence = view.customer.sequence
         return 200, _encode(v2.customer(view))

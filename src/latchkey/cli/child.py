@@ -21,7 +21,7 @@ from latchkey.cli.lifeline import hear_and_die_with, live
 from latchkey.cli.orders import Orders, decode, settings_from_wire
 from latchkey.settings import Settings
 from latchkey.standing import News, Standing
-from latchkey.watching.siblings import Place
+from latchkey.watching.siblings import ProcessIdentity
 
 
 def load(roles: Sequence[str]) -> None:
@@ -53,7 +53,7 @@ async def _run(settings: Settings, orders: Orders, supervisor: socket.socket, li
     threading.Thread(target=hear_and_die_with, args=(lines, heard), daemon=True).start()
     listening = socket.socket(fileno=orders.listening) if orders.listening is not None else None
     metrics = socket.socket(fileno=orders.metrics) if orders.metrics is not None else None
-    place = Place(orders.process, orders.family, orders.processes)
+    identity = ProcessIdentity(orders.process, orders.family, orders.processes)
     living: list[asyncio.Task[None]] = []
 
     def ready() -> None:
@@ -62,7 +62,7 @@ async def _run(settings: Settings, orders: Orders, supervisor: socket.socket, li
 
     try:
         await run_process(
-            settings, orders.roles, listening, stop, ready, place=place, metrics=metrics, standing=standing
+            settings, orders.roles, listening, stop, ready, identity=identity, metrics=metrics, standing=standing
         )
     finally:
         for task in living:

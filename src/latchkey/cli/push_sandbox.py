@@ -21,7 +21,7 @@ from latchkey.cli.files import write_json
 from latchkey.cli.listeners import bind_wished
 from latchkey.now import real_now
 from latchkey.push.sandbox.application import Sandbox
-from latchkey.push.sandbox.book import SandboxDatabase
+from latchkey.push.sandbox.database import SandboxDatabase
 from latchkey.server import Listener
 from latchkey.settings import Settings
 
@@ -55,7 +55,7 @@ async def push_sandbox(
         listener.stop()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(serving, DRAIN_SECONDS)
-        sandbox.book.close()
+        sandbox.database.close()
         listening.close()
 
 

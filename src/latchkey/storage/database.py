@@ -19,7 +19,7 @@ from latchkey.storage.at_hand import IDLE_SECONDS, AtHand, Taken
 from latchkey.storage.distribution.away import Away
 from latchkey.storage.distribution.connection import connection_class
 from latchkey.storage.distribution.directory import load as load_directory
-from latchkey.storage.distribution.nodes import PLANS_KEPT, Nodes, Place, address
+from latchkey.storage.distribution.nodes import PLANS_KEPT, NodeAddress, Nodes, address
 from latchkey.storage.distribution.presence import is_distributed
 from latchkey.storage.errors import DatabaseUnreachableError, NoPrimaryError
 from latchkey.storage.primary import Primary
@@ -131,8 +131,8 @@ class Database:
         finally:
             await connection.close()
 
-    async def _connect_to_node(self, place: Place) -> asyncpg.Connection[asyncpg.Record]:
-        connection = await Primary(parse(address(parse(self.url).hosts[0].url, place))).connect(
+    async def _connect_to_node(self, node: NodeAddress) -> asyncpg.Connection[asyncpg.Record]:
+        connection = await Primary(parse(address(parse(self.url).hosts[0].url, node))).connect(
             timeout=self._connect_timeout,
             statement_cache_size=512,
             server_settings={**self._server_settings, **PLANS_KEPT},

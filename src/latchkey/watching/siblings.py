@@ -29,7 +29,7 @@ _LARGEST = 64 << 20
 _decoder = msgpack.Decoder(list[Block])
 
 
-class Place(Struct, frozen=True):
+class ProcessIdentity(Struct, frozen=True):
     """Which process this is, and who the others are."""
 
     # As the supervisor calls it: `api-1`, `background`.
@@ -41,23 +41,23 @@ class Place(Struct, frozen=True):
 
 
 class Siblings:
-    def __init__(self, place: Place, own: Callable[[], list[Block]]) -> None:
-        self._place = place
+    def __init__(self, identity: ProcessIdentity, own: Callable[[], list[Block]]) -> None:
+        self._identity = identity
         self._own = own
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
-        if not self._place.family or not _is_possible():
+        if not self._identity.family or not _is_possible():
             return
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            listening.bind(_address(self._place.family, self._place.name))
+            listening.bind(_address(self._identity.family, self._identity.name))
             listening.listen()
             listening.setblocking(False)
             self._server = await asyncio.start_unix_server(self._answer, sock=listening)
         except OSError as error:
             listening.close()
-            log.warning("metrics of this process cannot be gathered", process=self._place.name, reason=str(error))
+            log.warning("metrics of this process cannot be gathered", process=self._identity.name, reason=str(error))
 
     async def close(self) -> None:
         if self._server is not None:
@@ -66,8 +66,10 @@ class Siblings:
 
     async def ask(self) -> dict[str, list[Block] | None]:
         """What each of the other processes says, by name; None from those that did not answer."""
-        place = self._place
-        others = [name for name in place.names if name != place.name] if place.family and _is_possible() else []
+        identity = self._identity
+        others = (
+            [name for name in identity.names if name != identity.name] if identity.family and _is_possible() else []
+        )
         answers = await asyncio.gather(*(self._ask(name) for name in others))
         return dict(zip(others, answers, strict=True))
 
@@ -79,7 +81,7 @@ class Siblings:
                 asking.setblocking(False)
                 try:
                     # A local connect never waits: it is done, or refused.
-                    asking.connect(_address(self._place.family, name))
+                    asking.connect(_address(self._identity.family, name))
                 except OSError:
                     asking.close()
                     raise

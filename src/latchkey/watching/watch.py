@@ -15,7 +15,7 @@ from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.watching.exposition import Block, blocks, joined
 from latchkey.watching.process import ProcessFigures
-from latchkey.watching.siblings import Place, Siblings
+from latchkey.watching.siblings import ProcessIdentity, Siblings
 from latchkey.watching.standing import Standing
 
 
@@ -25,20 +25,20 @@ class Watch:
         database: Database,
         settings: Settings,
         now: Callable[[], Ms],
-        place: Place | None = None,
+        identity: ProcessIdentity | None = None,
         roles: tuple[str, ...] = ("api",),
     ) -> None:
-        self._place = place or Place("+".join(roles))
+        self._identity = identity or ProcessIdentity("+".join(roles))
         self._key = settings.metrics_key.encode()
         # The default registry has the delivery role's, and the library's own about the process: memory, CPU, files.
         self._collectors: list[Collector] = [REGISTRY, ProcessFigures(database, settings, roles)]
         self.standing = Standing(database, now)
-        self.siblings = Siblings(self._place, self._own)
+        self.siblings = Siblings(self._identity, self._own)
 
     @property
     def name(self) -> str:
         """Of the process."""
-        return self._place.name
+        return self._identity.name
 
     @property
     def has_key(self) -> bool:
@@ -62,11 +62,11 @@ class Watch:
         """Of all processes of this machine, and of the database."""
         shared, others = await asyncio.gather(self.standing.families(), self.siblings.ask())
         up = GaugeMetricFamily("latchkey_process_up", "Whether the process answered.", labels=("process",))
-        up.add_metric((self._place.name,), 1)
+        up.add_metric((self._identity.name,), 1)
         for name, found in others.items():
             up.add_metric((name,), int(found is not None))
         answers = [found for found in others.values() if found is not None]
         return joined([blocks([up, *shared]), self._own(), *answers])
 
     def _own(self) -> list[Block]:
-        return blocks(self.families(), {"process": self._place.name})
+        return blocks(self.families(), {"process": self._identity.name})

@@ -23,7 +23,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from latchkey.push.sandbox import protocol
-from latchkey.push.sandbox.book import SandboxDatabase
+from latchkey.push.sandbox.database import SandboxDatabase
 from latchkey.push.sandbox.faults import Fault, Faults
 from latchkey.push.sandbox.lines import Lines
 from latchkey.push.sandbox.protocol import NewNotification, NewPlayer, PlayerChange, Refused
@@ -38,15 +38,15 @@ class Sandbox:
         self,
         app_id: str,
         rest_api_key: str,
-        book: SandboxDatabase,
+        database: SandboxDatabase,
         now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self.app_id = app_id
         self._key = rest_api_key
         self._now = now
-        self.book = book
+        self.database = database
         self.faults = Faults()
-        self.lines = Lines(book, now)
+        self.lines = Lines(database, now)
         self.application = Starlette(routes=self._routes(), exception_handlers=_HANDLERS)
 
     def hang_up(self) -> None:
@@ -82,7 +82,7 @@ class Sandbox:
         new = protocol.body_of(await _raw(request), request.headers.get("content-type", ""), NewNotification)
         protocol.check_app(new.app_id, self.app_id)
         protocol.check_notification(new)
-        accepted = self.book.accept(new, self._now())
+        accepted = self.database.accept(new, self._now())
         older = request.url.path.startswith("/api/v1/")
         if accepted is None:
             said: dict[str, Any] = {"id": "", **({"recipients": 0} if older else {}), "external_id": None}
@@ -98,12 +98,12 @@ class Sandbox:
     async def _sent(self, request: Request) -> Response:
         self._authenticate(request)
         limit, offset = _page(request)
-        count, found = self.book.notifications(limit, offset)
+        count, found = self.database.notifications(limit, offset)
         return _json({"total_count": count, "offset": offset, "limit": limit, "notifications": found})
 
     async def _one_sent(self, request: Request) -> Response:
         self._authenticate(request)
-        found = self.book.notification(request.path_params["id"])
+        found = self.database.notification(request.path_params["id"])
         if found is None:
             raise Refused(404, "Notification not found")
         return _json(found)
@@ -111,7 +111,7 @@ class Sandbox:
     async def _players(self, request: Request) -> Response:
         self._authenticate(request)
         limit, offset = _page(request)
-        count, found = self.book.players(limit, offset)
+        count, found = self.database.players(limit, offset)
         shown = [{**one, "connected": self.lines.connected(one["id"])} for one in found]
         return _json({"total_count": count, "offset": offset, "limit": limit, "players": shown})
 
@@ -121,18 +121,18 @@ class Sandbox:
     async def _registered(self, request: Request) -> Response:
         new = protocol.body_of(await _raw(request), request.headers.get("content-type", ""), NewPlayer)
         protocol.check_app(new.app_id, self.app_id)
-        return _json({"success": True, "id": self.book.register(new, self._now())})
+        return _json({"success": True, "id": self.database.register(new, self._now())})
 
     async def _change(self, request: Request) -> Response:
         id = self._own_device(request)
         change = protocol.body_of(await _raw(request), request.headers.get("content-type", ""), PlayerChange)
         protocol.check_app(change.app_id, self.app_id)
-        self.book.change(id, change, self._now())
+        self.database.change(id, change, self._now())
         return _json({"success": True, "id": id})
 
     async def _forget(self, request: Request) -> Response:
         self._authenticate(request)
-        self.book.forget(request.path_params["id"])
+        self.database.forget(request.path_params["id"])
         return _json({"success": True})
 
     async def _arrivals(self, request: Request) -> Response:
@@ -161,7 +161,7 @@ class Sandbox:
     def _own_device(self, request: Request) -> str:
         """Player ids pass through web pages and servers, so a device proves itself with its secret identifier."""
         id: str = request.path_params["id"]
-        exists, identifier = self.book.identifier_of(id)
+        exists, identifier = self.database.identifier_of(id)
         given = request.headers.get("authorization", "").removeprefix("Device ")
         if not exists or (identifier is not None and not hmac.compare_digest(given.encode(), identifier.encode())):
             raise Refused(404, "No user with this id found")

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 import structlog
 from msgspec import json
 
-from latchkey.push.sandbox.book import Arrival, SandboxDatabase
+from latchkey.push.sandbox.database import Arrival, SandboxDatabase
 
 log = structlog.get_logger()
 
@@ -17,8 +17,8 @@ HEARTBEAT = 15.0
 
 
 class Lines:
-    def __init__(self, book: SandboxDatabase, now: Callable[[], int]) -> None:
-        self._book = book
+    def __init__(self, database: SandboxDatabase, now: Callable[[], int]) -> None:
+        self._database = database
         self._now = now
         self._bells: dict[str, asyncio.Event] = {}
         self._closed = False
@@ -45,11 +45,11 @@ class Lines:
         try:
             yield b": connected\n\n"
             while self._bells.get(player_id) is bell and not self._closed:
-                for arrival in self._book.under_way(player_id, self._now()):
+                for arrival in self._database.under_way(player_id, self._now()):
                     yield _event(arrival)
                     # Marked after it was sent: if the stream breaks just then, it is sent again, and the device, which
                     # knows its id, shows it once.
-                    self._book.arrived(player_id, arrival.number, self._now())
+                    self._database.arrived(player_id, arrival.number, self._now())
                 try:
                     await asyncio.wait_for(bell.wait(), HEARTBEAT)
                 except TimeoutError:

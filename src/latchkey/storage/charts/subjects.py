@@ -19,7 +19,7 @@ _KEEP_ERASED = query("keep_erased_chart_subjects")
 _KEEP_ISSUES = query("keep_chart_issues")
 
 # A project and a subject's pseudonym.
-Place: TypeAlias = tuple[str, UUID]
+SubjectRef: TypeAlias = tuple[str, UUID]
 
 # One fact: the code of its kind, instant, n, currency, the number of its dimensions, quantity, and the amounts of
 # `Money`. `chart_subjects.facts` is a list of these. The columns of the tail and of `chart_ahead` have the same order.
@@ -55,12 +55,12 @@ def decode(facts: bytes) -> list[Row]:
     return _DECODER.decode(facts)
 
 
-async def known(connection: Connection, places: Collection[Place]) -> dict[Place, Known]:
+async def known(connection: Connection, places: Collection[SubjectRef]) -> dict[SubjectRef, Known]:
     """Subjects of which nothing is known are left out."""
     if not places:
         return {}
     projects, subjects = zip(*places, strict=True)
-    found: dict[Place, Known] = {}
+    found: dict[SubjectRef, Known] = {}
     for row in await connection.fetch(_SUBJECTS_OF, projects, subjects):
         facts = row["facts"]
         found[row["project_id"], row["subject"]] = Known(

@@ -15,12 +15,12 @@ _WRITE = query("write_facets")
 # Between the parts of a list. No id contains control characters.
 _SEPARATOR = "\x1f"
 
-Place = tuple[str, int]
+CustomerKey = tuple[str, int]
 """A customer's project and key."""
 
 
 async def write(
-    connection: Connection, gone: Sequence[Place], kept: Mapping[Place, Facets], rolled: Sequence[Roll]
+    connection: Connection, gone: Sequence[CustomerKey], kept: Mapping[CustomerKey, Facets], rolled: Sequence[Roll]
 ) -> None:
     """One statement. The caller has locked the `facet_rolls` rows of all these projects."""
     await connection.execute(

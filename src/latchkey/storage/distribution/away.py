@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import structlog
 
-from latchkey.storage.distribution.nodes import Place
+from latchkey.storage.distribution.nodes import NodeAddress
 from latchkey.storage.errors import NodeAwayError
 
 log = structlog.get_logger("latchkey.database")
@@ -39,26 +39,26 @@ class Away:
     def __init__(self, answers: Callable[[str], Awaitable[Any]], every: float = ASKED_EVERY) -> None:
         self._answers = answers
         self._every = every
-        self._waiting: dict[Place, asyncio.Task[None]] = {}
+        self._waiting: dict[NodeAddress, asyncio.Task[None]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def __contains__(self, place: Place | None) -> bool:
-        return place in self._waiting
+    def __contains__(self, node: NodeAddress | None) -> bool:
+        return node in self._waiting
 
-    def require(self, place: Place | None) -> None:
-        if place in self._waiting:
-            raise NodeAwayError(f"The node {place.host}:{place.port} of the database does not answer.")
+    def require(self, node: NodeAddress | None) -> None:
+        if node in self._waiting:
+            raise NodeAwayError(f"The node {node.host}:{node.port} of the database does not answer.")
 
-    def note(self, place: Place, project_id: str) -> None:
+    def note(self, node: NodeAddress, project_id: str) -> None:
         """A node that has this project does not answer."""
-        if place in self._waiting:
+        if node in self._waiting:
             return
-        log.warning("node of the database is away", host=place.host, port=place.port)
-        task = asyncio.create_task(self._until_back(project_id), name=f"wait for {place.host}:{place.port}")
-        self._waiting[place] = task
-        task.add_done_callback(lambda _: self._back(place))
+        log.warning("node of the database is away", host=node.host, port=node.port)
+        task = asyncio.create_task(self._until_back(project_id), name=f"wait for {node.host}:{node.port}")
+        self._waiting[node] = task
+        task.add_done_callback(lambda _: self._back(node))
 
     async def close(self) -> None:
         waiting = list(self._waiting.values())
@@ -75,6 +75,6 @@ class Away:
                 continue
             return
 
-    def _back(self, place: Place) -> None:
-        self._waiting.pop(place, None)
-        log.info("node of the database answers again", host=place.host, port=place.port)
+    def _back(self, node: NodeAddress) -> None:
+        self._waiting.pop(node, None)
+        log.info("node of the database answers again", host=node.host, port=node.port)

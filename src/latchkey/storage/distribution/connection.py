@@ -15,7 +15,7 @@ from asyncpg.transaction import Transaction
 from latchkey.storage.distribution import merging
 from latchkey.storage.distribution.away import is_of_a_node
 from latchkey.storage.distribution.directory import Directory, HomeCall, ShardCall
-from latchkey.storage.distribution.nodes import Nodes, Place
+from latchkey.storage.distribution.nodes import NodeAddress, Nodes
 from latchkey.storage.distribution.statements import AtProject, AtWebhook, ByProject, ByWebhook, EachShard
 from latchkey.storage.errors import NodeAwayError, OutageError
 
@@ -72,7 +72,7 @@ class DistributedConnection(asyncpg.Connection):
     async def at_project(self, text: str, project_id: str, args: Sequence[Any]) -> list[Any]:
         """The rows of a function on the node of a project. Waits for a project that is on its way to another node."""
         if self.directory.away:
-            self.directory.away.require(await self.directory.place_of(self, project_id))
+            self.directory.away.require(await self.directory.node_of(self, project_id))
         for _ in range(_PATIENCE):
             try:
                 return await self.plain(text, project_id, *args)
@@ -87,10 +87,10 @@ class DistributedConnection(asyncpg.Connection):
             except NodeAwayError:
                 # In a transaction that has failed nobody can ask where the project is. The next one finds out.
                 if self.directory.away is not None and not self.is_in_transaction():
-                    self.directory.forget_place_of(project_id)
-                    place = await self.directory.place_of(self, project_id)
-                    if place is not None:
-                        self.directory.away.note(place, project_id)
+                    self.directory.forget_node_of(project_id)
+                    node = await self.directory.node_of(self, project_id)
+                    if node is not None:
+                        self.directory.away.note(node, project_id)
                 raise
         return await self.plain(text, project_id, *args)
 
@@ -107,13 +107,13 @@ class DistributedConnection(asyncpg.Connection):
         found = await self.directory.shard_of(self, project_id)
         if found is None:
             return None
-        place, shard = found
+        node, shard = found
         if self.directory.away:
-            self.directory.away.require(place)
-        link = nodes.take(place)
+            self.directory.away.require(node)
+        link = nodes.take(node)
         if link is None:
             return None
-        return await self._at_shard(nodes, place, link, direct.format(shard=shard), project_id, args)
+        return await self._at_shard(nodes, node, link, direct.format(shard=shard), project_id, args)
 
     async def begin_read(
         self, name: str, project_id: str, args: Sequence[Any]
@@ -127,23 +127,23 @@ class DistributedConnection(asyncpg.Connection):
         found = await self.directory.shard_of(self, project_id)
         if found is None or (away is not None and found[0] in away):
             return None
-        place, shard = found
-        link = nodes.take(place)
+        node, shard = found
+        link = nodes.take(node)
         if link is None:
             return None
         return asyncio.create_task(
-            self._at_shard(nodes, place, link, direct.format(shard=shard), project_id, args), name=f"read {name}"
+            self._at_shard(nodes, node, link, direct.format(shard=shard), project_id, args), name=f"read {name}"
         )
 
     async def _at_shard(
-        self, nodes: Nodes, place: Place, link: Any, text: str, project_id: str, args: Sequence[Any]
+        self, nodes: Nodes, node: NodeAddress, link: Any, text: str, project_id: str, args: Sequence[Any]
     ) -> list[Any] | None:
-        rows = await self._linked(nodes, place, link, text, *args)
+        rows = await self._linked(nodes, node, link, text, *args)
         if rows is None:
-            self.directory.forget_place_of(project_id)
+            self.directory.forget_node_of(project_id)
         return rows
 
-    async def _linked(self, nodes: Nodes, place: Place, link: Any, text: str, *args: Any) -> list[Any] | None:
+    async def _linked(self, nodes: Nodes, node: NodeAddress, link: Any, text: str, *args: Any) -> list[Any] | None:
         """The rows of a read at a node. None: it could not answer."""
         usable = False
         try:
@@ -159,7 +159,7 @@ class DistributedConnection(asyncpg.Connection):
         except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError):
             return None
         finally:
-            nodes.give_back(place, link, usable=usable)
+            nodes.give_back(node, link, usable=usable)
         return rows
 
     async def on_shards(self, call: ShardCall, args: Sequence[Any]) -> list[Any]:
@@ -206,7 +206,7 @@ class DistributedConnection(asyncpg.Connection):
 
     async def _is_away(self, project_id: str) -> bool:
         away = self.directory.away
-        return bool(away) and away is not None and await self.directory.place_of(self, project_id) in away
+        return bool(away) and away is not None and await self.directory.node_of(self, project_id) in away
 
     async def _by_project(self, call: ShardCall, route: ByProject, args: Sequence[Any]) -> list[Any]:
         projects = merging.projects(route, args)
@@ -238,12 +238,12 @@ class DistributedConnection(asyncpg.Connection):
         if call.on_node is None or nodes is None or self.is_in_transaction():
             return None
         rows: list[Any] = []
-        for place in await self.directory.places(self):
-            if place is None:
+        for node in await self.directory.nodes_with_shards(self):
+            if node is None:
                 rows += await self.plain(call.on_node, None, *args)
-            elif away is None or place not in away:
-                link = nodes.take(place)
-                found = None if link is None else await self._linked(nodes, place, link, call.on_node, None, *args)
+            elif away is None or node not in away:
+                link = nodes.take(node)
+                found = None if link is None else await self._linked(nodes, node, link, call.on_node, None, *args)
                 if found is None:
                     return None
                 rows += found

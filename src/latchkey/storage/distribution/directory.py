@@ -13,7 +13,7 @@ from weakref import WeakSet
 from latchkey.storage.distribution import handlers
 from latchkey.storage.distribution.away import Away
 from latchkey.storage.distribution.functions import direct_call, is_asked_of_nodes, source_digest, wanted, writes
-from latchkey.storage.distribution.nodes import Nodes, Place
+from latchkey.storage.distribution.nodes import NodeAddress, Nodes
 from latchkey.storage.distribution.statements import ROUTES, Home, Route
 from latchkey.storage.errors import SchemaNotMigratedError
 from latchkey.storage.sql import query
@@ -60,10 +60,10 @@ class Directory:
         # By the hash of a key.
         self.project_of_key: dict[bytes, str] = {}
         self._projects: dict[int, str] = {}
-        self._places: dict[str, tuple[tuple[Place, int] | None, float]] = {}
+        self._node_of: dict[str, tuple[tuple[NodeAddress, int] | None, float]] = {}
         self._shards: list[str] = []
         self._looked_at = -_CURRENT
-        self._with_shards: list[Place | None] = []
+        self._with_shards: list[NodeAddress | None] = []
         self._asked_at = -_CURRENT
 
     async def projects_of(self, connection: Any, keys: Iterable[int]) -> Mapping[int, str]:
@@ -78,26 +78,26 @@ class Directory:
             self.project_of_key.clear()
         self.project_of_key[key_hash] = project_id
 
-    async def place_of(self, connection: Any, project_id: str) -> Place | None:
+    async def node_of(self, connection: Any, project_id: str) -> NodeAddress | None:
         """The node of a project. None: the coordinator, or nobody knows."""
         found = await self.shard_of(connection, project_id)
         return None if found is None else found[0]
 
-    async def shard_of(self, connection: Any, project_id: str) -> tuple[Place, int] | None:
+    async def shard_of(self, connection: Any, project_id: str) -> tuple[NodeAddress, int] | None:
         """The node of a project, and the number of its shard."""
-        known = self._places.get(project_id)
+        known = self._node_of.get(project_id)
         if known is not None and monotonic() - known[1] < _CURRENT:
             return known[0]
-        if len(self._places) >= _REMEMBERED:
-            self._places.clear()
+        if len(self._node_of) >= _REMEMBERED:
+            self._node_of.clear()
         rows = await connection.plain(_NODE, project_id)
-        found = (Place(rows[0]["host"], rows[0]["port"]), rows[0]["shard"]) if len(rows) == 1 else None
-        self._places[project_id] = (found, monotonic())
+        found = (NodeAddress(rows[0]["host"], rows[0]["port"]), rows[0]["shard"]) if len(rows) == 1 else None
+        self._node_of[project_id] = (found, monotonic())
         return found
 
-    def forget_place_of(self, project_id: str) -> None:
+    def forget_node_of(self, project_id: str) -> None:
         """Its node has failed: another server may have taken its place (`citus_update_node`)."""
-        self._places.pop(project_id, None)
+        self._node_of.pop(project_id, None)
 
     def forget_shards(self) -> None:
         self._looked_at = -_CURRENT
@@ -109,11 +109,11 @@ class Directory:
             self._looked_at = monotonic()
         return random.sample(self._shards, len(self._shards))
 
-    async def places(self, connection: Any) -> list[Place | None]:
+    async def nodes_with_shards(self, connection: Any) -> list[NodeAddress | None]:
         """The nodes that have projects. None: the coordinator itself."""
         if monotonic() - self._asked_at > _CURRENT:
             self._with_shards = [
-                None if row["is_coordinator"] else Place(row["host"], row["port"])
+                None if row["is_coordinator"] else NodeAddress(row["host"], row["port"])
                 for row in await connection.plain(_NODES)
             ]
             self._asked_at = monotonic()

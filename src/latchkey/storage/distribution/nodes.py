@@ -41,57 +41,55 @@ _FAILURES = (
 )
 
 
-class Place(NamedTuple):
+class NodeAddress(NamedTuple):
     host: str
     port: int
 
 
-def address(url: str, place: Place) -> str:
+def address(url: str, node: NodeAddress) -> str:
     """The same database, user and options at another host."""
     parts = urlsplit(url)
     user = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
-    host = f"[{place.host}]" if ":" in place.host else place.host
-    return urlunsplit(parts._replace(netloc=f"{user}{host}:{place.port}"))
+    host = f"[{node.host}]" if ":" in node.host else node.host
+    return urlunsplit(parts._replace(netloc=f"{user}{host}:{node.port}"))
 
 
 class Nodes:
-    def __init__(self, connect: Callable[[Place], Awaitable[Any]], clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self, connect: Callable[[NodeAddress], Awaitable[Any]], clock: Callable[[], float] = monotonic
+    ) -> None:
         self._connect = connect
         self._clock = clock
-        self._idle: dict[Place, list[Any]] = defaultdict(list)
+        self._idle: dict[NodeAddress, list[Any]] = defaultdict(list)
         # Connections that are there or being made.
-        self._amount: dict[Place, int] = defaultdict(int)
-        self._not_before: dict[Place, float] = {}
+        self._amount: dict[NodeAddress, int] = defaultdict(int)
+        self._not_before: dict[NodeAddress, float] = {}
         # One at a time for each node.
-        self._making: dict[Place, asyncio.Task[None]] = {}
+        self._making: dict[NodeAddress, asyncio.Task[None]] = {}
         self._lent: set[Any] = set()
 
-    def take(self, place: Place) -> Any | None:
+    def take(self, node: NodeAddress) -> Any | None:
         """A connection to this node, or None: then ask the coordinator. One is made for later."""
-        idle = self._idle[place]
+        idle = self._idle[node]
         while idle:
             link = idle.pop()
             if not link.is_closed():
                 self._lent.add(link)
                 return link
-            self._amount[place] -= 1
-        if (
-            place not in self._making
-            and self._amount[place] < LINKS
-            and self._clock() >= self._not_before.get(place, 0.0)
-        ):
-            self._amount[place] += 1
-            task = asyncio.create_task(self._make(place), name=f"connect to {place.host}:{place.port}")
-            self._making[place] = task
-            task.add_done_callback(lambda _: self._making.pop(place, None))
+            self._amount[node] -= 1
+        if node not in self._making and self._amount[node] < LINKS and self._clock() >= self._not_before.get(node, 0.0):
+            self._amount[node] += 1
+            task = asyncio.create_task(self._make(node), name=f"connect to {node.host}:{node.port}")
+            self._making[node] = task
+            task.add_done_callback(lambda _: self._making.pop(node, None))
         return None
 
-    def give_back(self, place: Place, link: Any, *, usable: bool) -> None:
+    def give_back(self, node: NodeAddress, link: Any, *, usable: bool) -> None:
         self._lent.discard(link)
         if usable and not link.is_closed():
-            self._idle[place].append(link)
+            self._idle[node].append(link)
         else:
-            self._amount[place] -= 1
+            self._amount[node] -= 1
             link.terminate()
 
     async def close(self) -> None:
@@ -104,16 +102,16 @@ class Nodes:
         self._idle.clear()
         self._amount.clear()
 
-    async def _make(self, place: Place) -> None:
+    async def _make(self, node: NodeAddress) -> None:
         try:
-            link = await self._connect(place)
+            link = await self._connect(node)
         except _FAILURES as error:
-            self._amount[place] -= 1
-            self._not_before[place] = self._clock() + AGAIN_SECONDS
+            self._amount[node] -= 1
+            self._not_before[node] = self._clock() + AGAIN_SECONDS
             # The coordinator reaches it, so everything works.
-            log.info("node is not reached from here", host=place.host, port=place.port, reason=type(error).__name__)
+            log.info("node is not reached from here", host=node.host, port=node.port, reason=type(error).__name__)
         except BaseException:
-            self._amount[place] -= 1
+            self._amount[node] -= 1
             raise
         else:
-            self._idle[place].append(link)
+            self._idle[node].append(link)

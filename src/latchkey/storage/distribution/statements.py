@@ -160,7 +160,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     "release_lanes": _by_project(5),
     "record_attempts": ByProject((Columns(1, 17, (19,)),), place="place"),
     "record_last_deliveries": AtWebhook(9),
-    "vitals_of_webhooks": ByWebhook(1, 1),
+    "count_deliveries_of_webhooks": ByWebhook(1, 1),
     "page_of_deliveries": AtWebhook(),
     "last_failed_attempt": AtWebhook(),
     "prune_deliveries": AtWebhook(),

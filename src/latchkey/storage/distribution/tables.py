@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
-Place = Literal["reference", "by project", "local"]
-PLACES: Final[tuple[Place, ...]] = get_args(Place)
+Placement = Literal["reference", "by project", "local"]
+PLACES: Final[tuple[Placement, ...]] = get_args(Placement)
 
-TABLES: Final[dict[str, Place]] = {
+TABLES: Final[dict[str, Placement]] = {
     # A copy on every node. Read with everything, changed seldom: each change is a commit on all nodes.
     "projects": "reference",
     "apps": "reference",
@@ -113,6 +113,6 @@ TABLES: Final[dict[str, Place]] = {
 }
 
 
-def placed(place: Place) -> list[str]:
+def placed(place: Placement) -> list[str]:
     """The tables of one place, in the order in which they are to be distributed."""
     return [table for table, where in TABLES.items() if where == place]

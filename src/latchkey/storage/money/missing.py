@@ -14,7 +14,7 @@ _NOTE = query("note_missing_rates")
 _LIST = query("list_missing_rates")
 
 # Project, currency and day (days since 1970-01-01).
-Place: TypeAlias = tuple[str, str, int]
+RateKey: TypeAlias = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class MissingRates:
     last: int
 
 
-async def note(connection: Connection, places: Collection[Place], now: Ms) -> set[Place]:
+async def note(connection: Connection, missing: Collection[RateKey], now: Ms) -> set[RateKey]:
     """Returns those that were not noted before."""
-    ordered = sorted(places)
+    ordered = sorted(missing)
     rows = await connection.fetch(
         _NOTE, [one[0] for one in ordered], [one[1] for one in ordered], [one[2] for one in ordered], now
     )

@@ -1,4 +1,4 @@
--- name: vitals_of_webhooks
+-- name: count_deliveries_of_webhooks
 -- counts of the deliveries of webhooks. Examines a bounded number of the newest ones: the status is in no index. While a
 -- webhook fails, the last success was created before the failures began or soon after; only then a second lookup is
 -- needed.

@@ -9,7 +9,7 @@ from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
-_COUNTS = query("vitals_of_webhooks")
+_COUNTS = query("count_deliveries_of_webhooks")
 _WAS_MADE = query("webhook_was_made")
 
 

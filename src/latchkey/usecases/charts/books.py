@@ -21,7 +21,7 @@ from latchkey.storage.charts.books import Changes, Contribution
 from latchkey.storage.charts.dimensions import Combination
 from latchkey.storage.charts.kinds import CODES
 from latchkey.storage.charts.progress import Newcomer, Roll
-from latchkey.storage.charts.subjects import NO_FACTS, Known, Place, Row
+from latchkey.storage.charts.subjects import NO_FACTS, Known, Row, SubjectRef
 from latchkey.storage.database import Connection
 from latchkey.usecases.charts.numbers import Asked, Numbers, origin_combination
 from latchkey.usecases.rolling.turns import in_turns
@@ -49,8 +49,8 @@ async def write(
     connection: Connection,
     numbers: Numbers,
     rolls: Mapping[str, Roll],
-    contributed: Mapping[Place, Contributed],
-    known: Mapping[Place, Known],
+    contributed: Mapping[SubjectRef, Contributed],
+    known: Mapping[SubjectRef, Known],
     now: Ms,
     moved: Sequence[str] = (),
 ) -> Written:

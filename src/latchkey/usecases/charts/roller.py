@@ -28,7 +28,7 @@ from latchkey.domain.instants import HOUR, MINUTE, Ms
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.charts import progress, subjects
 from latchkey.storage.charts.progress import Batch, Newcomer, Roll
-from latchkey.storage.charts.subjects import Issued, Known, Place
+from latchkey.storage.charts.subjects import Issued, Known, SubjectRef
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.passing import PASSING
 from latchkey.storage.rolling.newcomers import Count, Counted, Stretch
@@ -171,7 +171,7 @@ async def apply(
     ]
     seen = {(one.project_id, pseudonym(("", one.first_id))): one for one in newcomers}
     known = await subjects.known(connection, {*places, *seen})
-    contributed: dict[Place, Contributed] = {}
+    contributed: dict[SubjectRef, Contributed] = {}
     catalogs: dict[str, Catalog] = {}
     counted = {one.project_id for one in newcomers}
     for batch in batches:
@@ -269,9 +269,9 @@ def _issues(batch: Batch) -> list[Issued]:
 
 
 async def _contributed(
-    roll: Roll, customers: Sequence[tuple[Customer, Origin]], catalog: Catalog, known: Mapping[Place, Known]
-) -> dict[Place, Contributed]:
-    contributed: dict[Place, Contributed] = {}
+    roll: Roll, customers: Sequence[tuple[Customer, Origin]], catalog: Catalog, known: Mapping[SubjectRef, Known]
+) -> dict[SubjectRef, Contributed]:
+    contributed: dict[SubjectRef, Contributed] = {}
     async for customer, seen in in_turns(customers):
         environments = subjects_of(customer)
         places = {key: (roll.project_id, pseudonym(key)) for key in environments}

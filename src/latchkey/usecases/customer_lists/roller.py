@@ -17,7 +17,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
 from latchkey.storage.customer_lists import progress, writing
 from latchkey.storage.customer_lists.progress import Batch, Roll, Walked
-from latchkey.storage.customer_lists.writing import Place
+from latchkey.storage.customer_lists.writing import CustomerKey
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.rolling.found import Found
 from latchkey.storage.rolling.newcomers import Count, Counted, Stretch
@@ -111,8 +111,8 @@ async def _walk(
     return counts, rows, again
 
 
-async def _facets(customers: Iterable[Found]) -> dict[Place, Facets]:
-    facets: dict[Place, Facets] = {}
+async def _facets(customers: Iterable[Found]) -> dict[CustomerKey, Facets]:
+    facets: dict[CustomerKey, Facets] = {}
     async for one in in_turns(customers):
         try:
             facets[one.project_id, one.key] = facets_of(one.customer, one.last_seen_at, one.country)

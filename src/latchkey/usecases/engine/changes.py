@@ -58,7 +58,7 @@ _MOST_BATCHES = 1000
 # For a customer who never changes by itself.
 _NEVER: Ms = 1 << 62
 # A project's id and an app user id in it.
-Place: TypeAlias = tuple[str, str]
+CustomerRef: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Change:
     trace: Span | None = None
 
     @property
-    def place(self) -> Place:
+    def customer_ref(self) -> CustomerRef:
         return self.project_id, self.app_user_id
 
 
@@ -203,7 +203,7 @@ class Changes:
                 return None
             found = {(project_id, id): stored for id, stored in seen.found.items()}
             owners = {(project_id, *key): owner for key, owner in seen.owners.items()}
-            ground = _Ground(wall, sorted({change.place for change in batch}), seen.catalog, {}, found, owners)
+            ground = _Ground(wall, sorted({change.customer_ref for change in batch}), seen.catalog, {}, found, owners)
             rehearsals = _rehearsals(batch, ground)
             created = _newcomers(found, rehearsals.values())
             unit = UnitOfWork(wall)
@@ -247,7 +247,7 @@ class Changes:
     async def _lock(self, connection: Connection, batch: Sequence[Change]) -> _Ground:
         """Everything the batch is about, locked until the transaction ends. Always in this order: two transactions that
         lock in different orders could wait for each other."""
-        asked = sorted({change.place for change in batch})
+        asked = sorted({change.customer_ref for change in batch})
         project_id = batch[0].project_id
         projects = await load_projects(connection, self.catalogs, {project_id})
         clocks = await customers.share_clocks(connection, asked)
@@ -263,12 +263,12 @@ class _Ground:
     """What a batch of changes starts from."""
 
     wall: Ms
-    asked: Sequence[Place]
+    asked: Sequence[CustomerRef]
     catalog: Catalog
     # The time of each test clock that one of the customers lives on, by project and clock.
     clocks: dict[tuple[str, str], Ms]
     # The customers that exist. Those that the batch creates are added.
-    found: dict[Place, Stored]
+    found: dict[CustomerRef, Stored]
     # Who owns the purchases that are claimed: a customer's key, or None where the owner was erased.
     owners: Mapping[tuple[str, str, str], int | None]
 
@@ -328,11 +328,11 @@ class _Applied(NamedTuple):
 def _rehearsals(batch: Sequence[Change], ground: _Ground) -> dict[int, _Rehearsal | Refusal]:
     """By index: the changes to customers who do not exist, tried before any of these customers is created, so that a
     request that is refused creates nobody."""
-    newcomers = {place: newcomer(*place, ground.wall) for place in ground.asked if place not in ground.found}
+    newcomers = {ref: newcomer(*ref, ground.wall) for ref in ground.asked if ref not in ground.found}
     return {
-        index: _rehearse(change, newcomers[change.place], ground)
+        index: _rehearse(change, newcomers[change.customer_ref], ground)
         for index, change in enumerate(batch)
-        if change.place in newcomers
+        if change.customer_ref in newcomers
     }
 
 
@@ -346,31 +346,31 @@ def _rehearse(change: Change, fresh: Customer, ground: _Ground) -> _Rehearsal | 
         return refusal
 
 
-def _newcomers(found: dict[Place, Stored], rehearsals: Iterable[_Rehearsal | Refusal]) -> set[Place]:
+def _newcomers(found: dict[CustomerRef, Stored], rehearsals: Iterable[_Rehearsal | Refusal]) -> set[CustomerRef]:
     """Adds the customers whose change was not refused to `found`, without a row, and says which these are."""
-    created: set[Place] = set()
+    created: set[CustomerRef] = set()
     for one in rehearsals:
         if isinstance(one, _Rehearsal):
-            place = one.before.project_id, one.before.app_user_id
-            if place not in created:
-                created.add(place)
-                found[place] = Stored(-len(created), one.before, LastSeen(one.before.first_seen_at))
+            ref = one.before.project_id, one.before.app_user_id
+            if ref not in created:
+                created.add(ref)
+                found[ref] = Stored(-len(created), one.before, LastSeen(one.before.first_seen_at))
     return created
 
 
 async def _create(
-    connection: Connection, found: dict[Place, Stored], rehearsals: Iterable[_Rehearsal | Refusal]
-) -> set[Place]:
+    connection: Connection, found: dict[CustomerRef, Stored], rehearsals: Iterable[_Rehearsal | Refusal]
+) -> set[CustomerRef]:
     """Creates the customers whose change was not refused, adds them to `found`, and says which were created."""
     wanted = {
         (one.before.project_id, one.before.app_user_id): one.before for one in rehearsals if isinstance(one, _Rehearsal)
     }
-    created: set[Place] = set()
+    created: set[CustomerRef] = set()
     for _ in range(_TRIES):
         missing = sorted(wanted.keys() - found.keys())
         if not missing:
             break
-        fresh = await customers.create(connection, [wanted[place] for place in missing])
+        fresh = await customers.create(connection, [wanted[ref] for ref in missing])
         found.update(fresh)
         created.update(fresh)
         # Another process has created the rest meanwhile: lock those.
@@ -391,7 +391,7 @@ def _outcomes(
     ground: _Ground,
     batch: Sequence[Change],
     rehearsals: Mapping[int, _Rehearsal | Refusal],
-    created: set[Place],
+    created: set[CustomerRef],
 ) -> list[_Applied | Refusal]:
     return [_outcome(unit, ground, change, index, rehearsals.get(index), created) for index, change in enumerate(batch)]
 
@@ -414,10 +414,10 @@ def _outcome(
     change: Change,
     index: int,
     rehearsal: _Rehearsal | Refusal | None,
-    created: set[Place],
+    created: set[CustomerRef],
 ) -> _Applied | Refusal:
     """Applies one change. Of several changes to a customer who was created here, the first one created it."""
-    stored = ground.found.get(change.place)
+    stored = ground.found.get(change.customer_ref)
     if stored is None:
         missing = NotFound(f"There is no customer {change.app_user_id!r}.")
         return rehearsal if isinstance(rehearsal, Refusal) else missing
@@ -426,8 +426,8 @@ def _outcome(
         _apply(unit, change, stored, catalog, now, ground.owners, index, rehearsal)
     except Refusal as refusal:
         return refusal
-    new = change.place in created
-    created.discard(change.place)
+    new = change.customer_ref in created
+    created.discard(change.customer_ref)
     return _Applied(stored, catalog, now, new)
 
 
@@ -472,14 +472,14 @@ async def _credited(connection: Connection, ground: _Ground) -> dict[tuple[str, 
     whose owner was erased only those that somebody else was credited with: the others credit whoever claims them."""
     asked = _credits((one.customer for one in ground.found.values()), ground.catalog)
     erased = {
-        place: (movement_id(place[1], place[2], 0),)
-        for place, owner in ground.owners.items()
-        if owner is None and place not in asked
+        key: (movement_id(key[1], key[2], 0),)
+        for key, owner in ground.owners.items()
+        if owner is None and key not in asked
     }
     if not asked and not erased:
         return {}
     found = await customers.lock_credited(connection, asked | erased)
-    return {place: stored for place, stored in found.items() if stored is not None or place in asked}
+    return {key: stored for key, stored in found.items() if stored is not None or key in asked}
 
 
 def _credits(changed: Iterable[Customer], catalog: Catalog) -> dict[tuple[str, str, str], Sequence[str]]:

@@ -14,7 +14,7 @@ from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.tariff.rate_file import date_of
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.money import missing as stored
-from latchkey.storage.money.missing import MissingRates, Place
+from latchkey.storage.money.missing import MissingRates, RateKey
 
 # How long the warning is shown.
 SHOWN_DAYS = 30
@@ -25,21 +25,21 @@ log = structlog.get_logger("latchkey.rates")
 # By currency, since this process started: how often a payment had no rate.
 counted: Counter[str] = Counter()
 # Noted and committed.
-_known: set[Place] = set()
+_known: set[RateKey] = set()
 
 
-def count(places: set[Place]) -> None:
-    counted.update(currency for _, currency, _ in places)
+def count(missing: set[RateKey]) -> None:
+    counted.update(currency for _, currency, _ in missing)
 
 
-def fresh(places: set[Place]) -> set[Place]:
+def fresh(missing: set[RateKey]) -> set[RateKey]:
     """Those that are still to be noted, as far as this process knows."""
-    return places - _known
+    return missing - _known
 
 
-async def note(connection: Connection, places: set[Place], now: Ms) -> None:
-    count(places)
-    unknown = fresh(places)
+async def note(connection: Connection, missing: set[RateKey], now: Ms) -> None:
+    count(missing)
+    unknown = fresh(missing)
     if not unknown:
         return
     new = await stored.note(connection, unknown, now)

@@ -14,7 +14,7 @@ from latchkey.storage.customers.records import LastSeen
 from latchkey.storage.engine.reads import Row
 from latchkey.usecases.engine.passing_time import at_present
 
-__all__ = ["LastSeen", "Row", "View", "glance_at", "glance_for_v2", "look_at"]
+__all__ = ["LastSeen", "Row", "View", "look_at", "view_for_reading", "view_for_v2"]
 
 
 class View(Struct, frozen=True, gc=False):
@@ -36,13 +36,13 @@ def look_at(row: Row, now: Ms) -> View:
     return View(row.key, customer, row.catalog, own_now, row.last_seen)
 
 
-def glance_at(row: Row, now: Ms, decode: Callable[[bytes], Customer] = state_format.glance) -> View:
-    """The same for rendering only, and faster; see `state_format.glance`."""
+def view_for_reading(row: Row, now: Ms, decode: Callable[[bytes], Customer] = state_format.decode_for_reading) -> View:
+    """The same for rendering only, and faster; see `state_format.decode_for_reading`."""
     own_now = now if row.clock_now is None else row.clock_now
     if row.due_at is not None and row.due_at <= own_now:
         return look_at(row, now)
     return View(row.key, decode(row.state), row.catalog, own_now, row.last_seen)
 
 
-def glance_for_v2(row: Row, now: Ms) -> View:
-    return glance_at(row, now, state_format.glance_for_v2)
+def view_for_v2(row: Row, now: Ms) -> View:
+    return view_for_reading(row, now, state_format.decode_for_v2)
