@@ -50,6 +50,8 @@ WRONG = [
     ("colour=red", "colour"),
     ("segment=country&segment=store", "segment"),
     ("resolution=1&resolution=1", "resolution"),
+    ('filters=[{"name":"country","values":["DE"],"values":["FR"]}]', "filters"),
+    ('selectors={"revenue_type":"proceeds","revenue_type":"revenue"}', "selectors"),
 ]
 
 

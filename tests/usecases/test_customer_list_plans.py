@@ -61,7 +61,8 @@ async def crowd(database: Database) -> Database:
             case when n % 3 = 0 then $1 + n end, null, case when n % 100 = 0 then $1 + n * 1000 end,
             null, null, null, null,
             n % 3 = 0, false, n % 1000, 0, case when n % 500 = 0 then array['rare'] else '{}' end,
-            case when n % 500 = 0 then array[$1 + n] else '{}'::bigint[] end, '{}'
+            case when n % 500 = 0 then array[$1 + n] else '{}'::bigint[] end,
+            case when n % 500 = 1 then array['amazon'] when n % 3 = 0 then array['stripe'] else '{}' end
         from generate_series(1, 20000) as n
         """,
         NOW,
@@ -78,7 +79,10 @@ async def crowd(database: Database) -> Database:
         (EVERYBODY, Sort.SPENT, "customer_facets_spent"),
         (EVERYBODY, Sort.KEY, "customer_facets_pkey"),
         (Filter(country="LI"), Sort.LAST_SEEN, "customer_facets_country"),
-        (Filter(product_id="rare"), Sort.LAST_SEEN, "customer_facets_products"),
+        (Filter(product_id="rare"), Sort.LAST_SEEN, "customer_facets_bought"),
+        (Filter(store="amazon"), Sort.LAST_SEEN, "customer_facets_bought"),
+        (Filter(store="amazon"), Sort.KEY, "customer_facets_bought"),
+        (Filter(store="stripe"), Sort.LAST_SEEN, "customer_facets_last_seen"),
         (Filter(trial_ends_within=1), Sort.SPENT, "customer_facets_trial"),
         (Filter(billing_issue=True), Sort.SPENT, "customer_facets_issue"),
     ],

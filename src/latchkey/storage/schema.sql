@@ -1460,7 +1460,7 @@ create index customer_facets_country on customer_facets (project_id, country, la
 create index customer_facets_trial on customer_facets (project_id, trial_until) where trial_until is not null;
 create index customer_facets_granted on customer_facets (project_id, granted_until) where granted_until is not null;
 create index customer_facets_issue on customer_facets (project_id, billing_issue_until) where billing_issue_until is not null;
-create index customer_facets_products on customer_facets using gin (products);
+create index customer_facets_bought on customer_facets using gin (products, stores);
 
 -- Saved filters of customer lists.
 create table customer_segments (

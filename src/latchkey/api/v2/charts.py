@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from starlette.responses import Response
 
 from latchkey.api.authentication import ChartsKey
+from latchkey.api.distinct import RepeatedFieldError, check_distinct
 from latchkey.api.models import without_nul
 from latchkey.api.replies import reply, shows
 from latchkey.api.routing import Router
@@ -285,6 +286,9 @@ def _filters(text: str | None) -> tuple[Filter, ...]:
         return ()
     try:
         found = json.decode(text, type=list[FilterBody])
+        check_distinct(text)
+    except RepeatedFieldError as error:
+        raise Invalid(f"A filter has the field {error.name!r} twice. Send it once.", param="filters") from None
     except (ValidationError, DecodeError):
         raise Invalid('filters is JSON such as [{"name": "country", "values": ["DE"]}].', param="filters") from None
     if len(found) > MOST_FILTERS or any(not 1 <= len(one.values) <= MOST_VALUES for one in found):
@@ -300,6 +304,9 @@ def _selectors(text: str | None) -> dict[str, str]:
         return {}
     try:
         found = json.decode(text, type=dict[str, str])
+        check_distinct(text)
+    except RepeatedFieldError as error:
+        raise Invalid(f"selectors has the field {error.name!r} twice. Send it once.", param="selectors") from None
     except (ValidationError, DecodeError):
         raise Invalid('selectors is JSON such as {"revenue_type": "proceeds"}.', param="selectors") from None
     _refuse_nul(found.values(), "selectors")
