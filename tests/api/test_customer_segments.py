@@ -7,7 +7,7 @@ import pytest
 from latchkey.usecases.customer_lists.bulk_runner import run_next
 from latchkey.usecases.customer_lists.roller import catch_up
 from latchkey.usecases.rolling.roller import Roller
-from tests.api.client import Shop
+from tests.api.client import DAY, Shop
 from tests.api.management import delete, get, post
 
 
@@ -42,6 +42,21 @@ async def test_customers_are_listed_by_filter_page_by_page(people: Shop) -> None
     [tara] = (await get(people, "customer_list?status=trial")).json()["items"]
     assert (tara["status"], tara["products"], tara["spent_in_usd"]) == (["active", "trial"], ["pro_monthly"], 0)
     assert tara["trial_ends_at"] == tara["runs_until"] > people.clock.now
+
+
+async def test_the_overview_counts_customers_who_were_seen_in_the_last_28_days(people: Shop) -> None:
+    async def active(environment: str) -> object:
+        body = (await get(people, f"metrics/overview?environment={environment}")).json()
+        [one] = [one for one in body["metrics"] if one["id"] == "active_users"]
+        assert (one["unit"], one["period"]) == ("#", "P28D")
+        return one["value"]
+
+    # The test store sells in the sandbox; who bought nothing is in production.
+    assert (await active("sandbox"), await active("production")) == (2, 1)
+    people.clock.now += 27 * DAY
+    assert await active("sandbox") == 2
+    people.clock.now += DAY
+    assert await active("sandbox") == 0
 
 
 async def test_a_list_says_how_many_customers_it_does_not_have_yet(people: Shop) -> None:

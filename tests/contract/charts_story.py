@@ -6,12 +6,17 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from latchkey.usecases.charts.roller import catch_up
+from latchkey.usecases.rolling.roller import Roller
 from tests.api.client import NOW, Shop
 
 
 async def chart(ask: Callable[..., Awaitable[Any]], shop: Shop) -> None:
     """What was bought in the test store until now."""
     assert await catch_up(shop.database, shop.project_id, NOW)
+    # For `active_users` of the overview.
+    roller = Roller(shop.database)
+    for step in range(8):
+        await roller.turn(NOW + 6000 * step)
     days = "start_date=2027-01-14&end_date=2027-01-15&environment=sandbox"
     await ask("GET /charts/{chart_name}", query=f"?{days}&compare=true", chart_name="mrr")
     await ask("GET /charts/{chart_name}", query=f"?{days}&segment=product", also=".by_product", chart_name="revenue")

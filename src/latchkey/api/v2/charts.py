@@ -31,6 +31,7 @@ from latchkey.domain.purchases.terms import USD
 from latchkey.domain.refusal import Invalid
 from latchkey.usecases.charts import charts
 from latchkey.usecases.charts.options import missing_dimensions, read_options
+from latchkey.usecases.customer_lists.listing import active_customers
 from latchkey.usecases.rendering import charts as render
 from latchkey.usecases.rendering.chart_csv import chart_csv
 from latchkey.wire import charts as wire
@@ -261,10 +262,10 @@ async def read_overview_metrics(
 ) -> Response:
     """The most important numbers: as of now, or over the last 28 days."""
     _once_each(request, _OVERVIEW_PARAMETERS)
-    found = await charts.read_overview(
-        services.database, caller.project_id, environment_of(environment), currency, services.now()
-    )
-    return reply(render.overview(found))
+    where, now = environment_of(environment), services.now()
+    found = await charts.read_overview(services.database, caller.project_id, where, currency, now)
+    active = await active_customers(services.database, caller.project_id, where, now)
+    return reply(render.overview(found, active, now))
 
 
 def environment_of(name: str) -> str:

@@ -20,6 +20,7 @@ _PLAN_EACH = query("plan_each_list")
 _STANDING = query("customer_list_standing")
 _LIST = query("list_facets")
 _COUNT = query("count_facets")
+_COUNT_SEEN = query("count_seen")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,13 @@ async def count_within(
         return None
     assert row is not None, "an aggregate always has a row"
     customers: int = row["customers"]
+    return customers
+
+
+async def count_seen(connection: Connection, project_id: str, environment: str, since: Ms) -> int:
+    """Of an environment, or of the test clock with this id."""
+    await plan_each(connection)
+    customers: int = await connection.fetchval(_COUNT_SEEN, project_id, since, environment)
     return customers
 
 

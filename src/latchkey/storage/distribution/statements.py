@@ -202,6 +202,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     "write_facets": ByProject((Columns(1, 2), Columns(3, 23), Columns(24, 29))),
     "list_facets": AtProject(),
     "count_facets": AtProject(),
+    "count_seen": AtProject(),
     # Their project is their first parameter.
     "write_changes": AtProject(),
     "offering_choice": AtProject(),

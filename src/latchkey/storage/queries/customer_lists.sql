@@ -221,6 +221,13 @@ from (
     limit $18
 ) as matching;
 
+-- name: count_seen
+-- how many customers of an environment, or of a test clock, were seen since an instant
+select count(*) as customers
+from customer_facets f
+where f.project_id = $1 and f.last_seen_at >= $2
+    and case when f.test_clock_id is null then f.environment = $3 else f.test_clock_id = $3 end;
+
 -- name: list_segments
 -- a project's saved filters, by name; by id after one for the API
 select id, name, filter, columns, sort, created_at, updated_at

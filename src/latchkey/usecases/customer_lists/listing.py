@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from latchkey.domain.customers.filter import Filter, Sort
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.storage.customer_lists import reading
 from latchkey.storage.customer_lists.reading import Cursor
@@ -17,6 +17,8 @@ from latchkey.storage.database import Connection, Database
 MOST_COUNTED = 10_000
 # A count that takes longer than this is given up: on a page, and where somebody decides by the number.
 ON_A_PAGE_MS, FOR_A_DECISION_MS = 250, 1_000
+# Days of `active_users` in the overview, as the other numbers there.
+ACTIVE_DAYS = 28
 _CURSOR = re.compile(r"(-?\d{1,19})\.(\d{1,19})")
 
 
@@ -80,6 +82,14 @@ async def count(
     if found is None:
         return Counted(None)
     return Counted(min(found, MOST_COUNTED), found > MOST_COUNTED)
+
+
+async def active_customers(database: Database, project_id: str, environment: str, now: Ms) -> int:
+    """Customers who were seen in the last ACTIVE_DAYS, today included; exact to the hour. `environment` may be the id
+    of a test clock: its customers are seen in real time."""
+    since = (now // DAY - ACTIVE_DAYS + 1) * DAY
+    async with database.transaction(readonly=True) as connection:
+        return await reading.count_seen(connection, project_id, environment, since)
 
 
 async def missing_customers(database: Database, project_id: str, now: Ms) -> int:

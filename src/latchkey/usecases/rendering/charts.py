@@ -260,8 +260,25 @@ _METRICS = {
 }
 
 
-def overview(found: Mapping[str, ChartData]) -> wire.OverviewMetrics:
-    return wire.OverviewMetrics(metrics=[metric(found[name], *named) for name, named in _METRICS.items()])
+_ACTIVE_USERS = (
+    "Customers who were seen in the last 28 days: an app asked for them, or they bought something. Exact to the hour."
+)
+
+
+def overview(found: Mapping[str, ChartData], active_users: int, now: Ms) -> wire.OverviewMetrics:
+    metrics = [metric(found[name], *named) for name, named in _METRICS.items()]
+    active = wire.OverviewMetric(
+        id="active_users",
+        name="Active Users",
+        description=_ACTIVE_USERS,
+        unit=UNITS[Unit.COUNT],
+        period="P28D",
+        value=active_users,
+        last_updated_at=now,
+        last_updated_at_iso8601=to_iso(now),
+    )
+    # After the vendor's others.
+    return wire.OverviewMetrics(metrics=[*metrics[:-2], active, *metrics[-2:]])
 
 
 def metric(data: ChartData, id: str, name: str) -> wire.OverviewMetric:

@@ -88,7 +88,10 @@ CUSTOMERS_PAYING = Definition(
     name="customers_paying",
     title="New paying customers",
     group=CUSTOMERS,
-    words="Customers whose first payment ever was made in each period. Trials are not payments.",
+    words=(
+        "Customers whose first payment ever was made in each period. Trials are not payments. By product, store, "
+        "country and the like, a customer counts by this first payment, whatever they pay for later, and where."
+    ),
     differs="RevenueCat has no such chart.",
     unit=Unit.COUNT,
     kinds=(Kind.PAYING_CUSTOMER,),
