@@ -81,7 +81,7 @@ async def _ours(ground: Ground, webhook: Webhook) -> float:
 async def _until_recorded(webhook: Webhook, wanted: float) -> None:
     """Until so many are recorded. By its own counter: polling the database would be work that only ours has."""
     while _recorded(webhook) < wanted:  # noqa: ASYNC110 - the counter has no event
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.02)
 
 
 def _recorded(webhook: Webhook) -> float:

@@ -33,6 +33,7 @@ from pyreqwest.request import RequestBuilder
 __all__ = [
     "BodyReader",
     "Chunk",
+    "HeaderMap",
     "HttpClient",
     "HttpConnectTimeoutError",
     "HttpError",
@@ -44,8 +45,6 @@ __all__ = [
     "Url",
     "causes_of",
     "header_pairs",
-    "header_values",
-    "pairs_of",
 ]
 
 
@@ -230,15 +229,8 @@ class HttpClient:
 
 def header_pairs(response: StreamedResponse) -> list[tuple[str, str]]:
     """Each header with each of its values: one that comes several times has several pairs."""
-    return pairs_of(header_values(response))
-
-
-def header_values(response: StreamedResponse) -> dict[str, str | list[str]]:
-    """The headers by name, in lower case; a list for one that comes several times."""
-    return response.headers.dict_multi_value()
-
-
-def pairs_of(values: Mapping[str, str | list[str]]) -> list[tuple[str, str]]:
+    # By name, in lower case; a list for one that comes several times.
+    values = response.headers.dict_multi_value()
     return [(name, one) for name, value in values.items() for one in ([value] if isinstance(value, str) else value)]
 
 

@@ -58,7 +58,7 @@ PARTED = {
         {"deliveries": "project_id, customer_id, webhook_key, sequence", "events": "id"},
     ),
     "record_last_deliveries": (
-        "text, text, text, text, text, json[], json[], bytea[], bigint[], text",
+        "text, text, text, text, text, text, json[], bytea[], bigint[], text, text, text",
         {"deliveries": "project_id, customer_id, webhook_key, sequence"},
     ),
     "record_attempts": (

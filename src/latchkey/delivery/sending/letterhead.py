@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 
 from msgspec import Struct, json
@@ -11,7 +11,7 @@ from latchkey.delivery.sending.echo import hidden_in, secrets_of
 from latchkey.delivery.sending.signing import masked, signature
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.instants import Ms
-from latchkey.http_client import StreamedResponse, header_values, pairs_of
+from latchkey.http_client import HeaderMap, StreamedResponse, header_pairs
 from latchkey.wire.headers import TEST_EVENT
 
 USER_AGENT = f"latchkey/{version('latchkey')}"
@@ -29,7 +29,7 @@ _encode = json.Encoder().encode
 class Received(Struct, frozen=True):
     """The headers of a response."""
 
-    values: Mapping[str, str | list[str]]
+    headers: HeaderMap
     # JSON, with secrets masked.
     logged: bytes
     # The length of the body, if the receiver has declared it.
@@ -81,14 +81,15 @@ class Letterhead:
         return sent, shown
 
     def received(self, response: StreamedResponse) -> Received:
-        values = header_values(response)
+        headers = response.headers
         last = self._last
-        if last is not None and last.values == values:
+        if last is not None and last.headers == headers:
             return last
-        pairs = pairs_of(values)
+        pairs = header_pairs(response)
         logged = _encode(_shortened([(name, hidden_in(value, self.secrets)) for name, value in pairs[:HEADERS_LIMIT]]))
         length = next((value for name, value in pairs if name == "content-length"), "")
-        received = Received(values, logged, int(length) if length.isdigit() else None)
+        # A copy: the library compares under a lock of each side, and would wait forever for that of the same headers.
+        received = Received(headers.copy(), logged, int(length) if length.isdigit() else None)
         if len(logged) <= _REMEMBERED and len(pairs) <= HEADERS_LIMIT:
             self._last = received
         return received

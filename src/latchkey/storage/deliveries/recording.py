@@ -79,6 +79,8 @@ async def _record_last(database: Database, outcomes: Sequence[Outcome]) -> list[
     """Delivered, and nothing else waits in the lane."""
     claims = [one.claim for one in outcomes]
     attempts = [one.attempt for one in outcomes]
+    headers, headers_at = _once_each([one.response_headers for one in attempts])
+    bodies, bodies_at = _once_each([one.response_body for one in attempts])
     async with database.at_hand() as connection:
         row = await connection.fetchrow(
             _RECORD_LAST,
@@ -88,16 +90,25 @@ async def _record_last(database: Database, outcomes: Sequence[Outcome]) -> list[
             notation([one.sequence for one in claims]),
             notation([one.at for one in attempts]),
             notation([one.took_ms for one in attempts]),
-            [one.request_headers for one in attempts],
-            [one.response_headers for one in attempts],
-            [one.response_body for one in attempts],
+            # JSON has no line break inside.
+            b"\n".join([one.request_headers for one in attempts]).decode(),
+            headers,
+            bodies,
             list({one.webhook_key for one in claims}),
             notation([one.part for one in claims]),
+            headers_at,
+            bodies_at,
         )
     assert row is not None, "the statement returns one row"
     troubled = row["troubled"]
     recorded = [outcomes[place - 1] for place in row["places"]]
     return [Recorded(one, more=False, troubled=one.claim.webhook_key in troubled) for one in recorded]
+
+
+def _once_each(values: Sequence[bytes]) -> tuple[list[bytes], str]:
+    """Each value once, and the place of each among these, from 1, in PostgreSQL's notation."""
+    places = {value: place for place, value in enumerate(dict.fromkeys(values), 1)}
+    return list(places), notation([places[value] for value in values])
 
 
 async def _record(database: Database, outcomes: Sequence[Outcome], now: Ms) -> list[Recorded]:

@@ -144,7 +144,9 @@ async def record_last_deliveries(connection: Any, args: Sequence[Any]) -> list[R
                 project_id,
                 [
                     "{" + ",".join(f'"{lanes[n][1]}"' for n in mine) + "}",
-                    *(some(column, mine) for column in args[1:8]),
+                    *(some(column, mine) for column in args[1:5]),
+                    "\n".join(some(args[5].split("\n"), mine)),
+                    *args[6:8],
                     sorted({lanes[n][0] for n in mine}),
                     *(some(column, mine) for column in args[9:]),
                 ],

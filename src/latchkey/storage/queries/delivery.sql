@@ -81,15 +81,20 @@ where l.project_id = held.project_id and l.customer_id = held.customer_id and l.
 -- name: record_last_deliveries
 -- record deliveries that succeeded and were the last in their lanes, as most are: delete the lane, update no row twice
 -- A lane that has changed since the claim (it has grown, or its lease was lost) has another ctid or token and is left
--- unchanged: record_attempts handles it.
+-- unchanged: record_attempts handles it. $6 are request headers, each on a line of its own. Most responses are alike: $7
+-- and $8 have each only once, $11 and $12 are their places.
 with held as materialized (
-    select l.ctid as lane, n.token, n.sequence, n.at, n.took_ms, n.request_headers, n.response_headers, n.response_body,
+    select l.ctid as lane, n.token, n.sequence, n.at, n.took_ms, n.request_headers::json as request_headers,
+        ($7::json[])[n.response_headers] as response_headers, ($8::bytea[])[n.response_body] as response_body,
         n.part, n.place
-    from unnest(
-        $1::text::tid[], $2::text::bigint[], $3::text::bigint[], $4::text::bigint[], $5::text::integer[], $6::json[],
-        $7::json[], $8::bytea[], $10::text::integer[]
+    from rows from (
+        unnest(
+            $1::text::tid[], $2::text::bigint[], $3::text::bigint[], $4::text::bigint[], $5::text::integer[],
+            $10::text::integer[], $11::text::integer[], $12::text::integer[]
+        ),
+        string_to_table($6, E'\n')
     ) with ordinality as n (
-        lane, token, sequence, at, took_ms, request_headers, response_headers, response_body, part, place
+        lane, token, sequence, at, took_ms, part, response_headers, response_body, request_headers, place
     )
     join lanes l on l.ctid = n.lane and l.token = n.token
     -- Lanes are locked in the same order everywhere.
