@@ -63,6 +63,29 @@ def sequences(claims: Sequence[Claim]) -> list[int]:
     return [one.sequence for one in claims]
 
 
+async def test_each_attempt_of_a_batch_has_its_own_headers_and_body(line: Line) -> None:
+    """A batch is recorded with each response once; most are alike, these are not."""
+    for name in ("ann", "bob", "cat", "dan"):
+        await line.yard.buy(name, 1)
+    await line.record(await line.claim())
+    claims = await line.claim()
+    responses = [(b'[["x","1"]]', b"a\nb\x00"), (b"[]", b""), (b'[["x","1"]]', b""), (b'[["x","2"]]', b"a\nb\x00")]
+    attempts = [
+        Answer(line.now, 0, 200, None, json.encode({"webhook-id": f'"\n{number}'}), headers, body)
+        for number, (headers, body) in enumerate(responses)
+    ]
+    outcomes = [Outcome(claim, attempt, None) for claim, attempt in zip(claims, attempts, strict=True)]
+    assert len(await recording.record(line.yard.database, outcomes, line.now)) == len(claims) == 4
+    logged = await line.yard.database.pool.fetch(
+        "select customer_id, request_headers, response_headers, response_body from attempts where sequence = 2"
+    )
+    expected = [
+        (claim.customer_id, attempt.request_headers, attempt.response_headers, attempt.response_body)
+        for claim, attempt in zip(claims, attempts, strict=True)
+    ]
+    assert sorted(tuple(row) for row in logged) == sorted(expected)
+
+
 async def test_one_at_a_time_for_a_customer_and_all_customers_at_once(line: Line) -> None:
     await line.yard.buy("ann", 2)
     await line.yard.buy("bob")
