@@ -396,6 +396,31 @@ def test_no_product_module_is_named_like_a_test() -> None:
     assert not [name_of(path) for path in sources() if path.name.startswith("test_")]
 
 
+def rooms() -> list[Path]:
+    """Folders with several modules. Alembic's versions are a list of files, not a room."""
+    folders = {path.parent for path in sources() if path.name != "__init__.py"}
+    return sorted(folder for folder in folders if folder != SOURCE and folder.name != "versions")
+
+
+def test_every_room_says_what_lives_in_it_what_does_not_and_where_to_begin() -> None:
+    assert not [name_of(room) for room in rooms() if not (room / "README.md").exists()]
+    texts = {name_of(room): (room / "README.md").read_text(encoding="utf-8").lower() for room in rooms()}
+    assert not [name for name, text in texts.items() if "begin with" not in text]
+
+
+def test_a_readme_names_files_that_exist() -> None:
+    missing = []
+    for room in rooms():
+        named = re.findall(r"`([\w./]+\.py)`", (room / "README.md").read_text(encoding="utf-8"))
+        known = {path.name for path in sources(name_of(room))}
+        missing += [
+            f"{name_of(room)}: {name}"
+            for name in named
+            if name not in known and not any((folder / name).exists() for folder in (room, SOURCE, ROOT))
+        ]
+    assert not missing
+
+
 LOG_LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 LOG_EVENT = re.compile(r"[a-z][a-z0-9 ,'-]*[a-z0-9]")
 

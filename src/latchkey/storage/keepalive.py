@@ -1,5 +1,5 @@
-"""Notices a machine that is gone without a word: no power, or a cut cable. By default the kernel waits 15 minutes for
-the answer to a statement, and two hours on a connection that waits for notifications."""
+"""Notices a machine that is gone without closing its connections: no power, or a cut cable. By default the kernel waits
+15 minutes for the answer to a statement, and two hours on a connection that waits for notifications."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ _INTRODUCTORY = frozenset({PeriodType.TRIAL, PeriodType.INTRO})
 
 def intro_eligible(customer: Customer | None, catalog: Catalog, store: str | None, product_id: str) -> bool | None:
     """None: not known. Stores allow one introductory offer in each group of subscriptions, and the catalog does not
-    know the groups: an offer used for another product may or may not count. The store itself has the last word."""
+    know the groups: an offer used for another product may or may not count. The store itself decides."""
     if catalog.find(product_id) is None:
         return None
     used = {

@@ -1,8 +1,8 @@
 """What a store's snapshot means beside what is known already.
 
-A store tells of one transaction at a time and not why it followed the one before. `settle` adds that: which renewal was
+A store reports one transaction at a time, and not why it followed the one before. `settle` adds that: which renewal was
 the first paid one, which purchase replaced another, which refund was taken back. The result is a snapshot again, for
-`take_in` to merge. It does not depend on the order in which snapshots arrive, as far as each says when it was told.
+`take_in` to merge. It does not depend on the order in which snapshots arrive, as long as each has its time.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _under_known_ids(before: Subscription, seen: Subscription) -> Subscription:
 
 
 def settle_purchase(before: Purchase | None, seen: Purchase, *, read_at: Ms | None = None) -> Purchase:
-    """The same for a one-time purchase: a refund that a later word no longer tells was taken back. `read_at`: the store
+    """The same for a one-time purchase: a refund that a later report no longer has was reversed. `read_at`: the store
     told how things stood when it was asked, at this moment."""
     if read_at is not None:
         return _read_at(before, seen, read_at)
@@ -86,7 +86,7 @@ def _read_at(before: Purchase | None, seen: Purchase, at: Ms) -> Purchase:
     if before is None:
         return replace(seen, told_at=at)
     if before.refunded_at is not None:
-        # Silence takes no refund back; a store that tells of the reversal does.
+        # A report without the refund does not reverse it; a report of the reversal does.
         seen = replace(seen, money_back=_still_back(before.money_back, seen.money_back))
     if (seen.money_back, seen.given_back, seen.revoked_at, seen.resolved_at) == (
         before.money_back,
@@ -105,8 +105,8 @@ def _stamped(before: Subscription | None, seen: Subscription, now: Ms) -> Subscr
         periods = tuple(replace(period, as_of=moment) for period in seen.periods)
         return replace(seen, periods=periods, status=replace(seen.status, as_of=moment))
     known = {period.id: period for period in before.periods}
-    # A store that does not date its word tells a refund only where it was asked for the order: silence takes none back.
-    # A reversal that the store tells does.
+    # A store whose reports have no time reports a refund only when it is asked for the order. So a report without the
+    # refund does not reverse it; a report of the reversal does.
     seen = replace(seen, periods=tuple(_refund_stands(known.get(period.id), period) for period in seen.periods))
     seen = replace(seen, periods=_changed_when_known(known, seen.periods))
     if seen.current.id in known and seen.current.id != before.current.id:
@@ -239,7 +239,7 @@ def _merged(known: Period | None, seen: Period) -> Period:
 def _money_back(
     known: tuple[MoneyBack, ...], known_at: Ms, seen: tuple[MoneyBack, ...], seen_at: Ms, *, newer: bool | None = None
 ) -> tuple[MoneyBack, ...]:
-    """A store tells a refund only as long as it stands. The newer word decides whether it does."""
+    """A store reports a refund only until it is reversed. The newer report decides whether it was."""
     newer = seen_at > known_at if newer is None else newer
     facts = merge_facts(known, seen)
     stands = bool(seen) if newer else refunded_at(known) is not None
@@ -314,7 +314,7 @@ def _settled_status(before: Subscription | None, seen: Subscription) -> Status:
 def _with_grace(before: Subscription | None, seen: Subscription) -> Status:
     """A store may tell of a grace period only while it runs. Access lasted until its end all the same."""
     status = seen.status
-    # A newer word about an older period, such as its refund, tells how the running one stands.
+    # A newer report about an older period, such as its refund, also has the status of the running one.
     if before is None or seen.current.order > before.current.order or not _lost_grace(status, before.status):
         return status
     return replace(status, billing_issue_at=before.status.billing_issue_at, grace_ends_at=before.status.grace_ends_at)

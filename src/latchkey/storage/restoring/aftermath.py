@@ -134,7 +134,7 @@ async def read_purchases_again(
     connection: Connection, project_id: str, after: HandleKey, since: Ms, first: Ms, apart: int, limit: int
 ) -> tuple[int, HandleKey | None]:
     """Read a project's next purchases from their stores: one `apart` milliseconds after the other, from `first` on.
-    Those that a store was expected to speak about, and those it has spoken about `since` a moment. Returns how many
+    Those that a store was expected to report on, and those it has reported on `since` a moment. Returns how many
     there were, and the last key."""
     row = await connection.fetchrow(_READ_PURCHASES, project_id, *after, since, first, apart, limit)
     if row is None:

@@ -62,7 +62,7 @@ async def of_purchase(connection: Connection, project_id: str, store: str, store
 
 
 async def save(connection: Connection, told: Sequence[tuple[Handle, Ms]]) -> None:
-    """The stores told of these at that moment. Of several words about one handle the last counts."""
+    """The stores told of these at that moment. Of several reports about one handle the last counts."""
     last = {(one.project_id, one.store, _hash(one.handle)): (one, at) for one, at in told}
     # Always in this order: two transactions that write in different orders could wait for each other.
     ordered = sorted(last.items(), key=lambda one: one[0])

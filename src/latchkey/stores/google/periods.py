@@ -16,7 +16,7 @@ from latchkey.domain.purchases.purchase import MoneyBack, PartBack, merge_parts
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType
 from latchkey.stores.google.resources import LineItem, OfferDetails, Order, OrderItem, instant, product_of
 
-# Google does not say as of which moment it speaks; the core puts a moment here.
+# Google does not date its answers; `settle` does.
 NOW = Moment(0)
 
 _RENEWAL = re.compile(r"(?P<first>.+?)\.\.(?P<number>\d{1,6})", re.ASCII)

@@ -53,8 +53,8 @@ def bought(
 def taken_over(
     app_id: str, store: str, newest: SubscriptionPurchase, earlier: Earlier, orders: Mapping[str, Order]
 ) -> Iterator[tuple[str, Purchase]]:
-    """The purchases that others took over from, oldest first, by their tokens. Each ends, without a word, where the
-    next one begins: that one tells when access ends."""
+    """The purchases that others took over from, oldest first, by their tokens. Each ends, without an event, where
+    the next one begins: only the next one says when access ends."""
     following = (newest, *(old for _, old in earlier))
     for (token, old), after in reversed([*zip(earlier, following, strict=False)]):
         item = old.items[0]

@@ -43,7 +43,7 @@ def reason_word(text: str) -> str:
 
 
 def refusal(answer: Answer) -> StoreError:
-    """What an answer that is not 200 means. Only Google's own form of an error counts as its word."""
+    """What an answer that is not 200 means. Only an error in Google's own format counts as Google's."""
     said, status = _said(answer), answer.status
     if status == 401:
         return CredentialsRefused("Google refuses the access token of the service account (401).")

@@ -22,7 +22,7 @@ TOLERANCE_S = 300
 _ID = re.compile(r"[A-Za-z0-9_]{1,255}", re.ASCII)
 _TYPE = re.compile(r"[a-z0-9_.]{1,100}", re.ASCII)
 
-# What Latchkey has to hear of. More does no harm.
+# The events that Latchkey needs. More do no harm.
 EVENT_TYPES = (
     "customer.subscription.created",
     "customer.subscription.updated",

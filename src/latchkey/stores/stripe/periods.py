@@ -17,7 +17,7 @@ from latchkey.stores.stripe import refunds
 from latchkey.stores.stripe.amounts import micros, price_of
 from latchkey.stores.stripe.resources import Charge, Dispute, Invoice, InvoiceItem, Item, Line, Subscription
 
-# Stripe does not say as of which moment it speaks; the core puts a moment here.
+# Stripe does not date its answers; `settle` does.
 NOW = Moment(0)
 # Between two readings of Stripe's clock in seconds.
 _CLOSE = 1

@@ -1,7 +1,7 @@
-"""Subscriptions whose end passed while their store could not be heard: the store is asked before the end is told.
+"""Subscriptions whose end passed while notifications of their store could not arrive. Their store is asked before the
+EXPIRATION event is emitted.
 
-A renewing subscription ends by itself if its store is silent for some hours. After an outage that silence proves
-nothing.
+A renewing subscription ends by itself if its store reports nothing for some hours. After an outage that proves nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from latchkey.domain.purchases.subscription import Subscription
 from latchkey.storage.database import Connection
 from latchkey.storage.stores import handles
 
-# Until then the end waits for a store that was asked and gave no answer.
+# How long the end waits for a store that was asked and did not answer.
 LONGEST: Ms = 1 * DAY
 
 # A project's id, the store, and the subscription's id there.
@@ -23,8 +23,8 @@ Unheard = frozenset[tuple[str, str, str]]
 
 
 async def unheard(connection: Connection, customers: Iterable[Customer], now: Ms) -> Unheard:
-    """The subscriptions that would end now because of their store's silence, and whose store is still to be asked. No
-    query if there are none, which is the rule. Customers on a test clock live in another time."""
+    """The subscriptions that would end now because their store reported nothing, and whose store is still to be asked.
+    No query if there are none, which is usual. Customers on a test clock live in another time."""
     asked: dict[str, list[Subscription]] = {}
     for customer in customers:
         if customer.test_clock_id is None:
@@ -39,7 +39,7 @@ async def unheard(connection: Connection, customers: Iterable[Customer], now: Ms
 
 
 def may_wait(customers: Iterable[Customer], now: Ms) -> bool:
-    """Whether any subscription would end now because of its store's silence: then `unheard` is to be asked."""
+    """Whether any subscription would end now because its store reported nothing: then call `unheard`."""
     return any(True for one in customers for _ in _silent(one, now))
 
 

@@ -124,7 +124,7 @@ class UnitOfWork:
         spoken_of: frozenset[PurchaseKey] = frozenset(),
     ) -> Customer:
         """Applies what has fallen due by `now` first, each at its own instant. `spoken_of`: what their store says of
-        these purchases is applied next, so its silence ends none of them."""
+        these purchases is applied next, so none of them ends for lack of a report."""
         entry = self._entry(stored)
         customer, due = entry.current, entry.next_due_at()
         if due is None or due > now:

@@ -1,8 +1,8 @@
 """What has to be done once after a database was restored, before the service starts on it.
 
 The restored database believes that deliveries wait which were sent long ago, and it would give sequences, positions and
-keys to new events that receivers have already seen with others. And stores have spoken meanwhile. Every step can be
-interrupted and repeated: what is done is not done again.
+keys to new events that receivers have already seen with others. And stores have sent notifications
+meanwhile. Every step can be interrupted and repeated: what is done is not done again.
 """
 
 from __future__ import annotations

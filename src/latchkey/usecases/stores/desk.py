@@ -42,7 +42,7 @@ class Desk:
         return await self._digests.ask((project_id, digest))
 
     async def connected(self, project_id: str, app_id: str) -> bool:
-        """Whether the app hears of its store. Asked only where one app hears of what another one has sold."""
+        """Whether the app has credentials. Asked only where one app is notified of what another one has sold."""
         async with self._database.acquire() as connection:
             known = await connections.load(connection, project_id, app_id)
         return known is not None and known.credentials is not None

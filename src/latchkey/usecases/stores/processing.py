@@ -193,7 +193,7 @@ class Processor:
             )
 
     async def check_due(self) -> int:
-        """The safety net: read purchases again whose store should have spoken by now. Returns how many there were."""
+        """The safety net: read purchases again whose store should have reported by now. Returns how many there were."""
         now = self._now()
         async with self._database.acquire() as connection:
             due = await handles.claim_checks(connection, now, now + 10 * MINUTE, CHECKS_AT_ONCE)
@@ -340,7 +340,7 @@ async def run_stores(
 
 
 async def _wake(lookout: Lookout, woken: asyncio.Event) -> None:
-    """For notifications that are tried again, and those of which the database's word was lost."""
+    """For notifications that are tried again, and those for which the database's NOTIFY was lost."""
     while await lookout.until(lambda seen: seen.notification_at) is not None:
         woken.set()
 

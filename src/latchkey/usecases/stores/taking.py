@@ -65,7 +65,7 @@ class Taker:
     desk: Desk
     adapter: Adapter
     app: ConnectedApp
-    # Whoever shows the purchase, where somebody does: a phone with its receipt. Otherwise a store speaks.
+    # The customer whose phone sent the receipt. None: a store's notification.
     shown_by: str | None = None
     attributes: dict[str, Attribute] | None = None
     # Whether showing it moves a purchase that somebody else owns, as the project says.
@@ -154,7 +154,7 @@ class Taker:
         return seen if store_id == snapshot.id else replace(seen, snapshot=replace(snapshot, id=store_id))
 
     async def _imported_id(self, seen: Seen, snapshot: Subscription) -> str:
-        """The store speaks before it was asked about what was imported."""
+        """The store sends a notification before it was asked about what was imported."""
         project, store, other = self.app.project_id, snapshot.store, seen.imported_as
         if other is None or await self.desk.owner(project, (store, other)) is None:
             return snapshot.id
