@@ -436,6 +436,17 @@ def log_events(path: Path) -> Iterator[tuple[int, str]]:
                     yield one.lineno, one.value
 
 
+def test_loggers_have_no_names_of_their_own() -> None:
+    """No log line shows one: the event and its fields say what happened."""
+    named = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in sources()
+        for node in nodes(path)
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "get_logger" and node.args
+    ]
+    assert not named
+
+
 def test_log_events_are_short_sentences_in_lower_case() -> None:
     """`request failed`, not `request_failed`, `api.request_failed` or `Request failed.`. Values belong in fields."""
     found = {f"{name_of(path)}:{line}": event for path in sources() for line, event in log_events(path)}

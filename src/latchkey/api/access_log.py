@@ -17,7 +17,7 @@ from msgspec import UNSET, Struct, UnsetType, json, structs
 
 from latchkey import logs
 
-log = structlog.get_logger("latchkey.api")
+log = structlog.get_logger()
 
 
 class Line(Struct, gc=False):

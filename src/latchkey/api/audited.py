@@ -34,7 +34,7 @@ from latchkey.usecases.services import Services
 
 Endpoint = Callable[..., Awaitable[Response]]
 
-log = structlog.get_logger("latchkey.api")
+log = structlog.get_logger()
 
 HIDDEN = "***"
 

@@ -30,7 +30,7 @@ from latchkey.watching import tracing
 from latchkey.watching.tracing import Span, Value
 from latchkey.watching.watch import Watch
 
-log = structlog.get_logger("latchkey.api")
+log = structlog.get_logger()
 
 _READS = frozenset({"GET", "HEAD"})
 _RECEIPTS = receipts.ROUTE[1:].split("/")

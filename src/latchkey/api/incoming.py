@@ -27,7 +27,7 @@ from latchkey.usecases.stores.incoming import (
 
 router = Router(tags=["Stores"])
 
-log = structlog.get_logger("latchkey.stores")
+log = structlog.get_logger()
 
 
 class Received(Struct, frozen=True, kw_only=True):

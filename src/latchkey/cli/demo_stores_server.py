@@ -25,7 +25,7 @@ from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.serving import keep_time, running
 from latchkey.http_client import HttpClient, HttpError
 
-log = structlog.get_logger("latchkey.emulators")
+log = structlog.get_logger()
 
 _PACKAGE = "com.example.demo"
 _LONGEST_WAIT = 5.0

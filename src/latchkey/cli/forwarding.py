@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import time
 from dataclasses import dataclass
 from http.client import responses
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 from latchkey.delivery.receiver import Arrival
 from latchkey.delivery.sending import failure
 from latchkey.http_client import HttpClient, HttpError
+from latchkey.runtime.script import is_this_machine
 
 # A little less than the 60 seconds that the service waits, so that it gets our 502 with the reason.
 PATIENCE_MS = 55_000
@@ -58,21 +58,12 @@ def check(url: str) -> str:
         raise CannotForwardError(f"{url} is not a URL.") from None
     if parts.scheme not in ("http", "https") or not host:
         raise CannotForwardError(f"{url} is not an address such as http://localhost:3000/hook.")
-    if parts.scheme == "http" and not _is_this_machine(host):
+    if parts.scheme == "http" and not is_this_machine(host):
         raise CannotForwardError(
             f"{url} is not on this machine. Webhooks carry secrets, so plain http:// works only to "
             "localhost. For another machine, create a webhook with its https:// address."
         )
     return url
-
-
-def _is_this_machine(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class Forwarder:

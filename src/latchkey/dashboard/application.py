@@ -27,7 +27,7 @@ from latchkey.storage.passing import PASSING, REFUSES_WRITES
 from latchkey.usecases.access.sessions import TooManyGuesses
 from latchkey.usecases.services import Services
 
-log = structlog.get_logger("latchkey.dashboard")
+log = structlog.get_logger()
 
 EVERY_PAGE: tuple[Page, ...] = tuple(page for pages in ALL for page in pages.all)
 

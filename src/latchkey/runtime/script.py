@@ -53,13 +53,23 @@ def web_module() -> str:
     return _text("push.js")
 
 
+def is_this_machine(host: str) -> bool:
+    """Whether the host of an address is the machine itself: localhost, or a loopback address."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def origin_of(url: str) -> str:
     """The origin of an address as browsers write it. Plain http only for this machine itself."""
     parts = urlsplit(url)
     scheme, host = parts.scheme.lower(), (parts.hostname or "").rstrip(".")
     if scheme not in _PORTS or not host or parts.username is not None:
         raise ValueError(f"{url!r} is not the address of a web app")
-    if scheme == "http" and not _local(host):
+    if scheme == "http" and not is_this_machine(host):
         raise ValueError(f"{url!r}: only https:// addresses can have the bridge")
     if ":" in host:
         host = f"[{ipaddress.IPv6Address(host).compressed}]"
@@ -67,15 +77,6 @@ def origin_of(url: str) -> str:
         host = host.encode("idna").decode()
     port = f":{parts.port}" if parts.port not in {None, _PORTS[scheme]} else ""
     return f"{scheme}://{host}{port}"
-
-
-def _local(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _text(name: str) -> str:

@@ -25,7 +25,7 @@ from latchkey.storage.errors import NoPrimaryError
 from latchkey.storage.keepalive import notice_lost_machines
 from latchkey.storage.servers import Seen, Server, Silent, choose, identify
 
-log = structlog.get_logger("latchkey.database")
+log = structlog.get_logger()
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 

@@ -51,7 +51,7 @@ from latchkey.usecases.services import Services
 from latchkey.usecases.stores.shown import ShownReceipt
 from latchkey.wire.v1 import AttributesErrorResponse, PurchasedProduct, ReceiptResponse
 
-log = structlog.get_logger("latchkey.api")
+log = structlog.get_logger()
 router = Router(tags=["V1 subscribers"])
 
 ROUTE = "/v1/receipts"

@@ -14,7 +14,7 @@ import structlog
 from latchkey.storage.distribution.nodes import NodeAddress
 from latchkey.storage.errors import NodeAwayError
 
-log = structlog.get_logger("latchkey.database")
+log = structlog.get_logger()
 
 # Between two questions whether a node is back, in seconds.
 ASKED_EVERY = 1.0

@@ -21,7 +21,7 @@ import structlog
 
 from latchkey.storage.errors import NoPrimaryError
 
-log = structlog.get_logger("latchkey.database")
+log = structlog.get_logger()
 
 # For each node and process. Reads are few and short, because they are batches; more at once go to the coordinator.
 LINKS = 4

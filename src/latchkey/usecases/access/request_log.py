@@ -22,7 +22,7 @@ from latchkey.storage.access.request_log import Logged
 from latchkey.storage.database import Database
 from latchkey.usecases.engine.admission import Caller
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger()
 
 # Requests of one key that a process keeps in one second: those that succeeded, and those that did not. The key of an
 # app is used by all its phones, so few of its requests say as much as all.

@@ -13,7 +13,7 @@ from latchkey.storage.passing import PASSING
 from latchkey.usecases.charts import folding
 from latchkey.usecases.charts.folding import Part
 
-log = structlog.get_logger("latchkey.charts")
+log = structlog.get_logger()
 
 
 class Cubing:

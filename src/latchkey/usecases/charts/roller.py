@@ -49,7 +49,7 @@ NEWCOMERS_AT_ONCE = 2_000
 # The tail is folded when it is this old, if not before. A small tail costs answers less than folding it often would.
 TAIL_WAITS: Ms = 2 * HOUR
 
-log = structlog.get_logger("latchkey.charts")
+log = structlog.get_logger()
 
 _EVENT = json.Decoder(Event)
 

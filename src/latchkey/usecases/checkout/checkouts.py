@@ -48,7 +48,7 @@ from latchkey.usecases.stores.connections import Connections
 from latchkey.usecases.stores.receipts import Receipts
 from latchkey.usecases.stores.shown import ShownReceipt
 
-log = structlog.get_logger("latchkey.checkout")
+log = structlog.get_logger()
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from latchkey.storage.stores import checkouts as storage
 from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.engine.lookout import Lookout
 
-log = structlog.get_logger("latchkey.checkout")
+log = structlog.get_logger()
 
 # How long an expired checkout can still be asked for.
 KEPT: Ms = 7 * DAY

@@ -28,7 +28,7 @@ LEASE: Ms = 1 * MINUTE
 AT_ONCE = 50
 GONE = "The customer was erased after the preview."
 
-log = structlog.get_logger("latchkey.bulk_grants")
+log = structlog.get_logger()
 
 
 class AlreadyHeld(Refusal):

@@ -27,7 +27,7 @@ from latchkey.usecases.rolling.newcomers import after_counting, next_step
 from latchkey.usecases.rolling.rolled import Rolled
 from latchkey.usecases.rolling.turns import in_turns
 
-log = structlog.get_logger("latchkey.customer_lists")
+log = structlog.get_logger()
 
 
 async def roll(database: Database, project_id: str, now: Ms) -> Rolled:

@@ -27,7 +27,7 @@ POSTPONED_FOR: Ms = 5 * MINUTE
 # When to look again at a subscription whose store is to be asked first.
 ASKED_WITHIN: Ms = 5 * MINUTE
 
-log = structlog.get_logger("latchkey.clock")
+log = structlog.get_logger()
 
 
 async def run_clock(lookout: Lookout, database: Database, now: Callable[[], Ms]) -> None:

@@ -18,7 +18,7 @@ from latchkey.domain.leases import LARGEST_EXACT_LIMIT, LATEST, Count, Lease, St
 from latchkey.storage.database import Database
 from latchkey.storage.engine import admission
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger()
 
 # Keys that are remembered; beyond that, those without a lease are forgotten.
 _MOST = 10_000

@@ -20,7 +20,7 @@ from latchkey.storage.passing import PASSING
 # Seconds between two looks. With its batch, charts are then at most a second late.
 EVERY = 0.9
 
-log = structlog.get_logger("latchkey.clock")
+log = structlog.get_logger()
 
 
 class Lookout:

@@ -20,7 +20,7 @@ MOST_ACTS = 1000
 # How many steps a customer takes at one instant at most. Each step covers everything that is due then.
 MOST_AT_ONCE = 100
 
-log = structlog.get_logger("latchkey.reading")
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.engine import presence
 from latchkey.usecases.rendering.view import LastSeen
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger()
 
 
 class Presence:

@@ -46,7 +46,7 @@ PATIENCE_SECONDS = 3_600
 
 _EVENTS = json.Decoder(Event)
 
-log = structlog.get_logger("latchkey.exports")
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)

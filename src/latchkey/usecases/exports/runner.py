@@ -31,7 +31,7 @@ from latchkey.wire.exports import Manifest
 LEASE: Ms = 2 * MINUTE
 _RENEWED_EVERY = 30.0
 
-log = structlog.get_logger("latchkey.exports")
+log = structlog.get_logger()
 
 
 class LeaseLostError(Exception):

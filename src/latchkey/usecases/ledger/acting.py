@@ -42,7 +42,7 @@ Rule: TypeAlias = Callable[[Bought, Situation], Bought]
 # What a real store is asked to do.
 Asked: TypeAlias = Callable[[Adapter, ConnectedApp, Target], Awaitable[None]]
 
-log = structlog.get_logger("latchkey.ledger")
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)

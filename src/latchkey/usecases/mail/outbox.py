@@ -36,7 +36,7 @@ LONGEST_PAUSE: Ms = 30 * MINUTE
 # Mails to one address: more are not sent, and the page says the same.
 TO_ONE = Pace(free=3, first=5 * MINUTE, longest=1 * HOUR, counted_for=1 * DAY)
 
-log = structlog.get_logger("latchkey.mail")
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)

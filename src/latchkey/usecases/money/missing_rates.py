@@ -20,7 +20,7 @@ from latchkey.storage.money.missing import MissingRates, RateKey
 SHOWN_DAYS = 30
 _MOST_KNOWN = 10_000
 
-log = structlog.get_logger("latchkey.rates")
+log = structlog.get_logger()
 
 # By currency, since this process started: how often a payment had no rate.
 counted: Counter[str] = Counter()

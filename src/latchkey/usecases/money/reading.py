@@ -18,7 +18,7 @@ EVERY: Ms = 6 * HOUR
 # After a failure: a bank's server may be down for a moment, or the file half written.
 AGAIN: Ms = 10 * MINUTE
 
-log = structlog.get_logger("latchkey.rates")
+log = structlog.get_logger()
 
 
 async def run_rates(

@@ -44,7 +44,7 @@ _FADES = 0.7
 # late.
 _CHORES_EVERY: Ms = 1 * MINUTE
 
-log = structlog.get_logger("latchkey.rolling")
+log = structlog.get_logger()
 
 
 async def run_roller(lookout: Lookout, database: Database, now: Callable[[], Ms]) -> None:

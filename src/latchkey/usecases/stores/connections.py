@@ -18,7 +18,7 @@ from latchkey.storage.stores.connections import StoreConnection
 from latchkey.stores.adapter import Adapter, ConnectedApp
 from latchkey.stores.adapters import adapters as adapters
 
-log = structlog.get_logger("latchkey.stores")
+log = structlog.get_logger()
 
 # How long a process may go on with credentials or a URL that were changed elsewhere.
 _CACHED_MS = 2_000

@@ -52,7 +52,7 @@ NOT_KEPT = "The receipt was invalid and was not kept whole."
 OF_ANOTHER_APP = "Another app of this project is connected to the same account, and the purchase belongs to it."
 NO_CREDENTIALS = "The app has no credentials for its store. Save them, then process this entry again."
 
-log = structlog.get_logger("latchkey.stores")
+log = structlog.get_logger()
 
 
 class Processor:
