@@ -220,7 +220,7 @@ async def _version(site: Site) -> int:
 async def test_a_price_is_listed_and_deleted_and_the_api_agrees(site: Site, developer: Visitor) -> None:
     page = await developer.open("/catalog/products/pro_monthly")
     await page.get_by_role("link", name="by store, country and currency").click()
-    await expect(page.get_by_text("it costs the same everywhere")).to_be_visible()
+    await expect(page.get_by_text("everywhere: no other prices are listed")).to_be_visible()
     await page.get_by_label("Price").fill("8,99")
     await page.get_by_label("Currency").fill("eur")
     await page.get_by_label("Country").fill("xx")

@@ -235,11 +235,15 @@ def test_axes_have_short_numbers(value: float, unit: Unit, text: str) -> None:
         (3, 2, Unit.COUNT, ("▲ 50 %", "up")),
         (1, 2, Unit.MONEY, ("▼ 50 %", "down")),
         (1, 0, Unit.COUNT, ("▲ from 0", "up")),
+        (-4, 2, Unit.COUNT, ("▼ 6", "down")),
+        (5_000_000, -2_500_000, Unit.MONEY, ("▲ $7.50", "up")),
+        (-3, -2, Unit.COUNT, ("▼ 50 %", "down")),
+        (36, 1, Unit.COUNT, ("▲ 36 times", "up")),
         (0.05, 0.04, Unit.SHARE, ("▲ 1.0 points", "up")),
     ],
 )
 def test_a_change_is_told_with_its_direction(value: Value, before: Value, unit: Unit, said: tuple[str, str]) -> None:
-    assert words.change(value, before, unit) == said
+    assert words.change(value, before, unit, "USD") == said
 
 
 def test_where_falling_is_good_a_rise_is_not() -> None:

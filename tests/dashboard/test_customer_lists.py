@@ -152,6 +152,15 @@ async def test_a_viewer_saves_nothing_and_a_segment_is_deleted_with_a_confirmati
     assert (await support.post(f"{start}/{id}/delete", {"confirm": "yes"})).status == 404
 
 
+async def test_a_preview_that_reaches_nobody_offers_no_grant(people: Site, support: Visitor) -> None:
+    page = await support.open("/customers?status=cancelled")
+    await page.get_by_role("link", name="Grant access to many…").click()
+    await page.get_by_label("Entitlement").select_option("pro")
+    await page.get_by_role("button", name="Preview").click()
+    await expect(page.get_by_text("Nobody would get it: all of them have it already.")).to_be_visible()
+    await expect(page.get_by_role("button", name="Grant", exact=True)).to_have_count(0)
+
+
 async def test_somebody_grants_access_to_a_list_after_a_preview_and_writes_a_note(
     people: Site, support: Visitor
 ) -> None:

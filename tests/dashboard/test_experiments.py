@@ -72,6 +72,8 @@ async def test_a_viewer_reads_the_numbers_and_finds_no_button(browser: Browser, 
     for variant, count in expected.items():
         await expect(page.get_by_role("row").filter(has_text=variant).locator(".enrolled")).to_have_text(str(count))
     await expect(page.locator("[data-counted]")).to_contain_text("40 of ")
+    results = page.get_by_role("link", name="Results: conversion and revenue")
+    assert f"/charts/experiment_results?experiment={made.id}" in str(await results.get_attribute("href"))
     assert await page.locator("main form").count() == 0
     await page.goto(site.path("/experiments"))
     assert await page.locator("main form, main .tools a").count() == 0

@@ -59,6 +59,10 @@ async def test_the_cards_agree_with_what_was_sold_and_with_the_api(site: Site, v
     assert (told["active_subscriptions"], told["active_trials"], told["mrr"]) == (2, 1, 16.655833)
     assert told["new_customers"] == 4
 
+    # Over a year, churn is told by the week: at the start of it there may have been nobody.
+    await expect(page.locator("#card-churn")).to_contain_text("28 days")
+    await page.get_by_label("Period").select_option("365")
+    await expect(page.locator("#card-churn .change")).to_contain_text("a week on average")
     await page.get_by_label("Environment").select_option("sandbox")
     await expect(page).to_have_url(re.compile("environment=sandbox"))
     assert (await value(page, "actives"), await value(page, "mrr")) == ("1", "$29.99")

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from playwright.async_api import Page, expect
 
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.pages.webhook_setup import given, read_schedule, write_schedule
+from latchkey.dashboard.pages.webhook_setup import given, read_schedule, say_schedule, write_schedule
 from latchkey.delivery.receiver import tls
 from latchkey.domain.webhooks.retry import SCHEDULE
 from tests.api.doings import count_rows, did
@@ -191,6 +191,7 @@ async def test_nonsense_is_refused_and_changes_nothing(site: Site) -> None:
 
 def test_waits_are_read_as_they_are_written() -> None:
     assert write_schedule(SCHEDULE) == "5s 30s 2m 5m 10m 20m 40m 80m 3h 6h 12h 1d"
+    assert say_schedule([5, 80 * 60, 86_400, 2 * 86_400]) == "5 s, 80 min, 1 day, 2 days"
     assert tuple(read_schedule(write_schedule(SCHEDULE))) == SCHEDULE
     assert read_schedule(" 90, 2m,1h ") == [90, 120, 3600]
     assert read_schedule("") == []

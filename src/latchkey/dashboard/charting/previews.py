@@ -67,6 +67,8 @@ class Preview:
     # For those, a picture of their own, or the first sentence of the definition if there is nothing to draw.
     miniature: Miniature | None
     about: str
+    # What the number is of, if not of all days together.
+    per: str = ""
 
 
 def preview(definition: Definition, data: ChartData | None) -> Preview:
@@ -77,7 +79,8 @@ def preview(definition: Definition, data: ChartData | None) -> Preview:
         return Preview(definition, None, None, drawn, about)
     values = [words.number_of(value, main.unit) for value in main.values]
     running = sum(not one.complete for one in data.periods[-2:])
-    return Preview(definition, _headline(data, main), spark(values, running=running), None, "")
+    per = "a week on average" if _is_by_week(data) else ""
+    return Preview(definition, _headline(data, main), spark(values, running=running), None, "", per)
 
 
 def grouped(found: Mapping[str, ChartData]) -> list[tuple[str, list[Preview]]]:
@@ -90,12 +93,27 @@ def _headline(data: ChartData, main: Series) -> Headline | None:
         case "trial_conversion_rate":
             earlier = data.previous.series if data.previous else ()
             return _changed(data, main, _decided(data.series), _decided(earlier))
+        case "churn" if _is_by_week(data):
+            known = [one for one in data.previous.series if one.id == main.id] if data.previous else []
+            before = _average(known[0].values) if known else None
+            return _changed(data, main, _average(main.values), before, falling_is_good=True)
         case _:
             return headline(data)
 
 
-def _changed(data: ChartData, main: Series, value: Value, before: Value) -> Headline:
-    moved, kind = words.change(value, before, main.unit, falling_is_good=False)
+def _is_by_week(data: ChartData) -> bool:
+    """Churn is divided by the subscriptions at the start. Over a year that is somebody else's number: in a project that
+    grows it would be above 100 %."""
+    return data.definition.name == "churn" and data.request.resolution is not Resolution.DAY
+
+
+def _average(values: Sequence[Value]) -> Value:
+    known = [one for one in values if one is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _changed(data: ChartData, main: Series, value: Value, before: Value, *, falling_is_good: bool = False) -> Headline:
+    moved, kind = words.change(value, before, main.unit, falling_is_good=falling_is_good)
     return Headline(main.title, words.full(value, main.unit, data.currency), "overall", moved, kind)
 
 

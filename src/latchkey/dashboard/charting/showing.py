@@ -164,6 +164,8 @@ def table(data: ChartData) -> Table:
             tuple(words.full(_at(one, place), unit, data.currency) for one, unit in values),
         )
         for place, period in enumerate(data.periods)
+        # The total of a chart of now is its only row.
+        if not data.definition.is_snapshot
     ]
     return Table(
         tuple(columns),
@@ -200,7 +202,9 @@ def headline(data: ChartData) -> Headline | None:
 
 def _headline(data: ChartData, one: Series, before: Series | None) -> Headline:
     good = data.definition.name in FALLING_IS_GOOD and one.unit is Unit.SHARE
-    moved, kind = words.change(one.total, before.total, one.unit, falling_is_good=good) if before else ("", "")
+    moved, kind = "", ""
+    if before is not None:
+        moved, kind = words.change(one.total, before.total, one.unit, data.currency, falling_is_good=good)
     is_main = one is main_series(data)
     value = words.full(one.total, one.unit, data.currency)
     return Headline(one.title, value, _total_words(data, one), moved, kind if is_main else "")

@@ -13,6 +13,8 @@ from latchkey.domain.charts.definitions.drawing import Unit
 from latchkey.domain.charts.sums import Resolution
 
 _DAYS_OF_A_YEAR = 366
+# From here on "12 times" is easier to read than "1,100 %".
+_TIMES = 10
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
@@ -73,7 +75,9 @@ def _tick(one: Period, *, is_month: bool) -> str:
     return f"{month} {day.year}" if is_month else f"{day.day} {month}"
 
 
-def change(value: Value, before: Value, unit: Unit, *, falling_is_good: bool = False) -> tuple[str, str]:
+def change(
+    value: Value, before: Value, unit: Unit, currency: str | None = None, *, falling_is_good: bool = False
+) -> tuple[str, str]:
     """The change since the period before, and whether that is good ("up"), bad ("down") or neither ("")."""
     if value is None or before is None:
         return ("no value yet" if value is None else "no earlier value"), ""
@@ -86,6 +90,11 @@ def change(value: Value, before: Value, unit: Unit, *, falling_is_good: bool = F
         return f"{arrow} {abs(moved) * 100:.1f} points", kind
     if not before:
         return f"{arrow} from 0", kind
+    if (value > 0) != (before > 0):
+        # From a loss to a gain, or back: a percentage of the one would say nothing about the other.
+        return f"{arrow} {full(abs(moved), unit, currency)}", kind
+    if abs(value) > _TIMES * abs(before):
+        return f"{arrow} {value / before:,.0f} times", kind
     return f"{arrow} {abs(moved) / abs(before) * 100:,.0f} %", kind
 
 

@@ -26,6 +26,7 @@ pages = Pages()
 ENVIRONMENTS = (("both", "Both"), ("production", "Production"), ("sandbox", "Sandbox"))
 DIALECTS = ((Dialect.LATCHKEY.value, "Latchkey"), (Dialect.REVENUECAT.value, "RevenueCat"))
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_UNIT_WORDS = {"d": "days", "h": "h", "m": "min", "s": "s"}
 _WAIT = re.compile(r"([0-9]{1,7})([smhd]?)")
 
 
@@ -104,6 +105,12 @@ def read_schedule(text: str) -> list[int]:
 
 def write_schedule(seconds: Iterable[int]) -> str:
     return " ".join(_wait(one) for one in seconds)
+
+
+def say_schedule(seconds: Iterable[int]) -> str:
+    """To be read, not to be edited: `5 s, 30 s, 2 min, 1 day`."""
+    waits = [_wait(one) for one in seconds]
+    return ", ".join("1 day" if one == "1d" else f"{one[:-1]} {_UNIT_WORDS[one[-1]]}" for one in waits)
 
 
 def _wait(seconds: int) -> str:

@@ -11,7 +11,7 @@ from latchkey.dashboard import texts
 from latchkey.dashboard.customer_address import address
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.pages.deliveries import shown_attempt
-from latchkey.dashboard.pages.webhook_setup import write_schedule
+from latchkey.dashboard.pages.webhook_setup import say_schedule
 from latchkey.dashboard.snippets import curl, first_purchase
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.instants import DAY, HOUR
@@ -120,7 +120,7 @@ async def _page(visit: Visit, shown: Shown, tried: Tried | None = None) -> Respo
         webhook=webhook,
         failure=failure,
         failed_attempt=shown_attempt(failure.attempt) if failure else None,
-        schedule=write_schedule(webhook.retry_schedule_seconds),
+        schedule=say_schedule(webhook.retry_schedule_seconds),
         types=TYPES,
         overlaps=OVERLAPS,
         tried=tried,

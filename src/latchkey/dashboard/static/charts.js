@@ -66,6 +66,8 @@ function explain(plot) {
     const least = -plot.offsetLeft;
     const most = plot.clientWidth - tip.offsetWidth;
     tip.style.left = `${Math.max(Math.min(left, most), least)}px`;
+    // Where there is no room beside the column, it stands below the picture and not on it.
+    tip.classList.toggle("below", plot.clientWidth < 2 * tip.offsetWidth + 2 * half);
   }
 
   function fill(row) {

@@ -19,7 +19,9 @@ if (input) {
   input.setAttribute("aria-autocomplete", "list");
   input.setAttribute("aria-expanded", "false");
   input.setAttribute("aria-controls", list.id);
-  input.placeholder = /Mac|iPhone|iPad/.test(navigator.platform) ? "Search  ⌘K" : "Search  Ctrl K";
+  // A narrow screen is most likely a phone, which has no such key.
+  const key = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘K" : "Ctrl K";
+  input.placeholder = matchMedia("(max-width: 44rem)").matches ? "Search" : `Search  ${key}`;
 
   let waiting = 0;
   let asking = null;
