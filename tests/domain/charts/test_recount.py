@@ -14,12 +14,14 @@ from latchkey.domain.charts.facts.of_customer import facts_of
 from latchkey.domain.charts.facts.subject import Issue, SubjectKey
 from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import Duration
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.stores.test_store import actions
 from latchkey.wire.event import Event
 from tests.domain.book import Book
 from tests.domain.charts.feed import MONTHS, TRIAL_PRICE, recount, sums_of
-from tests.domain.lives import Life, lives
+from tests.domain.lives import Life, as_told, elsewhere, lives
 from tests.domain.retelling import retellings
-from tests.domain.shop import CATALOG
+from tests.domain.shop import CATALOG, NOON, PRO_YEARLY, TEAM_MONTHLY
 
 
 def issues_of(events: list[Event]) -> dict[SubjectKey, list[Issue]]:
@@ -78,6 +80,23 @@ def test_of_two_customers_who_are_merged(life: Life, other: Life) -> None:
     events = [one.wire for one in other.book.told]
     life.book.absorb(other.book, now)
     check(life.book, [*events, *(one.wire for one in life.book.told)])
+
+
+def test_two_payments_that_are_refunded_in_the_same_millisecond() -> None:
+    """Found by random lives: the second refund looked like the first one, and was not told."""
+    book = Book()
+    one = actions.buy(book.customer, PRO_YEARLY, NOON, id="p0", environment=Environment.SANDBOX)
+    for act in (
+        lambda seen: seen,
+        lambda seen: actions.refund(seen, NOON),
+        lambda seen: actions.reverse_refund(seen, NOON),
+        lambda seen: actions.change_product(seen, TEAM_MONTHLY, NOON, at_renewal=False),
+        lambda seen: actions.refund(seen, NOON),
+    ):
+        one = act(one)
+        book.take_in(elsewhere(as_told(one)), NOON)
+    assert [one.wire.type for one in book.told].count("REFUND") == 2
+    check(book, [one.wire for one in book.told])
 
 
 def test_the_recount_knows_the_lengths_and_prices_of_the_catalog() -> None:

@@ -182,8 +182,8 @@ class _SubscriptionDiff:
 
     def _told_before(self, period: Period, fact: MoneyBack) -> bool:
         """Whether the refund came before the period, and is told with an earlier one. After a change that cost nothing
-        both rest on one payment."""
-        if fact.at > period.purchased_at:
+        both rest on one payment. After one that was paid for, a refund in the same millisecond is of the new one."""
+        if fact.at > period.purchased_at or period.price.micros:
             return False
         return any(fact in other.money_back for other in self.after.periods if other.order < period.order)
 
