@@ -159,18 +159,17 @@ def table(data: ChartData) -> Table:
     rows = [
         Row(
             place,
-            words.period(period, data.request.resolution),
-            period.complete,
+            "Now" if data.definition.is_snapshot else words.period(period, data.request.resolution),
+            data.definition.is_snapshot or period.complete,
             tuple(words.full(_at(one, place), unit, data.currency) for one, unit in values),
         )
         for place, period in enumerate(data.periods)
-        # The total of a chart of now is its only row.
-        if not data.definition.is_snapshot
     ]
     return Table(
         tuple(columns),
         tuple(reversed(rows)),
-        tuple(words.full(one.total, unit, data.currency) for one, unit in values),
+        # What is as of now has one row, and no total below it.
+        tuple(words.full(one.total, unit, data.currency) for one, unit in values if not data.definition.is_snapshot),
         _total_words(data, main_series(data)).capitalize(),
         tuple(words.full(one.average, unit, data.currency) for one, unit in values),
     )
