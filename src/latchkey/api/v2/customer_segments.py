@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Literal
 
 from fastapi import Query
@@ -12,6 +13,7 @@ from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
+from latchkey.api.errors import Unprocessable
 from latchkey.api.models import Body, Limit, Name, StartingAfter, without_nul
 from latchkey.api.replies import reply, shows
 from latchkey.api.routing import Router
@@ -36,25 +38,35 @@ SortedBy = Literal["last_seen", "first_seen", "spent", "key"]
 _PARAMETERS = frozenset((*NAMES, "segment_id", "sort", "limit", "starting_after"))
 
 
+@contextmanager
+def unprocessable() -> Iterator[None]:
+    """A filter is text whose form a schema cannot describe, so what cannot be understood is 422 and not 400."""
+    try:
+        yield
+    except Invalid as refusal:
+        raise Unprocessable(refusal.message, param=refusal.param) from None
+
+
 def parsed(given: Mapping[str, str]) -> Filter:
     """A filter in a body. A name that it does not have is refused: ignored, the list would be longer than was meant."""
     unknown = sorted(set(given) - set(NAMES))
     if unknown:
-        raise Invalid(f"A filter has no {unknown[0]!r}. It has {', '.join(NAMES)}.", param="filter")
+        raise Unprocessable(f"A filter has no {unknown[0]!r}. It has {', '.join(NAMES)}.", param="filter")
     _refuse_blank(given)
-    return parse(given)
+    with unprocessable():
+        return parse(given)
 
 
 def _refuse_blank(given: Mapping[str, str]) -> None:
     """A value that a script forgot to fill in must not make the list longer than was meant."""
     for name, text in given.items():
         if not text.strip():
-            raise Invalid(f"{name} is empty. Leave it out, or give a value.", param=name)
+            raise Unprocessable(f"{name} is empty. Leave it out, or give a value.", param=name)
 
 
 @router.get(
     "/customer_list",
-    responses=shows(wire.CustomerList) | shows(V2Error, 400, "The filter cannot be understood."),
+    responses=shows(wire.CustomerList) | shows(V2Error, 422, "The filter cannot be understood."),
     response_class=Response,
 )
 async def list_customers_by_filter(
@@ -91,12 +103,13 @@ async def list_customers_by_filter(
     are missing in all lists, and `missing_customers` says how many. `starting_after` comes from `next_page`; it is not
     a customer's id."""
     everything = locals()
-    said = single(request.query_params.multi_items(), _PARAMETERS)
+    with unprocessable():
+        said = single(request.query_params.multi_items(), _PARAMETERS)
     # Each has been validated; `status` may have several values, which are one here.
     given = {name: said[name] for name in NAMES if everything[name] is not None}
     if segment_id is not None:
         if given:
-            raise Invalid("Give a segment_id or a filter, not both.", param="segment_id")
+            raise Unprocessable("Give a segment_id or a filter, not both.", param="segment_id")
         saved = await segments.load_segment(services.database, caller.project_id, segment_id)
         wanted, order = saved.filter, Sort(sort) if sort is not None else saved.sort
         kept = {"segment_id": segment_id}
@@ -105,9 +118,10 @@ async def list_customers_by_filter(
         kept = written(wanted)
     if sort is not None:
         kept["sort"] = sort
-    found = await list_page(
-        services.database, caller.project_id, wanted, services.now(), sort=order, after=starting_after, limit=limit
-    )
+    with unprocessable():
+        found = await list_page(
+            services.database, caller.project_id, wanted, services.now(), sort=order, after=starting_after, limit=limit
+        )
     path = project_path(caller.project_id, "customer_list")
     return reply(
         wire.CustomerList(
@@ -134,9 +148,10 @@ class NewSegment(Body):
 async def save_segment(services: Provided, caller: WriteKey, new: NewSegment) -> Response:
     """Save a filter under a name."""
     wanted = parsed(new.filter)
-    saved = await segments.save_segment(
-        services.database, caller.project_id, new.name, wanted, new.columns, Sort(new.sort), services.now()
-    )
+    with unprocessable():
+        saved = await segments.save_segment(
+            services.database, caller.project_id, new.name, wanted, new.columns, Sort(new.sort), services.now()
+        )
     return reply(render.segment(caller.project_id, saved), 201)
 
 
