@@ -5,19 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import hmac
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from latchkey.delivery.webhook import SECRET_PREFIX
 
-if TYPE_CHECKING:
-    from hashlib import _Hash
-
 _HIDDEN = "••••"
-# Of SHA-256, in bytes.
-_BLOCK = 64
-_INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5C))
 
 
 def signature(secrets: Sequence[str], message_id: str, timestamp: int, body: bytes) -> str:
@@ -36,20 +30,12 @@ def masked(authorization: str) -> str:
 
 
 def _sign(secret: str, signed: bytes) -> str:
-    # HMAC of RFC 2104, from hashes that have taken in the secret already. The standard library's `hmac` gives the same,
-    # but copies its state seven times where this needs four copies: a seventh of the worker's time went into it.
-    inner, outer = _prepared(secret)
-    first = inner.copy()
-    first.update(signed)
-    second = outer.copy()
-    second.update(first.digest())
-    return "v1," + binascii.b2a_base64(second.digest(), newline=False).decode()
+    # Copying a prepared state takes a third of the time of `hmac.digest`, which also releases the interpreter's lock.
+    state = _prepared(secret).copy()
+    state.update(signed)
+    return "v1," + binascii.b2a_base64(state.digest(), newline=False).decode()
 
 
 @lru_cache(maxsize=4096)
-def _prepared(secret: str) -> tuple[_Hash, _Hash]:
-    key = base64.b64decode(secret.removeprefix(SECRET_PREFIX) + "==")
-    if len(key) > _BLOCK:
-        key = hashlib.sha256(key).digest()
-    key = key.ljust(_BLOCK, b"\0")
-    return hashlib.sha256(key.translate(_INNER)), hashlib.sha256(key.translate(_OUTER))
+def _prepared(secret: str) -> hmac.HMAC:
+    return hmac.new(base64.b64decode(secret.removeprefix(SECRET_PREFIX) + "=="), digestmod=hashlib.sha256)
