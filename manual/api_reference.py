@@ -15,6 +15,19 @@ FOLDER = "api"
 # Longer examples are cut: the whole ones are in contract/.
 _LONGEST = 60
 Operation = tuple[str, str, dict[str, Any]]
+# Where the name of the function says too little.
+_TITLES = {
+    "Act": "Buy, renew, refund and so on",
+    "Alias": "Add an alias",
+    "Assign": "Assign an offering",
+    "Create": "Create customer",
+    "Delete": "Delete customer",
+    "Enroll": "Enroll a customer",
+    "Healthz": "Check the process",
+    "Identify": "Identify a customer",
+    "Readyz": "Check the service and its database",
+}
+_ABBREVIATIONS = {"api": "API", "url": "URL"}
 
 
 @cache
@@ -60,11 +73,32 @@ def _index() -> str:
 
 
 def _area(tag: str, operations: list[Operation]) -> str:
-    return "\n".join((f"# {tag}", "", *(line for one in operations for line in _operation(*one))))
+    titles = titles_of(operations)
+    pairs = zip(titles, operations, strict=True)
+    return "\n".join((f"# {tag}", "", *(line for title, one in pairs for line in _operation(title, *one))))
 
 
-def _operation(path: str, method: str, operation: dict[str, Any]) -> Iterator[str]:
-    yield from (f"## {method.upper()} {path.replace('{', '').replace('}', '')}", "")
+def titles_of(operations: list[Operation]) -> list[str]:
+    """What each does, in a few words. Where two do the same, the method or the end of the path tells them apart."""
+    plain = [_title(operation) for _, _, operation in operations]
+    methods = [
+        title if plain.count(title) == 1 else f"{title}, {method.upper()}"
+        for title, (_, method, _) in zip(plain, operations, strict=True)
+    ]
+    return [
+        title if methods.count(title) == 1 else f"{title} …/{path.rsplit('/', 1)[-1]}"
+        for title, (path, _, _) in zip(methods, operations, strict=True)
+    ]
+
+
+def _title(operation: dict[str, Any]) -> str:
+    summary: str = operation["summary"]
+    words = _TITLES.get(summary, summary.capitalize()).split(" ")
+    return " ".join(_ABBREVIATIONS.get(word, word) for word in words)
+
+
+def _operation(title: str, path: str, method: str, operation: dict[str, Any]) -> Iterator[str]:
+    yield from (f"## {title}", "", f"`{method.upper()} {path}`", "")
     yield from (escape(operation.get("description") or operation.get("summary", ""), quote=False), "")
     if parameters := operation.get("parameters"):
         yield from ("| Parameter | In | Type | |", "|---|---|---|---|")
@@ -95,10 +129,10 @@ def _curl(path: str, method: str, body: dict[str, Any] | None) -> list[str]:
     for part in path.split("/"):
         if part and not part.startswith("{"):
             url = url.replace(f"/{part.upper()}", f"/{part}", 1)
-    lines = [f'curl{verb} "https://latchkey.example.com{url}" -H "Authorization: Bearer $KEY"']
+    lines = [f'curl{verb} "https://latchkey.example.com{url}" \\', '  -H "Authorization: Bearer $KEY"']
     if body is not None:
         sent = json.dumps(_sample(body), ensure_ascii=False)
-        lines[0] += " \\"
+        lines[-1] += " \\"
         lines.append(f"  -H 'Content-Type: application/json' -d '{sent}'")
     return lines
 

@@ -17,6 +17,7 @@ import pytest
 from markdown_it import MarkdownIt
 from playwright.async_api import Browser
 
+from manual.api_reference import areas, titles_of
 from manual.commonmark import adapted, slug
 from manual.links import ROOT, rewritten
 from tests.patience import PATIENCE
@@ -76,9 +77,15 @@ def test_the_start_page_leads_to_every_page(site: Path) -> None:
 
 def test_every_operation_of_the_api_is_there_with_an_example(site: Path) -> None:
     pages = "".join(path.read_text(encoding="utf-8") for path in (site / "api").glob("*.html"))
-    assert "GET /v1/subscribers/app_user_id" in pages
+    assert "GET /v1/subscribers/{app_user_id}" in pages
     assert "active_entitlements" in pages
     assert pages.count("<h2") > 150
+
+
+def test_the_operations_of_an_area_have_titles_that_tell_them_apart() -> None:
+    for operations in areas().values():
+        titles = titles_of(operations)
+        assert len(set(titles)) == len(titles), titles
 
 
 @pytest.fixture
