@@ -235,6 +235,8 @@ def test_axes_have_short_numbers(value: float, unit: Unit, text: str) -> None:
         (3, 2, Unit.COUNT, ("▲ 50 %", "up")),
         (1, 2, Unit.MONEY, ("▼ 50 %", "down")),
         (1, 0, Unit.COUNT, ("▲ from 0", "up")),
+        (0, 2, Unit.COUNT, ("▼ 100 %", "down")),
+        (0, -2, Unit.COUNT, ("▲ 100 %", "up")),
         (-4, 2, Unit.COUNT, ("▼ 6", "down")),
         (5_000_000, -2_500_000, Unit.MONEY, ("▲ $7.50", "up")),
         (-3, -2, Unit.COUNT, ("▼ 50 %", "down")),
@@ -247,7 +249,7 @@ def test_a_change_is_told_with_its_direction(value: Value, before: Value, unit: 
 
 
 def test_where_falling_is_good_a_rise_is_not() -> None:
-    assert words.change(0.05, 0.04, Unit.SHARE, falling_is_good=True) == ("▲ 1.0 points", "down")
+    assert words.change(0.05, 0.04, Unit.SHARE, None, falling_is_good=True) == ("▲ 1.0 points", "down")
 
 
 def test_long_ranges_are_shown_by_week_or_month() -> None:

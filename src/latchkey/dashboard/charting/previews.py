@@ -113,7 +113,7 @@ def _average(values: Sequence[Value]) -> Value:
 
 
 def _changed(data: ChartData, main: Series, value: Value, before: Value, *, falling_is_good: bool = False) -> Headline:
-    moved, kind = words.change(value, before, main.unit, falling_is_good=falling_is_good)
+    moved, kind = words.change(value, before, main.unit, data.currency, falling_is_good=falling_is_good)
     return Headline(main.title, words.full(value, main.unit, data.currency), "overall", moved, kind)
 
 

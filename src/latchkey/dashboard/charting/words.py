@@ -76,7 +76,7 @@ def _tick(one: Period, *, is_month: bool) -> str:
 
 
 def change(
-    value: Value, before: Value, unit: Unit, currency: str | None = None, *, falling_is_good: bool = False
+    value: Value, before: Value, unit: Unit, currency: str | None, *, falling_is_good: bool = False
 ) -> tuple[str, str]:
     """The change since the period before, and whether that is good ("up"), bad ("down") or neither ("")."""
     if value is None or before is None:
@@ -90,7 +90,7 @@ def change(
         return f"{arrow} {abs(moved) * 100:.1f} points", kind
     if not before:
         return f"{arrow} from 0", kind
-    if (value > 0) != (before > 0):
+    if value * before < 0:
         # From a loss to a gain, or back: a percentage of the one would say nothing about the other.
         return f"{arrow} {full(abs(moved), unit, currency)}", kind
     if abs(value) > _TIMES * abs(before):
