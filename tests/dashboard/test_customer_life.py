@@ -205,7 +205,7 @@ def test_only_the_latest_rows_are_drawn_and_the_others_counted() -> None:
     found = picture(many, MAR)
     assert found is not None
     assert (len(found.lanes), found.left_out) == (MOST_ROWS, 5)
-    assert found.height == 26 + MOST_ROWS * 48 + 4
+    assert found.height == 26 + MOST_ROWS * 48 + 10
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,7 @@ async def test_somebody_grants_access_to_a_list_after_a_preview_and_writes_a_not
     await page.get_by_role("button", name="Preview").click()
     await expect(page.get_by_text("Have it already")).to_be_visible()
     await expect(page.locator("dl.facts")).to_contain_text("1: they are left out")
+    await expect(page.locator("dl.facts")).to_contain_text("2, from the list: Cancelled, still active or Never bought")
     await expect(page.locator("dl.facts")).to_contain_text("Duration1 week, from each customer's grant")
     assert await serious_findings(page) == []
     await page.set_viewport_size({"width": 390, "height": 844})

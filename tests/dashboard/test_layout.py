@@ -1,4 +1,5 @@
-"""No page is wider than the screen, on a phone, a tablet and a desk; the header of a phone is one line."""
+"""No page is wider than the screen, on a phone, a tablet and a desk; ids break between their parts; the header of a
+phone is one line."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ ELSEWHERE = re.compile(
     r"\.csv$|\.json$|/static/|/stream|/live|/count|/fresh|/rows|/openid|/invitations/|/sign-in|/forgotten|/database|/download"
     r"|/preview|/replays/|/journal/|/exports/\{|/pretend-store|/setup|/audit/|/team/\{|/bulk|/export"
 )
-# What is measured: pixels beyond the edge, texts that are cut off, and the header's height.
+# What is measured: pixels beyond the edge, texts that are cut off, ids with a part of at most 20 letters on two lines,
+# and the header's height.
 MEASURE = """() => {
     const root = document.documentElement;
     const cut = [...document.querySelectorAll('main *, header *')].filter(one => {
@@ -35,7 +37,21 @@ MEASURE = """() => {
         const box = one.getBoundingClientRect();
         return box.width && box.right > root.clientWidth + 1 && !one.closest('.wide');
     });
+    const torn = [...document.querySelectorAll('main td code')].filter(one => {
+        const texts = document.createTreeWalker(one, NodeFilter.SHOW_TEXT);
+        while (texts.nextNode()) {
+            for (const part of texts.currentNode.data.matchAll(/[A-Za-z0-9]{2,20}(?![A-Za-z0-9])/g)) {
+                if (/[A-Za-z0-9]$/.test(texts.currentNode.data.slice(0, part.index))) continue;
+                const range = document.createRange();
+                range.setStart(texts.currentNode, part.index);
+                range.setEnd(texts.currentNode, part.index + part[0].length);
+                if (new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1) return true;
+            }
+        }
+        return false;
+    });
     return {
+        torn: torn.map(one => one.outerHTML.slice(0, 200)),
         beyond: root.scrollWidth - root.clientWidth,
         by: root.scrollWidth > root.clientWidth ? [...document.querySelectorAll('body *')].filter(
             one => one.getBoundingClientRect().right > root.clientWidth + 1 && !one.closest('.wide, pre')
@@ -78,7 +94,7 @@ def _path(page: Declared, known: dict[str, str]) -> str | None:
     return re.sub(r"\{(\w+)[^}]*\}", lambda name: quote(known[name[1]], safe=""), page.path)
 
 
-async def test_no_page_is_wider_than_the_screen(site: Site, browser: Browser) -> None:
+async def test_no_page_is_wider_than_the_screen_or_tears_an_id(site: Site, browser: Browser) -> None:
     known = await _filled(site)
     paths = [path for page in EVERY_PAGE if (path := _path(page, known)) is not None]
     assert len(paths) > 30
@@ -93,7 +109,7 @@ async def test_no_page_is_wider_than_the_screen(site: Site, browser: Browser) ->
                 await page.set_viewport_size({"width": width, "height": 844})
                 seen = await page.evaluate(MEASURE)
                 tall = width == WIDTHS[0] and seen["header"] > ONE_LINE
-                if seen["beyond"] > 0 or seen["cut"] or tall:
+                if seen["beyond"] > 0 or seen["cut"] or seen["torn"] or tall:
                     wrong.append((path, width, seen))
             await page.set_viewport_size({"width": WIDTHS[0], "height": 844})
     assert not wrong, "\n".join(map(str, wrong))

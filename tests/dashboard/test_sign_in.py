@@ -18,7 +18,7 @@ from latchkey.domain.team.account import (
     Role,
 )
 from latchkey.domain.team.guessing import ADDRESS, PAIR
-from latchkey.usecases.access import accounts
+from latchkey.usecases.access import accounts, sessions
 from latchkey.usecases.access.keys import hash_of
 from tests.api.client import Reply
 from tests.dashboard.asking import Person, cookie_of, known, set_cookies, signed_in, somebody
@@ -215,6 +215,20 @@ async def test_one_session_and_all_others_are_ended_on_the_account_page(browser:
         assert stranger.token is not None
         assert (await me.post(f"{ACCOUNT}/sessions/{hash_of(stranger.token).hex()}/end")).status == 303
         assert (await stranger.get(ACCOUNT)).status == 200
+
+
+async def test_the_account_page_names_the_browser_of_a_session_and_its_system(browser: Browser, site: Site) -> None:
+    agent = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:144.0) Gecko/20100101 Firefox/144.0"
+    async with visiting(browser, site, Role.SUPPORT) as visitor:
+        page = await visitor.open()
+        [cookie] = [one for one in await visitor.context.cookies() if one["name"] == NAME]
+        account = await accounts.find_account(site.database, (await known(site, cookie["value"])).email)
+        assert account is not None
+        await sessions.open_session(site.database, account.id, "127.0.0.1", agent, site.clock.now)
+        await page.goto(f"{site.url}{ACCOUNT}")
+        named = page.get_by_role("row").get_by_text("Firefox on Windows", exact=True)
+        await expect(named).to_have_attribute("title", agent)
+        await expect(page.locator("main")).not_to_contain_text("Mozilla")
 
 
 async def test_a_link_to_choose_a_password_works_once_and_for_a_week(site: Site, stranger: Visitor) -> None:

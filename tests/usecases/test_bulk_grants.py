@@ -70,7 +70,7 @@ async def test_the_customers_of_a_filter_get_it(shop: Shop) -> None:
     await shop.act("purchase", user="alice", product="pro_monthly")
     await walk(shop)
     draft = await prepared(shop, Filter(status=frozenset({Status.NEVER_BOUGHT})), terms(skip=False))
-    assert (draft.total, draft.holders, draft.source) == (2, 0, "the filter status=never_bought")
+    assert (draft.total, draft.holders, draft.source) == (2, 0, "the list: Never bought")
     assert (await done(shop, draft)).granted == 2
 
 
@@ -79,7 +79,7 @@ async def test_the_preview_says_when_new_customers_are_not_in_the_lists_yet(shop
     await walk(shop)
     await create_customer(shop.changes, shop.project_id, "ben")
     draft = await prepared(shop, Filter(status=frozenset({Status.NEVER_BOUGHT})), terms())
-    assert (draft.total, draft.source) == (1, f"the filter status=never_bought. {bulk.INCOMPLETE}")
+    assert (draft.total, draft.source) == (1, f"the list: Never bought. {bulk.INCOMPLETE}")
 
 
 async def test_who_was_erased_meanwhile_fails_and_leaves_no_name(shop: Shop) -> None:

@@ -9,41 +9,26 @@ from latchkey.dashboard.visit import Visit
 from latchkey.domain.customers.facets import Status
 from latchkey.domain.customers.filter import EVERYBODY, NAMES, Filter, Sort, parse, single, written
 from latchkey.domain.refusal import Invalid
+from latchkey.usecases.customer_lists import words
 from latchkey.usecases.customer_lists.columns import DEFAULT, chosen
 from latchkey.usecases.customer_lists.segments import Segment, load_segment
 
-# What the page calls each status, and the colour of its badge.
-STATUSES: dict[Status, tuple[str, str]] = {
-    Status.ACTIVE: ("Active", "good"),
-    Status.TRIAL: ("Trial", "accent"),
-    Status.IN_GRACE_PERIOD: ("Grace period", "warn"),
-    Status.BILLING_ISSUE: ("Billing issue", "bad"),
-    Status.CANCELLED: ("Cancelled, still active", "warn"),
-    Status.EXPIRED: ("Expired", ""),
-    Status.ONE_TIME_PURCHASE: ("One-time purchase", "good"),
-    Status.NEVER_BOUGHT: ("Never bought", ""),
-    Status.GRANTED: ("Granted", "accent"),
+# The colour of the badge of each status.
+_COLOURS: dict[Status, str] = {
+    Status.ACTIVE: "good",
+    Status.TRIAL: "accent",
+    Status.IN_GRACE_PERIOD: "warn",
+    Status.BILLING_ISSUE: "bad",
+    Status.CANCELLED: "warn",
+    Status.ONE_TIME_PURCHASE: "good",
+    Status.GRANTED: "accent",
 }
+STATUSES = {one: (title, _COLOURS.get(one, "")) for one, title in words.STATUSES.items()}
 SORTS: dict[Sort, str] = {
     Sort.KEY: "Newest first",
     Sort.LAST_SEEN: "Last seen",
     Sort.FIRST_SEEN: "First seen",
     Sort.SPENT: "Most spent",
-}
-_TITLES = {
-    "product_id": "Product",
-    "spent_from": "Spent at least (USD)",
-    "spent_to": "Spent at most (USD)",
-    "country": "Country",
-    "store": "Store",
-    "environment": "Environment",
-    "last_seen_after": "Last seen after",
-    "last_seen_before": "Last seen before",
-    "first_seen_after": "First seen after",
-    "first_seen_before": "First seen before",
-    "trial_ends_within": "Trial ends within {} days",
-    "product_active": "Product active now",
-    "billing_issue": "Has a billing issue",
 }
 
 
@@ -67,17 +52,7 @@ class Chosen:
     @property
     def words(self) -> list[tuple[str, str]]:
         """Each condition in words, and its name."""
-        said = written(self.filter)
-        found = []
-        if self.filter.status:
-            titles = [STATUSES[one][0] for one in Status if one in self.filter.status]
-            found.append((" or ".join(titles), "status"))
-        for name, title in _TITLES.items():
-            if name in said:
-                value = said[name]
-                words = title.format(value) if "{}" in title else title if value == "true" else f"{title}: {value}"
-                found.append((words, name))
-        return found
+        return list(words.conditions(self.filter))
 
     def without(self, name: str) -> dict[str, str]:
         return {key: text for key, text in self.query.items() if key != name}

@@ -95,7 +95,7 @@ def picture(lives: Sequence[Life], now: Ms) -> Picture | None:
         tuple(lanes),
         tuple(Tick(x(at), words, number % 2 == 1) for number, (at, words) in enumerate(ticks)),
         x(now),
-        AXIS + len(lanes) * ROW + 4,
+        AXIS + len(lanes) * ROW + 10,
         _sentence(shown, begin, end, now),
         tuple(kind for kind in Kind if kind in kinds),
         len(lives) - len(shown),

@@ -66,6 +66,7 @@ def environment() -> Environment:
         sentence=texts.sentence,
         parted=texts.parted,
         size=texts.size,
+        store=texts.store,
     )
     return made
 

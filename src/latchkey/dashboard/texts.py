@@ -12,6 +12,7 @@ from latchkey.domain.formats import duration as duration
 from latchkey.domain.formats import instant as instant
 from latchkey.domain.formats import money as money
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
+from latchkey.stores.registry import STORES
 
 # Not within an escaped character such as &#39;, which has none of these.
 _PARTS = re.compile(r"([_@:/-]+)(?=[\w{])")
@@ -70,6 +71,11 @@ def size(count: int | None) -> str:
 def parted(text: str) -> Markup:
     """Text from outside that may break into lines after `_`, `@`, `:`, `/` and `-`, as ids and addresses should."""
     return Markup(_PARTS.sub(r"\1<wbr>", str(escape(text))))  # noqa: S704 - escaped
+
+
+def store(name: str) -> str:
+    """`App Store` for app_store. A store of the operator's own keeps its name."""
+    return STORES[name].title if name in STORES else name
 
 
 def sentence(text: str) -> str:

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from latchkey.dashboard.cookie import device_of
 from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.user_agent import in_words
 from latchkey.dashboard.visit import ROOT, Visit
 from latchkey.domain.refusal import Refusal
 from latchkey.usecases.access import accounts, sessions
@@ -60,4 +61,4 @@ async def end_one(visit: Visit) -> Response:
 
 async def _page(visit: Visit, status: int = 200, error: str = "") -> Response:
     stays = await sessions.stays(visit.database, visit.account.id)
-    return visit.page("account.html", status, stays=stays, error=error)
+    return visit.page("account.html", status, stays=[(one, in_words(one.agent)) for one in stays], error=error)

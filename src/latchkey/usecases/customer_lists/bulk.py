@@ -11,7 +11,7 @@ from uuid import uuid4
 from latchkey.domain.access.entitlements import active
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.customers.filter import Filter, Sort, written
+from latchkey.domain.customers.filter import Filter, Sort
 from latchkey.domain.customers.promotion import DURATIONS
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
@@ -22,6 +22,7 @@ from latchkey.storage.customer_lists.bulk_grants import Terms as Terms
 from latchkey.storage.customers import search as customer_search
 from latchkey.storage.database import Database
 from latchkey.usecases.customer_lists.listing import list_page
+from latchkey.usecases.customer_lists.words import in_words
 from latchkey.usecases.engine.changes import load_projects
 from latchkey.usecases.engine.passing_time import at_present
 
@@ -51,8 +52,7 @@ async def draft(
     unknown: list[str] = []
     if isinstance(wanted, Filter):
         found, holders, complete = await _of_filter(database, project_id, wanted, terms.entitlement_id, catalog, now)
-        said = ", ".join(f"{name}={value}" for name, value in written(wanted).items())
-        source = f"the filter {said}" if complete else f"the filter {said}. {INCOMPLETE}"
+        source = f"the list: {in_words(wanted)}" if complete else f"the list: {in_words(wanted)}. {INCOMPLETE}"
     else:
         found, holders, unknown = await _of_ids(database, project_id, wanted, terms.entitlement_id, catalog, now)
         source = "a list of ids"
