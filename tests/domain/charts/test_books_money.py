@@ -156,6 +156,17 @@ def test_first_seen_is_the_earlier_of_contact_and_purchase(seen: str, paid: str,
     assert flow(book, Kind.PAYING_CUSTOMER, paid, paid).quantity == 1
 
 
+def test_a_new_paying_customer_is_of_the_country_of_the_first_payment() -> None:
+    """A trial in Germany that nobody paid for, and months later a first payment in Japan."""
+    trial = subscription(period("01-10", "01-17", type=TRIAL, country="DE"))
+    later = subscription(period("05-10", "06-10", 10, country="JP"), id="sub_2")
+    book = facts(customer(trial, later, seen="01-10"))
+    german, japanese = Filter("country", ("DE",)), Filter("country", ("JP",))
+    assert flow(book, Kind.CUSTOMER, "01-10", "01-10", german).quantity == 1
+    assert flow(book, Kind.PAYING_CUSTOMER, "05-10", "05-10", japanese).quantity == 1
+    assert flow(book, Kind.PAYING_CUSTOMER, "05-10", "05-10", german).quantity == 0
+
+
 @pytest.mark.parametrize(("paid", "window"), [("03-03", 0), ("03-10", 1), ("03-11", 2), ("04-02", 3), ("04-03", 4)])
 def test_seven_days_are_eight_calendar_days(paid: str, window: int) -> None:
     book = facts(customer(bought(f"{paid}T23:00", 10), seen="03-03T20:00"))

@@ -61,7 +61,7 @@ def add_customer(
     people = _People(book, seen_at, of)
     if payments:
         first = min(payments, key=lambda one: one[:2])
-        book.add(Kind.PAYING_CUSTOMER, first.at, 0, "", 1, NO_MONEY, people.dimensions(first.dimensions))
+        book.add(Kind.PAYING_CUSTOMER, first.at, 0, "", 1, NO_MONEY, first.dimensions)
         people.add_revenue(payments)
         people.add_whether(Kind.SEEN_PAYER, [paid(one) for one in payments])
     people.add_whether(Kind.SEEN_CONVERTED, [held(one) for one in bought])
