@@ -149,6 +149,13 @@ async def test_who_fails_is_named_unless_they_were_erased_and_ids_are_not_in_the
     assert (done["granted"], done["failed"], [one["customer_id"] for one in done["failures"]]) == (1, 1, [None])
 
 
+async def test_a_bulk_grant_for_nobody_names_the_field_that_was_sent(people: Shop) -> None:
+    segment = (await post(people, "customer_segments", {"name": "none", "filter": {"country": "ZW"}})).json()["id"]
+    for field, sent in (("customer_ids", ["nobody at all"]), ("filter", {"country": "ZW"}), ("segment_id", segment)):
+        reply = await post(people, "bulk_grants", {"entitlement_id": "team", field: sent})
+        assert (reply.status, reply.json()["param"]) == (422, field)
+
+
 REFUSED: list[tuple[dict[str, object], int]] = [
     ({"customer_ids": None}, 422),
     ({"filter": {"status": "trial"}}, 422),

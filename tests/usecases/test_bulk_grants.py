@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,8 @@ from latchkey.domain.customers.filter import Filter
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.instants import DAY, MINUTE
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
+from latchkey.storage.customer_lists import bulk_grants
+from latchkey.storage.database import Connection
 from latchkey.usecases.customer_lists import bulk
 from latchkey.usecases.customer_lists.bulk import BulkGrant, Terms
 from latchkey.usecases.customer_lists.bulk_runner import GONE, run_next
@@ -112,6 +115,22 @@ async def test_what_cannot_be_is_refused(shop: Shop, what: Terms, ids: list[str]
     await create_customer(shop.changes, shop.project_id, "ann")
     with pytest.raises(refusal):
         await prepared(shop, ids, what)
+
+
+async def test_of_two_who_start_at_once_the_second_is_told_that_it_runs(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create_customer(shop.changes, shop.project_id, "ann")
+    draft = await prepared(shop, ["ann"], terms())
+    start = bulk_grants.start
+
+    async def overtaken(connection: Connection, *what: Any) -> bool:
+        assert await start(connection, *what), "somebody else"
+        return await start(connection, *what)
+
+    monkeypatch.setattr(bulk_grants, "start", overtaken)
+    with pytest.raises(Conflict, match="is running already"):
+        await bulk.start(shop.database, shop.project_id, draft.id, shop.time)
 
 
 async def test_a_stopped_grant_reaches_nobody_else_and_old_drafts_go(shop: Shop) -> None:

@@ -69,7 +69,7 @@ async def prepare_bulk_grant(services: Provided, caller: WriteKey, new: NewBulkG
         ends_at=new.expires_at,
         skip_holders=new.skip_holders,
     )
-    with unprocessable():
+    with unprocessable("filter" if new.segment_id is None else "segment_id"):
         made = await bulk.draft(
             services.database, services.catalogs, caller.project_id, terms, wanted, actor, services.now()
         )

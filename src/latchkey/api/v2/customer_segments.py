@@ -39,12 +39,13 @@ _PARAMETERS = frozenset((*NAMES, "segment_id", "sort", "limit", "starting_after"
 
 
 @contextmanager
-def unprocessable() -> Iterator[None]:
-    """A filter is text whose form a schema cannot describe, so what cannot be understood is 422 and not 400."""
+def unprocessable(named: str = "filter") -> Iterator[None]:
+    """A filter is text whose form a schema cannot describe, so what cannot be understood is 422 and not 400. `named` is
+    the field that the filter came in."""
     try:
         yield
     except Invalid as refusal:
-        raise Unprocessable(refusal.message, param=refusal.param) from None
+        raise Unprocessable(refusal.message, param=named if refusal.param == "filter" else refusal.param) from None
 
 
 def parsed(given: Mapping[str, str]) -> Filter:

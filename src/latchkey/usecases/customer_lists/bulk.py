@@ -57,7 +57,8 @@ async def draft(
         found, holders, unknown = await _of_ids(database, project_id, wanted, terms.entitlement_id, catalog, now)
         source = "a list of ids"
     if not found:
-        raise Invalid("Nobody would get it: no customer is known by these ids or matches this filter.", param="ids")
+        said = "Nobody would get it: no customer is known by these ids or matches this filter."
+        raise Invalid(said, param=_param(wanted))
     id = f"bulk_{uuid4().hex[:24]}"
     async with database.transaction() as connection:
         await bulk_grants.create(
@@ -94,18 +95,20 @@ async def failures(database: Database, project_id: str, id: str) -> list[tuple[s
 
 async def start(database: Database, project_id: str, id: str, now: Ms) -> None:
     """Confirms a draft. Confirmed twice, it runs once."""
-    grant = await load(database, project_id, id)
     async with database.acquire() as connection:
-        if not await bulk_grants.start(connection, project_id, id, now):
-            raise Conflict(f"This bulk grant is {grant.state} already.")
+        started = await bulk_grants.start(connection, project_id, id, now)
+    if not started:
+        grant = await load(database, project_id, id)
+        raise Conflict(f"This bulk grant is {grant.state} already.")
 
 
 async def stop(database: Database, project_id: str, id: str, now: Ms) -> None:
     """Who has had their turn keeps the grant."""
-    grant = await load(database, project_id, id)
     async with database.acquire() as connection:
-        if not await bulk_grants.stop(connection, project_id, id, now):
-            raise Conflict(f"This bulk grant does not run: it is {grant.state}.")
+        stopped = await bulk_grants.stop(connection, project_id, id, now)
+    if not stopped:
+        grant = await load(database, project_id, id)
+        raise Conflict(f"This bulk grant does not run: it is {grant.state}.")
 
 
 def _check(terms: Terms, catalog: Catalog, now: Ms) -> None:
@@ -117,8 +120,12 @@ def _check(terms: Terms, catalog: Catalog, now: Ms) -> None:
         raise Refusal("The grant would end in the past.", param="expires_at")
 
 
-def _too_many() -> Invalid:
-    return Invalid(f"A bulk grant has at most {MOST_CUSTOMERS:,} customers. Split the list.", param="ids")
+def _too_many(wanted: Filter | Sequence[str]) -> Invalid:
+    return Invalid(f"A bulk grant has at most {MOST_CUSTOMERS:,} customers. Split the list.", param=_param(wanted))
+
+
+def _param(wanted: Filter | Sequence[str]) -> str:
+    return "filter" if isinstance(wanted, Filter) else "customer_ids"
 
 
 async def _of_filter(
@@ -137,7 +144,7 @@ async def _of_filter(
             if one.customer is not None:
                 holders += _holds(one.customer, entitlement_id, catalog, one.now)
         if len(found) > MOST_CUSTOMERS:
-            raise _too_many()
+            raise _too_many(wanted)
         after = page.next
         if after is None:
             return found, holders, complete
@@ -149,7 +156,7 @@ async def _of_ids(
     """The customers, how many of them have it, and the ids that nobody has. Two ids of a customer count once."""
     wanted = list(dict.fromkeys(ids))
     if len(wanted) > MOST_CUSTOMERS:
-        raise _too_many()
+        raise _too_many(wanted)
     found: dict[int, str] = {}
     holders, unknown = 0, []
     for start in range(0, len(wanted), _AT_ONCE):
