@@ -90,7 +90,7 @@ def _sum(more: Sequence[Run], less: Sequence[Run]) -> Run:
             at = list(map(places.__getitem__, one.periods))
             # Runs without money have fewer columns.
             for column, numbers in zip(columns, (one.quantities, *one.money), strict=False):
-                more_of = numbers if at == every else _spread(at, numbers, len(places))
+                more_of = numbers if at == every else spread(at, numbers, len(places))
                 column[:] = map(operation, column, more_of)
     kept = list(map(any, zip(*columns, strict=True)))
     if not all(kept):
@@ -98,8 +98,9 @@ def _sum(more: Sequence[Run], less: Sequence[Run]) -> Run:
     return Run(*key, list(compress(places, kept)), columns[0], columns[1:])
 
 
-def _spread(places: Sequence[int], numbers: Sequence[int], length: int) -> list[int]:
+def spread(places: Iterable[int], numbers: Iterable[int], length: int) -> list[int]:
+    """A column with these numbers at these places. Those at the same place are added up."""
     found = [0] * length
     for place, number in zip(places, numbers, strict=True):
-        found[place] = number
+        found[place] += number
     return found

@@ -248,17 +248,18 @@ def options(found: Options) -> wire.ChartOptions:
     )
 
 
-# The vendor's ids and names; the last two are our own.
+# With the vendor's ids and names.
 _METRICS = {
     "trials": ("active_trials", "Active Trials"),
     "actives": ("active_subscriptions", "Active Subscriptions"),
     "mrr": ("mrr", "MRR"),
     "revenue": ("revenue", "Revenue"),
     "customers_new": ("new_customers", "New Customers"),
+}
+_OUR_METRICS = {
     "arr": ("arr", "ARR"),
     "customers_paying": ("new_paying_customers", "New Paying Customers"),
 }
-
 
 _ACTIVE_USERS = (
     "Customers who were seen in the last 28 days: an app asked for them, or they bought something. Exact to the hour."
@@ -266,7 +267,9 @@ _ACTIVE_USERS = (
 
 
 def overview(found: Mapping[str, ChartData], active_users: int, now: Ms) -> wire.OverviewMetrics:
-    metrics = [metric(found[name], *named) for name, named in _METRICS.items()]
+    metrics, ours = (
+        [metric(found[name], *named) for name, named in listed.items()] for listed in (_METRICS, _OUR_METRICS)
+    )
     active = wire.OverviewMetric(
         id="active_users",
         name="Active Users",
@@ -277,8 +280,7 @@ def overview(found: Mapping[str, ChartData], active_users: int, now: Ms) -> wire
         last_updated_at=now,
         last_updated_at_iso8601=to_iso(now),
     )
-    # After the vendor's others.
-    return wire.OverviewMetrics(metrics=[*metrics[:-2], active, *metrics[-2:]])
+    return wire.OverviewMetrics(metrics=[*metrics, active, *ours])
 
 
 def metric(data: ChartData, id: str, name: str) -> wire.OverviewMetric:

@@ -12,7 +12,7 @@ from latchkey.domain.charts.chart import Period
 from latchkey.domain.charts.computing.exchange import Exchange
 from latchkey.domain.charts.computing.periods import index_of
 from latchkey.domain.charts.fact import LEVELS, Kind
-from latchkey.domain.charts.runs import Run
+from latchkey.domain.charts.runs import Run, spread
 from latchkey.domain.charts.sums import Day, Resolution, day_of, period_of
 
 Column: TypeAlias = list[int]
@@ -102,12 +102,7 @@ class _Places:
         return list(map(self._known.__getitem__, run.periods))
 
     def spread(self, places: list[int], numbers: Column) -> Column:
-        if places == self._every:
-            return numbers
-        column = [0] * len(self._every)
-        for place, number in zip(places, numbers, strict=True):
-            column[place] += number
-        return column
+        return numbers if places == self._every else spread(places, numbers, len(self._every))
 
 
 class _Known(dict[Day | None, int]):
