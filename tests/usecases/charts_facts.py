@@ -21,7 +21,7 @@ from latchkey.usecases.charts.reading import read_sums
 # 2026-01-15, at noon.
 NOON: Ms = 20468 * DAY + 12 * HOUR
 ENVIRONMENTS = ("PRODUCTION", "SANDBOX")
-KINDS = (Kind.PAYMENT, Kind.ACTIVE, Kind.CUSTOMER, Kind.STATUS)
+KINDS = (Kind.PAYMENT, Kind.ACTIVE, Kind.CUSTOMER, Kind.STATUS, Kind.RETAINED)
 VARIANTS = ((), ("exp:a",), ("exp:b",), ("exp:a", "other:x"), ("other:x",))
 ATTRIBUTES = ((), ("plan=gold",), ("plan=",), ("plan=gold", "team=1"))
 DIMENSIONS = (
@@ -78,6 +78,10 @@ def some_question(chance: Random, environments: Sequence[str] = ENVIRONMENTS) ->
     )
     segment = chance.choice((None, None, *DIMENSIONS))
     kinds = tuple(chance.sample(KINDS, chance.randrange(1, len(KINDS) + 1)))
+    if chance.random() < 0.2:
+        # As retention asks: it is answered from other sums than these kinds together with others.
+        kinds = (Kind.RETAINED,)
+        filters = (*(one for one in filters if one.dimension != "duration"), Filter("duration", ("P1M",)))
     largest = None if segment is None or chance.random() < 0.6 else tuple(chance.sample(VALUES[segment], 1))
     resolution = chance.choice(list(Resolution))
     any_n = tuple((one, chance.choice((None, 0, 5))) for one in kinds if chance.random() < 0.2)

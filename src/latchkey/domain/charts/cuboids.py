@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from latchkey.domain.charts.fact import Dimensions
+from latchkey.domain.charts.fact import Dimensions, Kind
 from latchkey.domain.charts.sums import Question
 
 _EXPERIMENT, _ATTRIBUTE = "experiment:", "attribute:"
@@ -20,6 +20,9 @@ _EXPERIMENT, _ATTRIBUTE = "experiment:", "attribute:"
 TAGS = ("variants", "attributes")
 
 _CORE = ("product", "duration", "store", "platform", "offering")
+
+# Retention is always of one duration, so the sums of these are by duration in every cuboid.
+_OF_ONE_DURATION = frozenset({Kind.RETAINED, Kind.RETAINED_SOON})
 
 
 class Cuboid(NamedTuple):
@@ -30,6 +33,9 @@ class Cuboid(NamedTuple):
     @property
     def tag(self) -> str | None:
         return next((one for one in TAGS if one in self.dimensions), None)
+
+    def dimensions_of(self, kind: Kind) -> frozenset[str]:
+        return self.dimensions | {"duration"} if kind in _OF_ONE_DURATION else self.dimensions
 
 
 def _cuboid(number: int, *dimensions: str) -> Cuboid:
@@ -42,7 +48,7 @@ FULL = _cuboid(0, *Dimensions._fields)
 CUBOIDS: tuple[Cuboid, ...] = (
     _cuboid(1),
     _cuboid(3, "duration"),
-    # A product has one duration, so it costs nothing beside it; retention is always of one duration.
+    # A product has one duration, so it costs nothing beside it.
     _cuboid(2, "product", "duration"),
     _cuboid(4, "store"),
     _cuboid(6, "platform"),
@@ -97,6 +103,8 @@ def cuboid_for(question: Question) -> Cuboid:
     if sum(is_tag(one) for one in asked) > 1:
         return FULL
     names = {column_of(one) for one in asked}
+    if _OF_ONE_DURATION.issuperset(question.kinds):
+        names.discard("duration")
     return next((one for one in CUBOIDS if names <= one.dimensions), FULL)
 
 

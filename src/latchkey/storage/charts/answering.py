@@ -38,8 +38,14 @@ OUTSIDE: Final = -(2**31)
 # Several columns make one number to group by, as long as it stays below this.
 MOST_GROUPS: Final = 2**31
 
+# Numbers are sorted if there could be so many for each that there is.
+_SPARSE = 20
+
 # Fewer rows of a table are not worth adding up before those of others are known.
 _FEW = 20_000
+
+# If this share of the rows is distinct, adding up costs more than it saves.
+_NEARLY_ALL = 0.9
 
 
 class Days(NamedTuple):
@@ -97,7 +103,15 @@ def _is_in_usd(columns: Mapping[str, Column]) -> bool:
     return "unconverted" not in columns and "" not in (columns["currency"].values or ())
 
 
-def load(plan: Plan, spans: Sequence[bytes], scan: Scan, days: Days | None, any_n: AnyN | None) -> list[Table]:
+class Rows(NamedTuple):
+    """What was loaded of a table."""
+
+    table: Table
+    # No two of them have to be added up.
+    is_distinct: bool
+
+
+def load(plan: Plan, spans: Sequence[bytes], scan: Scan, days: Days | None, any_n: AnyN | None) -> list[Rows]:
     """The rows that match, by `day`, `n` and what the scan tells apart; of all days if there are none. Several threads
     may do this at once."""
     found: list[Table] = []
@@ -116,7 +130,20 @@ def load(plan: Plan, spans: Sequence[bytes], scan: Scan, days: Days | None, any_
         return []
     rows = found[0] if len(found) == 1 else pa.concat_tables(found).unify_dictionaries()
     # Numbers are as narrow as they are stored, until few are left.
-    return [_wide(_summed(rows) if rows.num_rows > _FEW else rows)]
+    if _is_distinct(plan, scan, any_n):
+        return [Rows(_wide(rows), is_distinct=True)]
+    is_large = rows.num_rows > _FEW
+    return [Rows(_wide(_summed(rows) if is_large else rows), is_distinct=is_large)]
+
+
+def _is_distinct(plan: Plan, scan: Scan, any_n: AnyN | None) -> bool:
+    """Whether all columns that rows differ in are told apart. Rows of a stored table differ in some."""
+    apart = {"day", *scan.texts.values()}
+    if any_n is None:
+        apart.add("n")
+    if scan.amounts is not Amounts.ALL:
+        apart.discard("currency")
+    return all(name in apart or name in AMOUNTS or plan.has_one_value(name) for name in plan.columns)
 
 
 def _as_asked(batch: Any, scan: Scan, any_n: AnyN | None) -> Table:
@@ -159,12 +186,14 @@ def _in_usd(batch: Any, currency: Any) -> Any:
     return pa.DictionaryArray.from_arrays(shown, texts)
 
 
-def together(tables: Sequence[Table]) -> Table:
-    """The sums of what was loaded."""
-    if len(tables) == 1:
-        return _summed(tables[0])
+def together(loaded: Sequence[Rows]) -> Table:
+    """What was loaded of several tables, added up if that leaves fewer rows."""
+    tables = [one.table for one in loaded]
     names = list(dict.fromkeys(name for one in tables for name in one.column_names))
-    return _summed(pa.concat_tables([_with(one, names) for one in tables]).unify_dictionaries())
+    rows = pa.concat_tables([_with(one, names) for one in tables]).unify_dictionaries()
+    # Most tables have days of their own, so where each of them is distinct, so is nearly everything.
+    distinct = sum(one.table.num_rows for one in loaded if one.is_distinct)
+    return rows if distinct > _NEARLY_ALL * rows.num_rows else _summed(rows)
 
 
 def _summed(rows: Table) -> Table:
@@ -286,7 +315,7 @@ class Reader:
         kept = pc.not_equal(grouped["quantity_sum"], 0)
         for name in self._amounts[1:]:
             kept = pc.or_(kept, pc.not_equal(grouped[f"{name}_sum"], 0))
-        grouped = grouped.filter(kept).sort_by("place")
+        grouped = _in_order(grouped.filter(kept), "place")
         if not grouped.num_rows:
             return
         found = whole(grouped["place"])
@@ -324,6 +353,17 @@ def _numbered(columns: Sequence[Any]) -> Any:
         found = numbers if found is None else pc.add(pc.multiply(found, width), numbers)
         groups *= width
     return found
+
+
+def _in_order(table: Table, name: str) -> Table:
+    """By a column of numbers from 0 on, none of them twice."""
+    numbers = whole(table[name])
+    most = pc.max(numbers).as_py()
+    if most is None or most > _SPARSE * len(numbers):
+        return table.sort_by(name)
+    # Where each number stands. That takes a tenth of the time of sorting.
+    places = pc.inverse_permutation(numbers, max_index=most, output_type=pa.int64())
+    return table.take(places.drop_null())
 
 
 def _counted(rows: int) -> Any:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latchkey.domain.charts.cuboids import FULL, PARENTS, Cuboid
-from latchkey.domain.charts.fact import Dimensions, Money
+from latchkey.domain.charts.fact import Dimensions, Kind, Money
 from latchkey.domain.charts.merging import quarter_of, start_of
 from latchkey.domain.charts.sums import Day
 from latchkey.storage.charts.packing import Packed, Table, unpack, whole
@@ -88,12 +88,13 @@ def added(tables: Sequence[Table]) -> Table:
     return _sorted(_grouped(table, keys))
 
 
-def extract(table: Table, cuboid: Cuboid) -> Table:
-    """The sums by the dimensions of a cuboid, from those of its parent."""
+def extract(table: Table, cuboid: Cuboid, kind: Kind) -> Table:
+    """The sums of a kind by the dimensions of a cuboid, from those of its parent."""
     tag = cuboid.tag
     if tag is not None and PARENTS[cuboid.number] is FULL:
         table = _exploded(table, tag)
-    keys = [one for one in _KEYS if one in cuboid.dimensions or one not in DIMENSIONS]
+    dimensions = cuboid.dimensions_of(kind)
+    keys = [one for one in _KEYS if one in dimensions or one not in DIMENSIONS]
     return _sorted(_grouped(table, keys))
 
 

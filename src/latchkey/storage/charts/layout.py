@@ -136,6 +136,16 @@ class Plan:
         if end > start:
             yield Span(start, end - start)
 
+    def has_one_value(self, name: str) -> bool:
+        """Whether all rows that match have the same number in a column."""
+        if sum(self.allowed.get(name, ())) == 1:
+            return True
+        column = self.columns[name]
+        return (
+            len({value for group in self.groups for value in (column.lows[group.place], column.highs[group.place])})
+            == 1
+        )
+
     def span(self, name: str, group: int) -> Span:
         return Span(self._starts[name][group], self.columns[name].lengths[group])
 

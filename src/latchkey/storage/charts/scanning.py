@@ -17,6 +17,7 @@ from latchkey.storage.charts.kinds import CODES, KINDS
 from latchkey.storage.charts.layout import Plan, Span, portions
 
 if TYPE_CHECKING:
+    from latchkey.storage.charts.answering import Rows
     from latchkey.storage.charts.packing import Table
 
 T = TypeVar("T", int, bool)
@@ -83,7 +84,7 @@ class Loading:
         }
         planned = [(one, self._plan(one)) for one in stored]
         self._planned = [(one, plan) for one, plan in planned if plan.groups]
-        self._found: list[list[Table]] = [[] for _ in self._planned]
+        self._found: list[list[Rows]] = [[] for _ in self._planned]
 
     def _plan(self, one: Stored) -> Plan:
         return Plan(one.header, self._scan.filters, partial(self._scan.wants, any_n=self._any_n.get(one.kind)))
@@ -114,10 +115,10 @@ class Loading:
         """When everything was added."""
         from latchkey.storage.charts import answering
 
-        by_part: dict[tuple[int, int], list[Table]] = {}
-        for (one, _), tables in zip(self._planned, self._found, strict=True):
-            by_part.setdefault((one.kind, one.cuboid), []).extend(tables)
-        parts = [Part(*key, answering.together(tables)) for key, tables in by_part.items() if tables]
+        by_part: dict[tuple[int, int], list[Rows]] = {}
+        for (one, _), rows in zip(self._planned, self._found, strict=True):
+            by_part.setdefault((one.kind, one.cuboid), []).extend(rows)
+        parts = [Part(*key, answering.together(rows)) for key, rows in by_part.items() if rows]
         return Loaded(parts, self._first, self._last)
 
 

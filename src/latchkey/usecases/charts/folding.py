@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from latchkey.domain.charts import merging
 from latchkey.domain.charts.cuboids import CUBOIDS, FULL, PARENTS
+from latchkey.domain.charts.fact import Kind
 from latchkey.domain.charts.merging import Block, Quarter, loose, merged_with, quarter_of
 from latchkey.domain.instants import Ms
 from latchkey.storage.charts import blocks
 from latchkey.storage.charts.blocks import FRESH, Described, New, Tail, by_month
+from latchkey.storage.charts.kinds import KINDS
 from latchkey.storage.database import Connection
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ async def cubed(connection: Connection, project_id: str, part: Part) -> Change:
     loaded = await blocks.load(connection, project_id, fresh)
     if not loaded:
         return Change([], [])
-    made = await asyncio.to_thread(_extracts, list(loaded.values()))
+    made = await asyncio.to_thread(_extracts, KINDS[kind], list(loaded.values()))
     tables = {(*part, cuboid): table for cuboid, table in made.items()}
     change = await _appended(connection, project_id, tables, known)
     return Change([*fresh, *change.gone], change.new)
@@ -187,8 +189,8 @@ def _tables(tail: Tail, described: Mapping[int, Described]) -> dict[Part, Table]
     return found
 
 
-def _extracts(fresh: Sequence[tuple[bytes, bytes]]) -> dict[int, Table]:
-    """The sums of fresh blocks for every cuboid, by day and by month, by the number they are stored under."""
+def _extracts(kind: Kind, fresh: Sequence[tuple[bytes, bytes]]) -> dict[int, Table]:
+    """The sums of fresh blocks of a kind for every cuboid, by day and by month, by the number they are stored under."""
     from latchkey.storage.charts import columns
     from latchkey.storage.charts.packing import Packed
 
@@ -196,8 +198,8 @@ def _extracts(fresh: Sequence[tuple[bytes, bytes]]) -> dict[int, Table]:
     months = {by_month(FULL): columns.by_month(days[FULL.number])}
     for cuboid in reversed(CUBOIDS):
         parent = PARENTS[cuboid.number]
-        days[cuboid.number] = columns.extract(days[parent.number], cuboid)
-        months[by_month(cuboid)] = columns.extract(months[by_month(parent)], cuboid)
+        days[cuboid.number] = columns.extract(days[parent.number], cuboid, kind)
+        months[by_month(cuboid)] = columns.extract(months[by_month(parent)], cuboid, kind)
     return days | months
 
 

@@ -137,10 +137,13 @@ class Reading:
             # An attribute that is empty is the same as none.
             if value:
                 by_value.setdefault(value, []).append(run)
-        with_value = [run for of in by_value.values() for run in of]
-        by_value[""] = added(await self._stored(plain), less=with_value)
+        everything = await self._stored(plain)
+        if question.segment != tag:
+            unwanted = (value for value in by_value if not all(value in values for values in wanted))
+            return added(everything, less=[run for value in unwanted for run in by_value[value]])
+        by_value[""] = added(everything, less=[run for of in by_value.values() for run in of])
         return added(
-            run._replace(segment=wanted_segment(question, value)) if question.segment == tag else run
+            run._replace(segment=wanted_segment(question, value))
             for value, of in by_value.items()
             if all(value in values for values in wanted)
             for run in of

@@ -83,7 +83,8 @@ def largest_segments(
 ) -> list[str] | None:
     """The segments of a chart that have a series of their own. None: there are so few that all have."""
     periods = periods_of(definition_of(request.name), request, now)
-    exchange = Exchange(request.currency, rates, _types(request))
+    # The chosen type alone decides.
+    exchange = Exchange(request.currency, rates, _types(request)[:1])
     folded = fold(runs, periods, request.resolution, exchange, _segmenting(request))
     largest, has_other = _largest(request, _shared(request, folded, len(periods)), {})
     return largest if has_other else None

@@ -10,11 +10,15 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import compress
 from operator import sub
+from typing import TypeAlias
 
 from latchkey.domain.charts.chart import LeftOut
 from latchkey.domain.charts.sums import Day
 from latchkey.domain.purchases.terms import USD
 from latchkey.domain.tariff.rates import Rates
+
+# Of whole numbers.
+_Ratio: TypeAlias = tuple[int, int]
 
 REVENUE_TYPES = ("revenue", "revenue_net_of_taxes", "proceeds")
 
@@ -31,7 +35,7 @@ class Exchange:
         self._is_gross = types == REVENUE_TYPES[:1]
         self._left_out = 0
         self._currencies: set[str] = set()
-        self._known: dict[Day, Fraction | None] = {}
+        self._known: dict[Day, _Ratio | None] = {}
 
     def columns(
         self, money: Sequence[list[int]], currency: str, days: Sequence[Day], quantities: Sequence[int]
@@ -52,8 +56,9 @@ class Exchange:
         for place, rate in enumerate(rates):
             if rate is None and quantities[place] and any(column[place] for column in usd):
                 self._leave_out(max(0, abs(quantities[place]) - abs(unconverted[place])), currency)
-        found = {id(column): list(map(_divided, column, rates)) for column in usd}
-        return [found[id(column)] for column in usd]
+        # The chosen type is often one of the others too.
+        found = {place: _divided(column, rates) for place, column in dict(zip(self._places, usd, strict=True)).items()}
+        return [found[place] for place in self._places]
 
     @property
     def left_out(self) -> LeftOut:
@@ -67,10 +72,10 @@ class Exchange:
         of_type = gross, net, list(map(sub, net, commission))
         return [of_type[place] for place in self._places]
 
-    def _rate(self, day: Day) -> Fraction | None:
+    def _rate(self, day: Day) -> _Ratio | None:
         if day not in self._known:
             found = self._rates.on(self.currency, day)
-            self._known[day] = None if found is None else Fraction(found.usd)
+            self._known[day] = None if found is None else Fraction(found.usd).as_integer_ratio()
         return self._known[day]
 
     def _leave_out(self, payments: int, currency: str) -> None:
@@ -79,10 +84,16 @@ class Exchange:
             self._currencies.add(currency)
 
 
-def _divided(usd: int, rate: Fraction | None) -> int:
-    """To the nearest millionth, and to the even one of two that are as near. Without a rate: 0."""
-    if rate is None:
-        return 0
-    whole, rest = divmod(usd * rate.denominator, rate.numerator)
-    twice = 2 * rest
-    return whole + (twice > rate.numerator or (twice == rate.numerator and whole % 2))
+def _divided(usd: Sequence[int], rates: Sequence[_Ratio | None]) -> list[int]:
+    """To the nearest millionth, and to the even one of two that are as near. Without a rate: 0. Charts by day have tens
+    of thousands of amounts, so they are whole numbers, and no function is called for each of them but `divmod`."""
+    found: list[int] = []
+    for amount, rate in zip(usd, rates, strict=True):
+        if rate is None or not amount:
+            found.append(0)
+            continue
+        numerator, denominator = rate
+        # A half is added before it is rounded down, so a number in the middle has no rest.
+        nearest, rest = divmod(2 * amount * denominator + numerator, 2 * numerator)
+        found.append(nearest if rest or nearest % 2 == 0 else nearest - 1)
+    return found
