@@ -238,3 +238,14 @@ async def fill_tail(database: Database, project_id: str, today: Day) -> None:
             *zip(*rows, strict=True),
             today,
         )
+
+
+async def fill_rates(database: Database, today: Day) -> None:
+    """A euro in US dollars on each day that a chart can be about."""
+    await database.pool.execute(
+        "insert into exchange_rates (currency, day, usd, source, learned_at, version)"
+        " select 'EUR', day, 1.05 + day % 97 * 0.0013, 'bench', 0, 1 from generate_series($1::integer, $2) as day"
+        " on conflict do nothing",
+        today - 3 * DAYS,
+        today,
+    )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import psutil  # type: ignore[import-untyped]  # its stubs are a separate package
 
-from bench.chart_facts import DAYS, FACTS, facts_sql, fill, fill_tail, filled, subscribers
+from bench.chart_facts import DAYS, FACTS, facts_sql, fill, fill_rates, fill_tail, filled, subscribers
 from bench.ground import Ground
 from bench.table import Row, say
 from latchkey.domain.charts.chart import ChartRequest
@@ -120,6 +120,7 @@ async def run(ground: Ground) -> list[Row]:
         rows.append(_row(name, taken, more=f", {len(answer):,} sums"))
         rows.append(Row("  … DuckDB", median(in_duck), "ms", bar=f"max {max(in_duck):.0f}"))
     await fill_tail(ground.database, ground.project_id, today)
+    await fill_rates(ground.database, today)
     for name, request in requests(today).items():
         taken = [await _timed(ground, partial(read_chart, request=request), now) for _ in range(TIMES)]
         rows.append(_row(name, taken, most=BAR_MS))
@@ -132,6 +133,7 @@ def requests(today: Day) -> dict[str, ChartRequest]:
         "by day, 1 year": ("day", 365, None, ()),
         "by month and country, 3 years": ("month", DAYS, "country", ()),
         "by day and country, 1 year": ("day", 365, "country", ()),
+        "by day and country in EUR, 1 year": ("day", 365, "country", ()),
         "by week and product, iOS, 2 years": ("week", 730, "product", (Filter("platform", ("ios",)),)),
         "by day and app version, 2 filters, 1 year": (
             "day", 365, "app_version", (Filter("store", ("app_store",)), Filter("country", ("C0", "C1")))
@@ -153,6 +155,8 @@ def requests(today: Day) -> dict[str, ChartRequest]:
         for name, (resolution, days, segment, filters) in options.items():
             if segment is not None and not definition.allows_segment(segment):
                 continue
+            if (in_euros := "in EUR" in name) and not definition.has_money:
+                continue
             if not all(definition.allows_filter(one.dimension) for one in filters):
                 continue
             found[f"{definition.name} {name}"] = ChartRequest(
@@ -164,6 +168,7 @@ def requests(today: Day) -> dict[str, ChartRequest]:
                 filters=filters,
                 segment=segment,
                 compare=definition.has_comparison,
+                currency="EUR" if in_euros else "USD",
             )
     return found
 
