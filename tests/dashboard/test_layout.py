@@ -24,8 +24,8 @@ ELSEWHERE = re.compile(
     r"\.csv$|\.json$|/static/|/stream|/live|/count|/fresh|/rows|/openid|/invitations/|/sign-in|/forgotten|/database|/download"
     r"|/preview|/replays/|/journal/|/exports/\{|/pretend-store|/setup|/audit/|/team/\{|/bulk|/export"
 )
-# What is measured: pixels beyond the edge, texts that are cut off, ids with a part of at most 20 letters on two lines,
-# and the header's height.
+# What is measured: pixels beyond the edge, texts and placeholders that are cut off, ids with a part of at most 20
+# letters on two lines, and the header's height.
 MEASURE = """() => {
     const root = document.documentElement;
     const cut = [...document.querySelectorAll('main *, header *')].filter(one => {
@@ -37,7 +37,17 @@ MEASURE = """() => {
         const box = one.getBoundingClientRect();
         return box.width && box.right > root.clientWidth + 1 && !one.closest('.wide');
     });
-    const torn = [...document.querySelectorAll('main td code')].filter(one => {
+    const pen = document.createElement('canvas').getContext('2d');
+    // The words of an input that is empty: a placeholder, or the form of a date.
+    const short = [...document.querySelectorAll('main input')].filter(one => {
+        const words = one.type === 'datetime-local' ? 'mm/dd/yyyy, --:-- --' : one.placeholder;
+        if (!words || !one.checkVisibility({visibilityProperty: true})) return false;
+        const style = getComputedStyle(one);
+        pen.font = style.font;
+        const room = one.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+        return pen.measureText(words).width + (one.type === 'datetime-local' ? 20 : 0) > room;
+    });
+    const torn = [...document.querySelectorAll('main td code, [data-product]')].filter(one => {
         const texts = document.createTreeWalker(one, NodeFilter.SHOW_TEXT);
         while (texts.nextNode()) {
             for (const part of texts.currentNode.data.matchAll(/[A-Za-z0-9]{2,20}(?![A-Za-z0-9])/g)) {
@@ -56,7 +66,7 @@ MEASURE = """() => {
         by: root.scrollWidth > root.clientWidth ? [...document.querySelectorAll('body *')].filter(
             one => one.getBoundingClientRect().right > root.clientWidth + 1 && !one.closest('.wide, pre')
         ).slice(-2).map(one => one.outerHTML.slice(0, 200)) : [],
-        cut: [...cut, ...tables].map(one => one.outerHTML.slice(0, 200)),
+        cut: [...cut, ...tables, ...short].map(one => one.outerHTML.slice(0, 200)),
         header: document.querySelector('header.side')?.getBoundingClientRect().height ?? 0,
     };
 }"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.async_api import Browser, Locator
 
 from latchkey.domain.team.account import Role
-from tests.api.doings import did
+from tests.api.doings import did, told
 from tests.dashboard.site import Site, visiting
 
 TABLET = {"width": 820, "height": 1180}
@@ -57,3 +57,32 @@ async def test_the_line_of_now_does_not_cross_the_title_of_what_was_bought_now(s
         assert len(marks) >= 2
         assert all(mark[0] < titles[0][2] for mark in marks), "the line is not beside the titles"
         assert not [(mark, title) for mark in marks for title in titles if overlap(mark, title)]
+
+
+# Elements of a page with the next one less than 5 pixels below them.
+CLOSE = """() => [...document.querySelectorAll('main :is(form, .wide, dl, pre, button, .button)')].filter(one => {
+    const next = one.nextElementSibling;
+    if (!next?.checkVisibility() || !one.checkVisibility()) return false;
+    const between = next.getBoundingClientRect().top - one.getBoundingClientRect().bottom;
+    return between > -1 && between < 5;
+}).map(one => one.outerHTML.slice(0, 80) + ' … ' + one.nextElementSibling.outerHTML.slice(0, 80))"""
+
+
+async def test_what_stands_below_a_table_a_list_or_a_button_keeps_away_from_it(site: Site, browser: Browser) -> None:
+    await did(site, "purchase", "below", "pro_monthly")
+    event = (await told(site, "below"))[0]["id"]
+    paths = (
+        "/money",
+        "/catalog/offerings/ofrng_demo_default",
+        f"/events/{event}",
+        "/bulk-grants/new",
+        "/customers/below",
+    )
+    wrong = {}
+    async with visiting(browser, site, Role.OWNER, viewport={"width": 1440, "height": 900}) as visitor:
+        page = await visitor.open()
+        for path in (*(site.path(one) for one in paths), f"{site.url}/dashboard/account"):
+            await page.goto(path)
+            if found := await page.evaluate(CLOSE):
+                wrong[path] = found
+    assert not wrong, wrong

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Page, expect
 
+from latchkey.dashboard.store_form import label
 from latchkey.domain.team.account import Role
 from latchkey.storage.stores import handles
 from latchkey.usecases.access import audit, projects
@@ -31,6 +32,22 @@ async def fill(page: Page, credentials: dict[str, Any], **other: str) -> None:
         if name == "api_base_url":
             await page.get_by_text("Other addresses").click()
         await page.locator(f"[name={name}]").fill(str(value))
+
+
+@pytest.mark.parametrize(
+    ("store", "name", "words"),
+    [
+        ("app_store", "app_apple_id", "Apple ID of the app"),
+        ("app_store", "api_base_url", "Address of the App Store Server API"),
+        # Their key was given as a file: what is shown is the account that it belongs to.
+        ("play_store", "service_account", "Service account"),
+        ("play_store", "private_key_id", "Private key ID"),
+        ("stripe", "api_key", "API key"),
+        ("stripe", "mode", "Mode"),
+    ],
+)
+def test_saved_credentials_have_the_names_of_the_form(store: str, name: str, words: str) -> None:
+    assert label(name, store) == words
 
 
 async def test_an_app_is_connected_step_by_step_and_the_light_turns_on_by_itself(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from latchkey.dashboard.form import Form
+from latchkey.dashboard.texts import sentence
 from latchkey.domain.refusal import Invalid
 from latchkey.stores.registry import APP_STORE, PLAY_STORE, STRIPE, WEB_BILLING
 
@@ -80,6 +81,15 @@ CONSUMPTION = {
     "GRANT_FULL": "Answer, and prefer a full refund",
     "GRANT_PRORATED": "Answer, and prefer a refund of the unused time",
 }
+
+
+def label(name: str, store: str) -> str:
+    """What a saved value is called. Of a file only a part is shown, such as the e-mail address of an account."""
+    for field in FIELDS[store]:
+        if field.name == name and not field.file:
+            return field.label
+    words = sentence(name)
+    return f"{words[:-2]}ID" if words.endswith(" id") else words
 
 
 def read(store: str, form: Form) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from latchkey.dashboard import texts
+from latchkey.dashboard import store_form, texts
 from latchkey.dashboard.compiled_templates import FOLDER, CompiledTemplates
 from latchkey.domain import formats
 
@@ -67,6 +67,7 @@ def environment() -> Environment:
         parted=texts.parted,
         size=texts.size,
         store=texts.store,
+        credential=store_form.label,
     )
     return made
 

@@ -86,9 +86,9 @@ function watch(place) {
     part("type").textContent = row.type;
     part("type").className = `badge ${row.kind}`;
     part("type").href = row.href;
-    part("customer").textContent = row.customer;
+    part("customer").replaceChildren(...parted(row.customer));
     if (row.customer_href) part("customer").href = row.customer_href;
-    part("product").textContent = row.product;
+    part("product").replaceChildren(...parted(row.product));
     part("environment").textContent = row.environment;
     showDeliveries(line, row.deliveries);
     rows.prepend(line);
@@ -108,6 +108,12 @@ function watch(place) {
     address.searchParams.set("before", rows.lastElementChild.dataset.position);
     older.href = address;
     older.closest("[data-older]").hidden = false;
+  }
+
+  /** An id with places to break into lines, as the filter `parted` of the templates makes them. */
+  function parted(text) {
+    const parts = text.split(/(?<=[_@:/-])(?=[\p{L}\p{N}{])/u);
+    return parts.flatMap((part, place) => (place ? [document.createElement("wbr"), part] : [part]));
   }
 
   function showDeliveries(line, deliveries) {
