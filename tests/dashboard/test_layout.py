@@ -47,7 +47,8 @@ MEASURE = """() => {
         const room = one.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
         return pen.measureText(words).width + (one.type === 'datetime-local' ? 20 : 0) > room;
     });
-    const torn = [...document.querySelectorAll('main td code, [data-product]')].filter(one => {
+    const ids = document.querySelectorAll('main :is(td code, .mapping small, [data-product], .deliveries a)');
+    const torn = [...ids].filter(one => {
         const texts = document.createTreeWalker(one, NodeFilter.SHOW_TEXT);
         while (texts.nextNode()) {
             for (const part of texts.currentNode.data.matchAll(/[A-Za-z0-9]{2,20}(?![A-Za-z0-9])/g)) {

@@ -73,7 +73,9 @@ function fit(place) {
 }
 
 export function stack(table) {
-  const heads = [...(table.tHead?.rows[0]?.cells ?? [])].map((cell) => cell.innerText.replace(/\s+/g, " ").trim());
+  // A heading that only a screen reader hears says no more than the button or link below it.
+  const words = (cell) => (cell.querySelector(".hidden-words") ? "" : cell.innerText.replace(/\s+/g, " ").trim());
+  const heads = [...(table.tHead?.rows[0]?.cells ?? [])].map(words);
   const rows = [...table.tBodies].flatMap((body) => [...body.rows]);
   const width = (row) => [...row.cells].reduce((sum, cell) => sum + cell.colSpan, 0);
   const plain = rows.every((row) => width(row) === heads.length);
