@@ -68,7 +68,7 @@ async def test_an_app_is_connected_step_by_step_and_the_light_turns_on_by_itself
     panel = page.locator("#connection")
     await expect(panel).to_contain_text("accepted")
     await expect(panel).to_contain_text("com.example.notes")
-    await page.set_viewport_size(PHONE)
+    await page.set_viewport_size({"width": PHONE["width"], "height": PHONE["height"]})
     assert min(await panel.locator("dd").evaluate_all("all => all.map(one => one.clientWidth)")) > PHONE["width"] / 3
     await expect(page.locator("#light")).to_contain_text("No notification received yet")
     assert store.emulator.keys.private_key.splitlines()[1] not in await page.content()
