@@ -92,10 +92,30 @@ async def test_the_hosted_page_takes_payment_and_sends_the_customer_back(stripe_
         assert (page.status_code, "$199.99" in page.text, "javascript:" in page.text) == (200, True, False)
         declined = await asyncio.to_thread(requests.post, made.url, data={"payment_method": DECLINED})
         assert (declined.status_code, "declined" in declined.text) == (402, True)
+        assert f"href='/pay/{made.id}'>Try again" in declined.text
         paid = await asyncio.to_thread(requests.post, made.url, allow_redirects=False)
         assert (paid.status_code, paid.headers["location"]) == (303, f"https://shop.example/thanks?session={made.id}")
         assert (await asyncio.to_thread(requests.get, made.url)).status_code == 410
         assert [one.active for one in desk.store.truth()] == [True]
+
+
+async def test_the_hosted_page_offers_a_trial_as_one_and_says_when_it_is_over(stripe_keys: StripeKeys) -> None:
+    async with asking(stripe_keys) as desk:
+        body: Any = {
+            "mode": "subscription",
+            "line_items": [{"price": "price_pro_monthly", "quantity": 1}],
+            "subscription_data": {"trial_period_days": 7},
+            "success_url": "app://thanks",
+        }
+        made = await desk.ask(lambda v1: v1.checkout.sessions.create(body))
+        page = await asyncio.to_thread(requests.get, made.url)
+        assert ("Start trial</button>" in page.text, "Pay</button>" in page.text) == (True, False)
+        paid = await asyncio.to_thread(requests.post, made.url)
+        assert "You can close this page." in paid.text
+        again = await asyncio.to_thread(requests.get, made.url)
+        assert (again.status_code, "This checkout is complete" in again.text) == (410, True)
+        unknown = await asyncio.to_thread(requests.get, f"{desk.url}/pay/cs_none")
+        assert (unknown.status_code, "Try again" in unknown.text) == (404, False)
 
 
 async def test_an_incomplete_subscription_is_paid_with_its_confirmation_secret(stripe_keys: StripeKeys) -> None:

@@ -32,9 +32,19 @@ _LARGEST_FORM = 16 * 1024
 # The release of Stripe.js whose name the script has, unless its address names another.
 _RELEASE = "v3"
 _STYLE = (
-    ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:28rem;margin:3rem auto;"
-    "padding:0 1rem}button{font:inherit;padding:.6rem 1rem;margin:0 .5rem .5rem 0}"
+    ":root{color-scheme:light dark;background:light-dark(#f6f5f2,#14171a);color:light-dark(#1d2327,#e8e6e1)}"
+    "body{font:16px/1.5 system-ui,sans-serif;margin:0}"
+    "main{box-sizing:border-box;max-width:28rem;margin:3rem auto;padding:1.5rem;background:light-dark(#fff,#1c2024);"
+    "border:1px solid light-dark(#e0dcd4,#343a41);border-radius:.6rem}"
+    "@media(max-width:30rem){main{margin:1rem}}"
+    "h1{margin:0;font-size:1.4rem;overflow-wrap:anywhere}p{margin:.75rem 0 0}.due{font-size:1.6rem;font-weight:600}"
+    "form{display:grid;gap:.6rem;margin-top:1.25rem}"
+    "button{font:inherit;font-weight:570;padding:.6rem 1rem;border-radius:.45rem;cursor:pointer;color:inherit;"
+    "background:none;border:1px solid light-dark(#b9b4aa,#555d65)}"
+    "button.first{background:light-dark(#0f5e59,#6fd0c6);color:light-dark(#fff,#0c1f1d);border-color:transparent}"
+    "a{color:light-dark(#0f5e59,#6fd0c6)}small{display:block;margin-top:1.25rem;color:light-dark(#5b6167,#a3a9af)}"
 )
+_PRETEND = "<small>This is a pretend Stripe. No money moves.</small>"
 
 
 def routes(store: StripeEmulator) -> list[BaseRoute]:
@@ -56,9 +66,9 @@ class _Pages:
             try:
                 return await handler(request)
             except StripeError as error:
-                return _page(f"<h1>Not paid</h1><p role=alert>{escape(error.message)}</p>", error.status)
+                return _refused(request, error.message, error.status)
             except (Refusal, FormError) as error:
-                return _page(f"<h1>Not paid</h1><p role=alert>{escape(str(error))}</p>", 400)
+                return _refused(request, str(error), 400)
 
         return answer
 
@@ -73,16 +83,16 @@ class _Pages:
     async def page(self, request: Request) -> Response:
         session = self._session(request)
         if session.status != "open":
-            return _page(f"<h1>This checkout is {session.status}</h1>", 410)
+            return _page(f"<h1>This checkout is {session.status}</h1><p>You can close this page.</p>", 410)
         said = summary(self._store.life, session)
         amount = int(Decimal(said["total"]).scaleb(DECIMALS))
         due = "Nothing is due today" if said["free"] else money(amount, said["currency"].upper())
         back = f"<p><a href='{escape(str(session.cancel_url))}'>Back</a></p>" if _is_web(session.cancel_url) else ""
         return _page(
-            f"<h1>{escape(said['name'])}</h1><p>{due}</p>"
-            "<form method=post><p><button>Pay</button> "
-            "<button name=payment_method value=pm_card_chargeDeclined>Pay with a card that is declined</button></p>"
-            f"</form>{back}<p>This is a pretend Stripe. No money moves.</p>"
+            f"<h1>{escape(said['name'])}</h1><p class=due>{due}</p>"
+            f"<form method=post><button class=first>{'Start trial' if said['free'] else 'Pay'}</button>"
+            "<button name=payment_method value=pm_card_chargeDeclined>Pay with a card that is declined</button>"
+            f"</form>{back}"
         )
 
     async def pay(self, request: Request) -> Response:
@@ -92,7 +102,7 @@ class _Pages:
         self._store.do(lambda life, at: writing.complete_session(life, at, session.id, asked))
         url = session.success_url
         if not _is_web(url):
-            return _page("<h1>Paid</h1>")
+            return _page("<h1>Done</h1><p>You can close this page.</p>")
         return RedirectResponse(str(url).replace("{CHECKOUT_SESSION_ID}", session.id), 303)
 
     def _session(self, request: Request) -> Session:
@@ -124,11 +134,17 @@ def _is_web(url: str | None) -> bool:
     return url is not None and urlsplit(url).scheme in ("http", "https")
 
 
+def _refused(request: Request, message: str, status: int) -> Response:
+    """A card can be declined and another one tried; what is not there stays so."""
+    again = "" if status == 404 else f"<p><a href='{escape(request.url.path)}'>Try again</a></p>"
+    return _page(f"<h1>Not paid</h1><p role=alert>{escape(message)}</p>{again}", status)
+
+
 def _page(content: str, status: int = 200) -> Response:
     document = (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         "<title>Pretend Stripe</title>"
-        f"<style>{_STYLE}</style><main>{content}</main></html>"
+        f"<style>{_STYLE}</style><main>{content}{_PRETEND}</main></html>"
     )
     headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
     return HTMLResponse(document, status, headers)

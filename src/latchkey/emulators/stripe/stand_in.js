@@ -139,7 +139,7 @@
     const said = page.value;
     const card = cardField();
     const email = field("Email", { name: "email", type: "email", autocomplete: "email" });
-    const problem = element("p", { role: "alert", style: "color:#b00020" });
+    const problem = element("p", { role: "alert", style: "color:light-dark(#b00020,#ff9d92)" });
     const button = element("button", { type: "submit", style: "padding:10px 16px;width:100%;font:inherit" }, said.free ? "Start trial" : "Pay");
     const form = element(
       "form",
