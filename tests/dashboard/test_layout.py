@@ -45,7 +45,7 @@ MEASURE = """() => {
         const style = getComputedStyle(one);
         pen.font = style.font;
         const room = one.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-        return pen.measureText(words).width + (one.type === 'datetime-local' ? 20 : 0) > room;
+        return pen.measureText(words).width + (one.type === 'datetime-local' || one.list ? 20 : 0) > room;
     });
     const ids = document.querySelectorAll('main :is(td code, .mapping small, [data-product], .deliveries a)');
     const torn = [...ids].filter(one => {
@@ -160,6 +160,11 @@ async def test_a_table_that_does_not_fit_becomes_blocks_and_one_that_fits_stays(
 async def test_a_customer_is_a_card_on_a_phone_and_a_row_at_a_desk(site: Site, browser: Browser) -> None:
     await did(site, "purchase", "ada", "pro_monthly")
     await site.note("ada", __email="ada@example.com")
+    # Something in every column.
+    long = "demo_mateo_kowalski_2147"
+    await did(site, "purchase", long, "pro_monthly", country="DE", trial=True)
+    await did(site, "cancel", long)
+    await site.note(long, __email="mateo.kowalski.2147@example.com")
     async with visiting(browser, site, Role.OWNER, viewport={"width": 390, "height": 844}) as visitor:
         page = await visitor.open("/customers?columns=status&columns=email&columns=spent&columns=last_seen")
         row = page.get_by_role("row").filter(has_text="ada@example.com")
@@ -173,3 +178,6 @@ async def test_a_customer_is_a_card_on_a_phone_and_a_row_at_a_desk(site: Site, b
         await page.set_viewport_size({"width": 1440, "height": 844})
         tops = [await cells.nth(place).evaluate("one => one.getBoundingClientRect().top") for place in range(5)]
         assert len(set(tops)) == 1
+        await page.goto(site.path("/customers"))
+        beyond = "one => one.scrollWidth - one.clientWidth"
+        assert await page.get_by_role("region", name="Customers").evaluate(beyond) <= 0
