@@ -21,7 +21,7 @@ from latchkey.now import real_now
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.usecases.customer_lists.columns import DEFAULT, needs_customer
 from latchkey.usecases.customer_lists.csv_file import csv_pieces
-from latchkey.usecases.customer_lists.listing import ON_A_PAGE_MS, count, list_page
+from latchkey.usecases.customer_lists.listing import ON_A_PAGE_MS, active_customers, count, list_page
 
 BAR_MS = 300
 TIMES = 5
@@ -117,6 +117,8 @@ async def _rows(ground: Ground, now: Ms) -> AsyncIterator[Row]:
         yield await _measured(ground, f"{name}, counted", counting)
     last = partial(_page, ground, EVERYBODY, Sort.LAST_SEEN, now, f"{now - 380 * DAY}.1")
     yield await _measured(ground, "last page", last)
+    active = partial(active_customers, ground.database, ground.project_id, "PRODUCTION", now)
+    yield await _measured(ground, "active users of the overview, counted", active)
     for name, wanted in (("CSV of a rare country", Filter(country="LI")), ("CSV of everybody", EVERYBODY)):
         pieces = csv_pieces(ground.database, Catalogs(), ground.project_id, wanted, DEFAULT, now)
         start, lines, first = time.perf_counter(), 0, 0.0
