@@ -110,3 +110,11 @@ def test_rates_loaded_in_parts_are_as_if_loaded_at_once(
 def test_a_rate_has_one_text_and_it_is_exact(number: Decimal) -> None:
     assert Decimal(plain(number)) == number
     assert plain(Decimal(plain(number)).normalize()) == plain(number)
+
+
+@given(st.sets(st.integers(0, 60), max_size=12), st.integers(0, 60), st.integers(0, 40))
+def test_days_are_covered_if_each_of_them_has_a_rate(known: set[int], first: int, length: int) -> None:
+    rates = NO_RATES.plus(DayRate("EUR", day, "1.1") for day in known)
+    days = range(first, first + length + 1)
+    assert rates.covers("EUR", days[0], days[-1]) == all(rates.on("EUR", day) is not None for day in days)
+    assert not rates.covers("JPY", days[0], days[-1])

@@ -81,8 +81,8 @@ async def test_every_question_gets_the_plain_sum_of_the_facts(database: Database
             for one in several:
                 assert in_order((await opened.answer([one])).sums) == expected(kept, one, now), one
         question = some_question(chance)
-        for amounts in (Amounts.USD, Amounts.GROSS_USD, Amounts.NONE):
-            asked = question._replace(amounts=amounts)
+        for amounts in (Amounts.USD, Amounts.GROSS_USD, Amounts.DISPLAY, Amounts.NONE):
+            asked = question._replace(amounts=amounts, currency="EUR" if amounts is Amounts.DISPLAY else "USD")
             found = await answer(database, project_id, asked, now)
             assert without_currency(found) == without_currency(expected(kept, asked, now)), asked
     # Later, without another batch: facts whose time has come count.

@@ -77,7 +77,7 @@ def chart(
     known = list(facts)
 
     def answered(asked: ChartRequest) -> list[Run]:
-        return runs_of(row for one in questions_of(asked) for row in sum_facts(known, one, now))
+        return runs_of(row for one in questions_of(asked, rates) for row in sum_facts(known, one, now))
 
     request = checked(request, now)
     earlier = answered(before(request)) if request.compare else []
@@ -93,10 +93,10 @@ def chart_in_steps(request: ChartRequest, facts: Iterable[Fact], now: Ms = NOW, 
 
     request = checked(request, now)
     rough = by_month(request)
-    largest = largest_segments(rough, answered(questions_of(rough)), now, rates=rates)
+    largest = largest_segments(rough, answered(questions_of(rough, rates)), now, rates=rates)
     if largest is None:
         return chart(request, known, now, rates)
-    return compute(request, answered(narrowed(questions_of(request), largest)), now, rates=rates)
+    return compute(request, answered(narrowed(questions_of(request, rates), largest)), now, rates=rates)
 
 
 def values(data: ChartData, id: str) -> tuple[Value, ...]:

@@ -56,6 +56,10 @@ def wanted_money(question: Question, currency: str, money: Money) -> tuple[str, 
             return shown, Money(usd, tax, commission, usd, tax, commission, money.unconverted)
         case Amounts.GROSS_USD:
             return shown, Money(usd, 0, 0, usd, 0, 0, money.unconverted)
+        case Amounts.DISPLAY:
+            if currency == question.currency:
+                shown, usd, tax, commission = currency, money.micros, money.tax, money.commission
+            return shown, Money(usd, tax, commission, usd, tax, commission, money.unconverted)
         case Amounts.NONE:
             return "", NO_MONEY
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from latchkey.domain.charts.fact import NO_MONEY, Kind, Money
+from latchkey.domain.purchases.terms import USD
 
 # Days since 1970-01-01, UTC.
 Day: TypeAlias = int
@@ -65,6 +66,9 @@ class Amounts(StrEnum):
     USD = "usd"
     # The same without tax and commission.
     GROSS_USD = "gross_usd"
+    # Those in `Question.currency` as they were paid, all others in USD as above. The fields for USD have the same
+    # amounts as the fields beside them.
+    DISPLAY = "display"
     # No money, and no currencies.
     NONE = "none"
 
@@ -86,6 +90,8 @@ class Question(NamedTuple):
     amounts: Amounts = Amounts.ALL
     # Kinds whose facts are added up whatever their n, as n 0. With a number: only those whose n is at most that.
     any_n: tuple[tuple[Kind, int | None], ...] = ()
+    # Of `Amounts.DISPLAY`.
+    currency: str = USD
 
 
 class Sum(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 # A rate counts for its own day and for this many days after it: banks publish none on weekends and holidays.
@@ -40,6 +41,14 @@ class Rates:
         if place < 0 or known.days[place] < day - GOOD_FOR_DAYS:
             return None
         return DayRate(currency, known.days[place], known.rates[place])
+
+    def covers(self, currency: str, first: int, last: int) -> bool:
+        """Whether each of these days has a rate."""
+        known = self._by_currency.get(currency)
+        if known is None or not known.days or known.days[0] > first:
+            return False
+        used = known.days[bisect_right(known.days, first) - 1 : bisect_right(known.days, last)]
+        return all(later - 1 - day <= GOOD_FOR_DAYS for day, later in pairwise([*used, last + 1]))
 
     def plus(self, more: Iterable[DayRate]) -> Rates:
         """With these too. A rate of a day that is known already replaces the known one."""

@@ -23,14 +23,18 @@ from latchkey.storage.charts.columns import AMOUNTS
 from latchkey.storage.charts.layout import Column, Plan
 from latchkey.storage.charts.packing import Table, whole
 
-# Which columns of amounts are read, and from which others the rest is taken.
+# Which columns of amounts are read.
 _READ = {
     Amounts.ALL: AMOUNTS,
     Amounts.USD: ("quantity", "usd", "tax_usd", "commission_usd", "unconverted"),
     Amounts.GROSS_USD: ("quantity", "usd", "unconverted"),
+    Amounts.DISPLAY: AMOUNTS,
     Amounts.NONE: ("quantity",),
 }
 _IN_USD = {"micros": "usd", "tax": "tax_usd", "commission": "commission_usd"}
+# The columns that are left of them, and from which others the rest is taken.
+_LEFT = _READ | {Amounts.DISPLAY: ("quantity", *_IN_USD, "unconverted")}
+_TAKEN = _IN_USD | {usd: own for own, usd in _IN_USD.items()}
 
 # The period of a day that is not asked for.
 OUTSIDE: Final = -(2**31)
@@ -77,6 +81,8 @@ class Scan(NamedTuple):
     # A dimension: only rows with such a variant or attribute, by it.
     tag: tuple[str, Callable[[str], bool]] | None = None
     amounts: Amounts = Amounts.ALL
+    # Of `Amounts.DISPLAY`.
+    currency: str = USD
 
     @property
     def texts(self) -> dict[str, str]:
@@ -155,12 +161,28 @@ def _as_asked(batch: Any, scan: Scan, any_n: AnyN | None) -> Table:
         # The currency is left out where it is USD everywhere.
         if column in names:
             columns[name] = batch[column]
+    if scan.amounts is Amounts.DISPLAY:
+        return pa.table(columns | _displayed(batch, scan.currency))
     if scan.amounts in (Amounts.USD, Amounts.GROSS_USD) and "currency" in columns:
         columns["currency"] = _in_usd(batch, columns["currency"])
     for name in _READ[scan.amounts]:
         if name in names:
             columns[name] = batch[name]
     return pa.table(columns)
+
+
+def _displayed(batch: Any, currency: str) -> dict[str, Any]:
+    """The currency and the amounts: those in this currency as they were paid, all others in USD."""
+    own = _mapped(batch["currency"], lambda text: text == currency, pa.bool_())
+    names = batch.schema.names
+    columns = {"currency": _in_usd(batch, batch["currency"], currency)}
+    columns |= {name: batch[name] for name in ("quantity", "unconverted") if name in names}
+    for name, usd in _IN_USD.items():
+        paid, in_usd = (
+            pc.cast(batch[one], pa.int64()) if one in names else pa.scalar(0, pa.int64()) for one in (name, usd)
+        )
+        columns[name] = pc.if_else(own, paid, in_usd)
+    return columns
 
 
 def _wide(table: Table) -> Table:
@@ -174,13 +196,14 @@ def _wide_type(field: Any) -> Any:
     return pa.int64() if field.name in AMOUNTS else pa.int32()
 
 
-def _in_usd(batch: Any, currency: Any) -> Any:
-    """The currency of amounts in USD: their own if they have no exchange rate."""
+def _in_usd(batch: Any, currency: Any, kept: str = USD) -> Any:
+    """The currency of amounts in USD: their own if they have no exchange rate, or if it is one that is kept."""
     known = currency.dictionary.to_pylist()
     if "unconverted" not in batch.schema.names:
-        return _mapped(currency, lambda text: text and USD, pa.string()).dictionary_encode()
+        shown = [one if one in ("", kept) else USD for one in known]
+        return pa.array(shown, pa.string()).take(currency.indices).dictionary_encode()
     texts = pa.array([*known, USD], pa.string())
-    places = pa.array([len(known) if one else place for place, one in enumerate(known)], pa.int32())
+    places = pa.array([place if one in ("", kept) else len(known) for place, one in enumerate(known)], pa.int32())
     is_converted = pc.equal(batch["unconverted"], 0)
     shown = pc.if_else(is_converted, places.take(currency.indices), currency.indices.cast(pa.int32()))
     return pa.DictionaryArray.from_arrays(shown, texts)
@@ -265,7 +288,7 @@ class Reader:
         self, amounts: Amounts, segment_of: Callable[[str], str] | None, tag_of: Callable[[str], str] | None
     ) -> None:
         self._has_currencies = amounts is not Amounts.NONE
-        self._amounts = _READ[amounts]
+        self._amounts = _LEFT[amounts]
         self._codes = {"segment": Codes(segment_of), "currency": Codes(), "tag": Codes(tag_of)}
         self._found: list[Table] = []
 
@@ -329,7 +352,7 @@ class Reader:
         columns = [heads[name].to_pylist() for name in keys]
         segments, currencies, tags = (self._codes[name].texts for name in keys[2:])
         amounts = {name: grouped[f"{name}_sum"].to_pylist() for name in self._amounts}
-        sources = [amounts.get(name) or amounts.get(_IN_USD.get(name, "")) for name in AMOUNTS]
+        sources = [amounts.get(name) or amounts.get(_TAKEN.get(name, "")) for name in AMOUNTS]
         for start, end, kind, n, segment, currency, tag in zip(starts, ends, *columns, strict=True):
             none = [0] * (end - start)
             mine = [none if one is None else one[start:end] for one in sources]

@@ -74,6 +74,7 @@ class Loading:
             None if question.segment is None else column_of(question.segment),
             None if tag is None else (column_of(tag), _has_value(prefix_of(tag))),
             question.amounts,
+            question.currency,
         )
         self._any_n = {CODES[kind]: answering.AnyN(most) for kind, most in question.any_n}
         every = [True] * (self._last - self._first + 1)

@@ -37,10 +37,10 @@ async def read_chart(database: Database, project_id: str, request: ChartRequest,
     compares = request.compare and definition.has_comparison
     request = replace(request, compare=compares)
     rates = await _rates(database, request)
-    asked, largest = questions_of(request), None
+    asked, largest = questions_of(request, rates), None
     rough = by_month(request) if is_wide(request) else None
-    rough_asked = questions_of(rough) if rough is not None else ()
-    earlier_asked = questions_of(before(request)) if compares else ()
+    rough_asked = questions_of(rough, rates) if rough is not None else ()
+    earlier_asked = questions_of(before(request), rates) if compares else ()
     async with reading(database, project_id, [*rough_asked, *asked, *earlier_asked], now) as opened:
         if rough is not None:
             found = await opened.answer(rough_asked)

@@ -10,12 +10,14 @@ from datetime import timedelta
 from latchkey.domain.charts.chart import ChartRequest
 from latchkey.domain.charts.computing.periods import preceding, today_of, window_place
 from latchkey.domain.charts.definitions.definition import OF_PURCHASES, Definition
+from latchkey.domain.charts.definitions.drawing import Drawing
 from latchkey.domain.charts.definitions.listing import BY_NAME
 from latchkey.domain.charts.fact import LEVELS, Kind
 from latchkey.domain.charts.sums import Amounts, Filter, Question, Resolution, date_of, day_of
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.terms import USD
 from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.domain.tariff.rates import NO_RATES, Rates
 
 # Five years of days.
 MOST_PERIODS = 1_830
@@ -102,6 +104,15 @@ def _amounts(request: ChartRequest, definition: Definition) -> Amounts:
     return Amounts.GROSS_USD if is_gross else Amounts.USD
 
 
+def _is_converted(request: ChartRequest, definition: Definition, rates: Rates) -> bool:
+    """Whether amounts in other currencies can be added up in USD before they are converted. Not where some of them
+    would be left out, because the chart says which currencies those are; not where levels are converted at the ends of
+    periods; and not where the chart needs USD too."""
+    if definition.drawing is Drawing.INTERVALS or not LEVELS.isdisjoint(definition.kinds):
+        return False
+    return rates.covers(request.currency, day_of(request.first), day_of(request.last))
+
+
 def _any_n(request: ChartRequest, kinds: Sequence[Kind]) -> tuple[tuple[Kind, int | None], ...]:
     """The kinds whose n the chart does not look at."""
     ignored: dict[Kind, int | None] = {Kind.RETURN: None, Kind.REFUNDED_PAYMENT: None}
@@ -117,9 +128,9 @@ def _any_n(request: ChartRequest, kinds: Sequence[Kind]) -> tuple[tuple[Kind, in
     return tuple((kind, ignored[kind]) for kind in kinds if kind in ignored)
 
 
-def questions_of(request: ChartRequest) -> tuple[Question, ...]:
+def questions_of(request: ChartRequest, rates: Rates = NO_RATES) -> tuple[Question, ...]:
     """Of a checked request. Customers have no product, so filters and segments by product are not asked of them: a
-    second question."""
+    second question. With the rates of its currency there are fewer sums."""
     definition = definition_of(request.name)
     filters = request.filters
     segment = None if request.segment in BY_N else request.segment
@@ -129,6 +140,9 @@ def questions_of(request: ChartRequest) -> tuple[Question, ...]:
         segment = f"experiment:{experiment}"
     # Flows of money are converted by the rate of each day.
     by_day = definition.has_money and request.currency != USD and any(one not in LEVELS for one in definition.kinds)
+    amounts = _amounts(request, definition)
+    if amounts is Amounts.ALL and _is_converted(request, definition, rates):
+        amounts = Amounts.DISPLAY
     whole = Question(
         environment=request.environment,
         kinds=definition.kinds,
@@ -137,8 +151,9 @@ def questions_of(request: ChartRequest) -> tuple[Question, ...]:
         resolution=Resolution.DAY if by_day else request.resolution,
         filters=filters,
         segment=segment,
-        amounts=_amounts(request, definition),
+        amounts=amounts,
         any_n=_any_n(request, definition.kinds),
+        currency=request.currency if amounts is Amounts.DISPLAY else USD,
     )
     if Kind.CUSTOMER not in whole.kinds or (
         segment not in OF_PURCHASES and not any(one.dimension in OF_PURCHASES for one in filters)
