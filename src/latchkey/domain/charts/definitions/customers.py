@@ -57,8 +57,9 @@ TRIAL_CONVERSION_RATE = Definition(
     title="Trial conversion rate",
     group=TRIALS,
     words=(
-        "Of the trials that began in each period, the share that was followed by a payment. A conversion whose payment "
-        "was refunded does not count. A period is incomplete while any of its trials still runs."
+        "Of the trials that began in each period, the share that was followed by a payment of the same subscription, "
+        "however late. A conversion whose payment was refunded does not count. A period is incomplete while any of its "
+        "trials still runs."
     ),
     differs="RevenueCat does not mark periods whose trials still run.",
     unit=Unit.SHARE,
@@ -108,7 +109,7 @@ INITIAL_CONVERSION = Definition(
         "chosen time. A customer whose purchases were all refunded within it does not count. Filters by product, "
         "duration, store or offering reduce the buyers, never the customers. With such a filter or breakdown a "
         "customer counts by the first purchase only: who bought something else first is not counted for what came "
-        "later."
+        "later. Whoever got everything refunded and buys again counts by the purchase that brought them back."
     ),
     unit=Unit.SHARE,
     kinds=(Kind.SEEN_CONVERTED, Kind.CUSTOMER),
@@ -126,7 +127,8 @@ CONVERSION_TO_PAYING = Definition(
         "Of the customers first seen in each period, the share that paid anything within the chosen time. A customer "
         "whose payments were all refunded within it does not count. Filters by product, duration, store or offering "
         "reduce the payers, never the customers. With such a filter or breakdown a customer counts by the first "
-        "payment only: who paid for something else first is not counted for what came later."
+        "payment only: who paid for something else first is not counted for what came later. Whoever got everything "
+        "refunded and pays again counts by the payment that brought them back."
     ),
     unit=Unit.SHARE,
     kinds=(Kind.SEEN_PAYER, Kind.CUSTOMER),

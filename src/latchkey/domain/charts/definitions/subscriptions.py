@@ -85,7 +85,8 @@ SUBSCRIPTION_RETENTION = Definition(
     group=SUBSCRIPTIONS,
     words=(
         "Subscriptions of one duration, by the period in which their first full-price payment was made, and how many "
-        "of them paid again for period 1, 2, 3 and so on. Shares are of the whole cohort, never of the period before. "
+        "of them paid again for period 1, 2, 3 and so on. Shares are of the whole cohort, never of the period before; "
+        "with a breakdown, where a row has many cohorts, of the subscriptions that are old enough for the period. "
         "The running period is provisional: those renewed so far, and those set to renew. Subscriptions of one row "
         "reach a period on different days, so the last two columns of a row can be provisional, and the later one "
         "counts only those whose turn has come. Trials, introductory periods and grace periods do not count as paid; a "
