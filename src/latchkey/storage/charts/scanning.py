@@ -59,8 +59,7 @@ class Loading:
     """Loads what is needed to answer a question, and those that ask the same of other days and segments, all within
     `places`. With `tag` (a dimension) only facts with such a variant or attribute, by it.
 
-    Which bytes of the blocks are needed is known at once; they are read in portions, and added with `add`. Arrow does
-    not hold the interpreter's lock, so several threads help.
+    Which bytes of the blocks are needed is known at once; they are read in portions, and added with `add`.
     """
 
     def __init__(self, stored: Sequence[Stored], question: Question, places: Places, tag: str | None = None) -> None:

@@ -180,16 +180,20 @@ class Reading:
         self, stored: Sequence[Stored], question: Question, places: Mapping[int, Sequence[Range]], tag: str | None
     ) -> Loaded:
         loading = await asyncio.to_thread(scanning.Loading, stored, question, places, tag)
-        adding: list[asyncio.Task[None]] = []
+        adding: asyncio.Task[None] | None = None
         try:
             for portion in loading.portions():
                 read = await blocks.spans(
                     self._connection, self._project_id, question.environment, loading.spans(portion)
                 )
-                # Meanwhile the database reads the next portion.
-                adding.append(asyncio.create_task(asyncio.to_thread(loading.add, portion, read)))
+                if adding is not None:
+                    await adding
+                # Meanwhile the database reads the next portion. One thread at a time: several of them spend a third of
+                # their time waiting for the interpreter's lock, and others need it too.
+                adding = asyncio.create_task(asyncio.to_thread(loading.add, portion, read))
         finally:
-            await asyncio.gather(*adding)
+            if adding is not None:
+                await adding
         return await asyncio.to_thread(loading.loaded)
 
     def _places(self, question: Question, cuboid: Cuboid) -> dict[int, list[Range]]:
