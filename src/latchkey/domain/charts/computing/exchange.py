@@ -29,13 +29,12 @@ class Exchange:
     def __init__(self, currency: str, rates: Rates, types: tuple[str, ...] = REVENUE_TYPES[:1]) -> None:
         self.currency = currency
         self.types = types
-        self._rates = rates
         # Of the types in REVENUE_TYPES.
         self._places = [REVENUE_TYPES.index(one) for one in types]
         self._is_gross = types == REVENUE_TYPES[:1]
         self._left_out = 0
         self._currencies: set[str] = set()
-        self._known: dict[Day, _Ratio | None] = {}
+        self._rates = _Ratios(rates, currency)
 
     def columns(
         self, money: Sequence[list[int]], currency: str, days: Sequence[Day], quantities: Sequence[int]
@@ -52,8 +51,8 @@ class Exchange:
         usd = self._chosen(money[3:6])
         if self.currency == USD:
             return usd
-        rates = list(map(self._rate, days))
-        for place, rate in enumerate(rates):
+        rates = list(map(self._rates.__getitem__, days))
+        for place, rate in enumerate(rates) if None in rates else ():
             if rate is None and quantities[place] and any(column[place] for column in usd):
                 self._leave_out(max(0, abs(quantities[place]) - abs(unconverted[place])), currency)
         # The chosen type is often one of the others too.
@@ -72,16 +71,24 @@ class Exchange:
         of_type = gross, net, list(map(sub, net, commission))
         return [of_type[place] for place in self._places]
 
-    def _rate(self, day: Day) -> _Ratio | None:
-        if day not in self._known:
-            found = self._rates.on(self.currency, day)
-            self._known[day] = None if found is None else Fraction(found.usd).as_integer_ratio()
-        return self._known[day]
-
     def _leave_out(self, payments: int, currency: str) -> None:
         self._left_out += payments
         if payments:
             self._currencies.add(currency)
+
+
+class _Ratios(dict[Day, _Ratio | None]):
+    """The rate of a currency on each day; None without one."""
+
+    def __init__(self, rates: Rates, currency: str) -> None:
+        super().__init__()
+        self._of = rates
+        self._currency = currency
+
+    def __missing__(self, day: Day) -> _Ratio | None:
+        found = self._of.on(self._currency, day)
+        self[day] = ratio = None if found is None else Fraction(found.usd).as_integer_ratio()
+        return ratio
 
 
 def _divided(usd: Sequence[int], rates: Sequence[_Ratio | None]) -> list[int]:
