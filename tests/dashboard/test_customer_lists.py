@@ -179,7 +179,7 @@ async def test_somebody_grants_access_to_a_list_after_a_preview_and_writes_a_not
     assert await fits(page)
     await page.get_by_label("Grant it to 1 customer now").check()
     await page.get_by_role("button", name="Grant", exact=True).click()
-    await expect(page.get_by_role("status")).to_contain_text("has begun")
+    await expect(page.get_by_role("status")).to_contain_text("was started")
     action, _, outcome, detail = await last_audit(people)
     assert (action, outcome, detail["customers"]) == ("bulk_grant.started", "done", 2)
     await expect(page.get_by_text("Stop…")).to_be_visible()

@@ -78,7 +78,7 @@ async def start(visit: Visit) -> Response:
     until = instant(terms.ends_at) if terms.ends_at is not None else terms.duration or "for ever"
     visit.audit(entitlement=terms.entitlement_id, customers=grant.total, until=until)
     await bulk.start(visit.database, visit.project_id, id, visit.now)
-    return await visit.to(visit.path("bulk-grants", id), "The grant has begun. It goes on without this page.")
+    return await visit.to(visit.path("bulk-grants", id), "The grant was started. You can leave this page.")
 
 
 @pages.post("/bulk-grants/{bulk_grant_id}/stop", Needs.GRANT, "bulk_grant.stopped")
