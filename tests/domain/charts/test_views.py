@@ -12,7 +12,7 @@ from latchkey.domain.charts.computing.periods import preceding
 from latchkey.domain.charts.definitions.definition import GROUPS, Definition
 from latchkey.domain.charts.definitions.drawing import Drawing
 from latchkey.domain.charts.definitions.listing import CHARTS
-from latchkey.domain.charts.fact import Dimensions, Kind
+from latchkey.domain.charts.fact import Dimensions, Kind, Money, minus
 from latchkey.domain.charts.sums import Filter, Resolution
 from latchkey.domain.refusal import Invalid
 from latchkey.domain.tariff.rates import NO_RATES, DayRate
@@ -61,6 +61,27 @@ def test_a_payment_without_a_rate_on_its_day_is_left_out_and_counted() -> None:
         rates=RATES,
     )
     assert (units(data, "revenue"), data.left_out.payments, data.left_out.currencies) == ([0], 2, ("USD",))
+
+
+def test_a_subscription_whose_renewal_has_no_rate_is_left_out_and_counted() -> None:
+    """In USD the first price is one of dollars and the difference one of pounds, which has no quantity of its own."""
+    paid, unknown = foreign(10, 12.5), foreign(10, None)
+    facts = [
+        fact(Kind.ACTIVE, "2026-01-05", 1, paid, currency="GBP"),
+        fact(Kind.ACTIVE, "2026-02-05", 0, minus(unknown, paid), currency="GBP"),
+    ]
+    for currency in ("USD", "EUR", "XTS"):
+        data = chart(ask("mrr", "2026-02-01", "2026-02-28", currency=currency), facts, rates=RATES)
+        found = units(data, "mrr"), data.left_out.payments, data.left_out.currencies
+        assert found == ([0], 1, ("GBP",)), currency
+
+
+@pytest.mark.parametrize(("currency", "paid"), [("USD", foreign(-3, None)), ("EUR", foreign(-3, -4))])
+def test_a_refund_of_a_part_without_a_rate_is_left_out_and_counted(currency: str, paid: Money) -> None:
+    refund = fact(Kind.REFUND, "2026-01-05", 0, paid, currency="GBP")
+    data = chart(ask("revenue", "2026-01-01", "2026-01-31", currency=currency), [refund], rates=RATES)
+    found = units(data, "revenue"), data.left_out.payments, data.left_out.currencies
+    assert found == ([0], 1, ("GBP",))
 
 
 def test_the_movement_of_mrr_shows_what_exchange_rates_did() -> None:

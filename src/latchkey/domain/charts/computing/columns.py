@@ -140,8 +140,8 @@ def _add_level(columns: Columns, run: Run, places: _Places, ends: Sequence[Day],
         return
     money = [list(accumulate(places.spread(at, one))) for one in run.money]
     # Those left out are counted once, at the end.
-    counted = [*[0] * columns.length, quantities[-1] if columns.length else 0]
-    _add(columns.amounts, key, exchange.columns(money, run.currency, ends, counted)[0])
+    counted = [*[False] * columns.length, bool(columns.length)]
+    _add(columns.amounts, key, exchange.columns(money, run.currency, ends, quantities, counted)[0])
 
 
 def _add(columns: dict[Key, Column], key: Key, more: Column) -> None:

@@ -37,24 +37,30 @@ class Exchange:
         self._rates = _Ratios(rates, currency)
 
     def columns(
-        self, money: Sequence[list[int]], currency: str, days: Sequence[Day], quantities: Sequence[int]
+        self,
+        money: Sequence[list[int]],
+        currency: str,
+        days: Sequence[Day],
+        quantities: Sequence[int],
+        counted: Sequence[bool] | None = None,
     ) -> list[list[int]]:
         """Millionths of the chart's currency, one column for each of the types. `money` has the columns of a run,
-        `quantities` how many payments each amount is of, for counting those that are left out; 0 does not count
-        them."""
+        `quantities` how many payments each amount is of, for counting those that are left out; `counted` says which
+        amounts are counted, all of them without it. An amount can be of no whole payment: a part that was refunded,
+        or the difference of two prices."""
         if currency == self.currency:
             return self._chosen(money[:3])
         unconverted = money[6]
         if any(unconverted):
-            counts = compress(unconverted, quantities)
+            counts = unconverted if counted is None else compress(unconverted, counted)
             self._leave_out(sum(map(abs, counts)), currency)
         usd = self._chosen(money[3:6])
         if self.currency == USD:
             return usd
         rates = list(map(self._rates.__getitem__, days))
         for place, rate in enumerate(rates) if None in rates else ():
-            if rate is None and quantities[place] and any(column[place] for column in usd):
-                self._leave_out(max(0, abs(quantities[place]) - abs(unconverted[place])), currency)
+            if rate is None and (counted is None or counted[place]) and any(column[place] for column in usd):
+                self._leave_out(_converted(quantities[place], unconverted[place]), currency)
         # The chosen type is often one of the others too.
         found = {place: _divided(column, rates) for place, column in dict(zip(self._places, usd, strict=True)).items()}
         return [found[place] for place in self._places]
@@ -89,6 +95,11 @@ class _Ratios(dict[Day, _Ratio | None]):
         found = self._of.on(self._currency, day)
         self[day] = ratio = None if found is None else Fraction(found.usd).as_integer_ratio()
         return ratio
+
+
+def _converted(quantity: int, unconverted: int) -> int:
+    """How many payments an amount in USD is of. It is of one at least, unless all may be those without USD."""
+    return max(abs(quantity) - abs(unconverted), 0 if unconverted else 1)
 
 
 def _divided(usd: Sequence[int], rates: Sequence[_Ratio | None]) -> list[int]:
