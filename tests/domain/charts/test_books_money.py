@@ -230,6 +230,18 @@ def test_a_purchase_belongs_to_the_variants_that_came_before_it() -> None:
     assert flow(book, Kind.ENROLLED_SQUARE, "01-15", "01-15").quantity == 400**2
 
 
+def test_of_the_customers_of_a_variant_no_more_convert_than_there_are() -> None:
+    """Customers first seen and those of them who bought are broken down by the same: what the customer is in now."""
+    enrolled = (Enrollment("exp", "Paywall", "b", at("01-15")),)
+    book = facts(replace(customer(bought("01-10", 10), seen="01-01"), enrollments=enrolled))
+    for variant, customers in (("b", 1), ("", 0)):
+        of = Filter("experiment:exp", (variant,))
+        assert flow(book, Kind.CUSTOMER, "01-01", "01-01", of).quantity == customers
+        assert flow(book, Kind.SEEN_CONVERTED, "01-01", "01-01", of).quantity == customers
+        assert flow(book, Kind.SEEN_PAYER, "01-01", "01-01", of).quantity == customers
+        assert flow(book, Kind.SEEN_REVENUE, "01-01", "01-01", of).amount == 10 * customers
+
+
 def test_the_square_of_what_was_paid_within_each_window() -> None:
     enrolled = (Enrollment("exp", "Paywall", "b", at("01-01")),)
     someone = replace(customer(bought("01-01", 3, id="a"), bought("01-05", 4, id="b")), enrollments=enrolled)

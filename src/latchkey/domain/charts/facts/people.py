@@ -127,12 +127,13 @@ class _People:
         self._found: dict[Dimensions, Dimensions] = {}
 
     def dimensions(self, of: Dimensions) -> Dimensions:
-        """What was bought is of the purchase; where the customer was first seen is of the customer."""
+        """What was bought is of the purchase; where the customer was first seen is of the customer, and so are the
+        variants, or more customers of a variant could buy than there are."""
         found = self._found.get(of)
         if found is None:
             mine = self._of
             found = self._found[of] = of._replace(
-                country=mine.country, platform=mine.platform, app_version=mine.app_version
+                country=mine.country, platform=mine.platform, app_version=mine.app_version, variants=mine.variants
             )
         return found
 
