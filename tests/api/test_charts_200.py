@@ -196,6 +196,12 @@ async def test_retention_by_segment_has_the_total(books: Books) -> None:
     assert sizes[-1] == sum(sizes[:-1]) == 5
 
 
+@pytest.mark.parametrize("name", ["subscription_retention", "actives"])
+async def test_what_is_not_known_has_the_id_that_filters_take(books: Books, name: str) -> None:
+    body = await books.read(name, segment="offering")
+    assert {"id": "", "display_name": "Not known"} in body["segments"]
+
+
 async def test_trials(books: Books) -> None:
     assert await books.measures("trials") == {"trials": [0, 0, 0]}
     assert await books.measures("trials_new") == {"trials_new": [2, 0, 0]}

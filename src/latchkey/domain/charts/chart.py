@@ -92,13 +92,15 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class HeatRow:
-    # The cohort's period, or the value of a segment.
+    # The cohort's period, or the title of a segment.
     label: str
     # None for segments and the total.
     first: date | None
     size: int
     # One for each column.
     cells: tuple[Cell, ...]
+    # The segment's value; None for cohorts and the total.
+    segment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from latchkey.domain.charts.computing.compute import MOST_SEGMENTS
 from latchkey.domain.charts.definitions.definition import Definition, Selector
 from latchkey.domain.charts.definitions.drawing import Unit
 from latchkey.domain.charts.definitions.options import Options
-from latchkey.domain.charts.sums import Resolution, day_of
+from latchkey.domain.charts.sums import REST, Resolution, day_of
 from latchkey.domain.instants import DAY, Ms, to_iso
 from latchkey.domain.money import MICROS
 from latchkey.domain.purchases.terms import USD
@@ -127,7 +127,7 @@ def _measure(id: str, title: str, unit: Unit) -> wire.ChartMeasure:
 def _segments(data: ChartData) -> list[wire.Named]:
     if data.heat_map is not None:
         rows = data.heat_map.rows
-        return [*(wire.Named(id=row.label, display_name=row.label) for row in rows), TOTAL]
+        return [*(wire.Named(id=_row_key(row), display_name=row.label) for row in rows), TOTAL]
     named: dict[str, wire.Named] = {}
     for one in data.series:
         if one.segment is not None and one.is_drawn:
@@ -139,6 +139,12 @@ def _key(one: Series) -> str:
     if one.segment is None:
         return TOTAL.id
     return OTHERS if one.is_other else one.segment
+
+
+def _row_key(row: HeatRow) -> str:
+    if row.segment is None:
+        return row.label
+    return OTHERS if row.segment == REST else row.segment
 
 
 def _values(

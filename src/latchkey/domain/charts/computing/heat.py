@@ -35,7 +35,7 @@ def retention(request: ChartRequest, folded: Mapping[str, Columns], periods: Seq
     else:
         by_segment = {one: _Cohorts(found, ages) for one, found in folded.items()}
         by_size = sorted(by_segment, key=lambda one: (one == REST, -sum(by_segment[one].sizes), one))
-        rows = tuple(by_segment[one].together(_titled(one), columns) for one in by_size)
+        rows = tuple(by_segment[one].together(_titled(one), columns, one) for one in by_size)
     titles = ("Start", *(f"Period {n}" for n in range(1, columns)))
     return HeatMap(Unit.COUNT, titles, rows, cohorts.together("All", columns), "Subscriptions")
 
@@ -100,9 +100,9 @@ class _Cohorts:
             cells.append(Cell(value, value / size, not soon and whole > n) if has_value else NOTHING)
         return tuple(cells)
 
-    def together(self, label: str, columns: int) -> HeatRow:
+    def together(self, label: str, columns: int, segment: str | None = None) -> HeatRow:
         """Values of all cohorts. A share is of those that are old enough for the period."""
-        return HeatRow(label, None, sum(self.sizes), tuple(map(self._cell, range(columns))))
+        return HeatRow(label, None, sum(self.sizes), tuple(map(self._cell, range(columns))), segment)
 
     def _cell(self, n: int) -> Cell:
         reached = self.reached(n)
