@@ -12,7 +12,7 @@ from latchkey.domain.formats import duration as duration
 from latchkey.domain.formats import instant as instant
 from latchkey.domain.formats import money as money
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
-from latchkey.stores.registry import STORES
+from latchkey.stores.registry import store_of
 
 # Not within an escaped character such as &#39;, which has none of these.
 _PARTS = re.compile(r"([_@:/-]+)(?=[\w{])")
@@ -75,7 +75,7 @@ def parted(text: str) -> Markup:
 
 def store(name: str) -> str:
     """`App Store` for app_store. A store of the operator's own keeps its name."""
-    return STORES[name].title if name in STORES else name
+    return store_of(name).title or name
 
 
 def sentence(text: str) -> str:

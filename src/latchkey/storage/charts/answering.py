@@ -42,7 +42,7 @@ OUTSIDE: Final = -(2**31)
 # Several columns make one number to group by, as long as it stays below this.
 MOST_GROUPS: Final = 2**31
 
-# Numbers are sorted if there could be so many for each that there is.
+# Numbers of which fewer than one in so many occurs are sorted; others are put in order without comparing them.
 _SPARSE = 20
 
 # Fewer rows of a table are not worth adding up before those of others are known.

@@ -141,10 +141,8 @@ class Plan:
         if sum(self.allowed.get(name, ())) == 1:
             return True
         column = self.columns[name]
-        return (
-            len({value for group in self.groups for value in (column.lows[group.place], column.highs[group.place])})
-            == 1
-        )
+        found = {limits[group.place] for group in self.groups for limits in (column.lows, column.highs)}
+        return len(found) == 1
 
     def span(self, name: str, group: int) -> Span:
         return Span(self._starts[name][group], self.columns[name].lengths[group])

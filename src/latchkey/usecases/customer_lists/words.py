@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from latchkey.domain.customers.facets import Status
 from latchkey.domain.customers.filter import Filter, When
 from latchkey.domain.formats import counted, money
-from latchkey.stores.registry import STORES
+from latchkey.stores.registry import store_of
 
 STATUSES: dict[Status, str] = {
     Status.ACTIVE: "Active",
@@ -37,8 +37,7 @@ def conditions(wanted: Filter) -> Iterator[tuple[str, str]]:
     if wanted.country is not None:
         yield f"Country: {wanted.country}", "country"
     if wanted.store is not None:
-        known = STORES.get(wanted.store)
-        yield f"Store: {known.title if known else wanted.store}", "store"
+        yield f"Store: {store_of(wanted.store).title or wanted.store}", "store"
     if wanted.environment is not None:
         yield wanted.environment.capitalize(), "environment"
     yield from _seen(wanted)

@@ -26,7 +26,7 @@ from latchkey.storage.stores import handles
 from latchkey.storage.stores.handles import Handle
 from latchkey.stores.adapter import Adapter, ConnectedApp, Extension, Target
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, StoreDown, StoreError
-from latchkey.stores.registry import BASE_PLANS, STORES, TEST_STORE
+from latchkey.stores.registry import BASE_PLANS, TEST_STORE, store_of
 from latchkey.stores.test_store import actions
 from latchkey.usecases.engine.changes import Change, Situation
 from latchkey.usecases.sandbox.store import require_open
@@ -211,7 +211,7 @@ async def _at_store(services: Services, item: Item, asked: Asked) -> None:
 
 async def _connected(services: Services, item: Item) -> tuple[Handle, ConnectedApp]:
     store = item.bought.store
-    title = STORES[store].title if store in STORES else store
+    title = store_of(store).title or store
     async with services.database.acquire() as connection:
         handle = await handles.of_purchase(connection, item.project_id, store, item.bought.id)
     known = await services.stores.of_app(item.project_id, handle.app_id) if handle is not None else None
