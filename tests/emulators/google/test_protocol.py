@@ -15,7 +15,8 @@ import requests
 from google.auth import jwt
 from google.auth.crypt import RSASigner
 from google.auth.exceptions import GoogleAuthError
-from google.oauth2 import id_token
+from google.auth.transport.requests import AuthorizedSession
+from google.oauth2 import id_token, service_account
 
 from latchkey.domain.instants import DAY, add, parse_duration
 from latchkey.emulators.google.emulator import GoogleEmulator, GoogleKeys, make_keys
@@ -147,7 +148,7 @@ async def test_orders_tell_each_paid_period(google_keys: GoogleKeys) -> None:
         first = store.known(token).id
         status, trial = await ask("GET", f"/orders/{first}")
         assert (status, trial["total"], trial["state"]) == (200, {"currencyCode": "USD"}, "PROCESSED")
-        assert trial["lineItems"][0]["subscriptionDetails"]["offerPhase"] == "FREE_TRIAL"
+        assert trial["lineItems"][0]["subscriptionDetails"]["offerPhaseDetails"] == {"freeTrialDetails": {}}
         ids = [first, f"{first}..0", f"{first}..1"]
         status, both = await ask("GET", "/orders:batchGet", params=[("orderIds", one) for one in ids])
         assert (status, [one["orderId"] for one in both["orders"]]) == (200, ids)
@@ -220,6 +221,22 @@ async def test_a_pause_that_is_planned_is_told_by_the_older_resource_only(google
         assert "autoResumeTime" in new["pausedStateContext"]
 
 
+async def test_a_deferral_counts_only_for_the_subscription_as_it_was_read(google_keys: GoogleKeys) -> None:
+    async with play_store(google_keys) as store, running(store) as served:
+        token = store.sell(product_id="pro_monthly:monthly", buyer="ada")
+        ask = await asking(store, served)
+        path, ends_at = f"/purchases/subscriptionsv2/tokens/{token}", store.known(token).ends_at or 0
+        etag = (await ask("GET", path))[1]["etag"]
+        for status in (200, 400):
+            context = {"etag": etag, "deferDuration": f"{2 * 86_400}s"}
+            assert (await ask("POST", f"{path}:defer", json={"deferralContext": context}))[0] == status
+            assert store.known(token).ends_at == ends_at + 2 * DAY
+        for by, status in (("USER_REQUESTED_STOP_RENEWALS", 200), ("NOBODY", 400)):
+            asked = {"cancellationContext": {"cancellationType": by}}
+            assert (await ask("POST", f"{path}:cancel", json=asked))[0] == status
+        assert "userInitiatedCancellation" in (await ask("GET", path))[1]["canceledStateContext"]
+
+
 async def test_unknown_wrong_and_old_tokens_get_googles_errors(google_keys: GoogleKeys) -> None:
     async with play_store(google_keys) as store, running(store) as served:
         token = store.sell(product_id="pro_monthly:monthly", buyer="ada")
@@ -251,7 +268,7 @@ async def test_only_the_service_account_gets_an_access_token(google_keys: Google
             {"signer": stranger},
             {"iss": "other@example.iam.gserviceaccount.com"},
             {"scope": "https://www.googleapis.com/auth/drive"},
-            {"aud": "https://oauth2.googleapis.com/token"},
+            {"aud": "https://oauth2.example.com/token"},
             {"iat": now - 7200, "exp": now - 3600},
         ):
             status, said = await access(store, served, **changed)
@@ -259,6 +276,17 @@ async def test_only_the_service_account_gets_an_access_token(google_keys: Google
         url = f"{served.base_url}/androidpublisher/v3/applications/{PACKAGE}/purchases/voidedpurchases"
         for header in ({}, {"Authorization": "Bearer ya29.guess"}):
             assert (await asyncio.to_thread(requests.get, url, headers=header)).status_code == 401
+
+
+async def test_googles_library_gets_an_access_token_with_the_key_as_it_is(google_keys: GoogleKeys) -> None:
+    async with play_store(google_keys) as store, running(store) as served:
+        key = store.credentials(served.base_url)["service_account"]
+        account = service_account.Credentials.from_service_account_info(  # type: ignore[no-untyped-call]  # the library has none
+            key, scopes=[SCOPE]
+        )
+        url = f"{served.base_url}/androidpublisher/v3/applications/{PACKAGE}/purchases/voidedpurchases"
+        with AuthorizedSession(account) as session:
+            assert (await asyncio.to_thread(session.get, url)).status_code == 200
 
 
 async def test_pubsub_tries_again_with_growing_waits_for_a_week(google_keys: GoogleKeys) -> None:

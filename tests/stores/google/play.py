@@ -134,7 +134,6 @@ class Play(StoreHttp):
             "startTime": iso(self.now),
             "regionCode": "DE",
             "subscriptionState": "SUBSCRIPTION_STATE_ACTIVE",
-            "latestOrderId": order_id,
             "acknowledgementState": "ACKNOWLEDGEMENT_STATE_PENDING",
             "lineItems": [item],
             **more,
@@ -177,7 +176,6 @@ class Play(StoreHttp):
         line |= {"expiryTime": iso(begins_at + MONTH), "latestSuccessfulOrderId": order_id}
         line |= {"offerPhase": {"basePrice": {}}, **(item or {})}
         self.state("ACTIVE", token)
-        purchase["latestOrderId"] = order_id
         self.pay(token, order_id, begins_at, begins_at + MONTH, phase="baseDetails")
         return order_id
 

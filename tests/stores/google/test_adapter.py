@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from latchkey.domain.instants import DAY
+from latchkey.domain.instants import DAY, MINUTE
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import PeriodType, Subscription
 from latchkey.emulators.google.keys import Keys
@@ -178,11 +178,33 @@ class TestReceipts:
         with pytest.raises(StoreDown):
             await google.read_receipt(app, RECEIPT)
 
-    async def test_a_reading_waits_for_its_order(self, google: GoogleAdapter, app: ConnectedApp, play: Play) -> None:
+    async def test_a_reading_waits_for_its_order_but_not_for_long(
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play
+    ) -> None:
         play.buy()
         play.refuse = lambda path: error(503) if path.startswith("/orders") else None
         with pytest.raises(StoreDown):
             await google.read_receipt(app, RECEIPT)
+        play.now += 2 * MINUTE
+        read = subscription(await google.read_receipt(app, RECEIPT))
+        assert (read.current.price.micros, read.current.ends_at) == (9_990_000, START + MONTH)
+        # It waits again once orders have been read.
+        play.refuse = lambda path: None
+        await google.read_receipt(app, RECEIPT)
+        play.refuse = lambda path: error(503) if path.startswith("/orders") else None
+        with pytest.raises(StoreDown):
+            await google.read_receipt(app, RECEIPT)
+
+    @pytest.mark.parametrize(
+        "answer",
+        [error(404), error(410), error(403, "denied"), error(503), Answer(404, {}, b"<"), Answer(200, {}, b"")],
+    )
+    async def test_whether_a_pause_is_planned_never_holds_up_a_reading(
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play, answer: Answer
+    ) -> None:
+        play.buy()
+        play.refuse = lambda path: answer if path.startswith("/purchases/subscriptions/") else None
+        assert subscription(await google.read(app, text(notice(11)))).current.ends_at == START + MONTH
 
     def test_what_has_the_form_of_a_token(self, google: GoogleAdapter) -> None:
         assert google.looks_real(AppReceipt(token="oomhdfhhmopkfdlkffnhnbml.AO-J1OyCvUpbShkG9G9HOIuxLPZl5ewSF9FIy3"))
@@ -241,7 +263,6 @@ class TestSubscriptions:
         self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
         bought = play.buy()
-        bought.pop("latestOrderId")
         bought["lineItems"][0].pop("latestSuccessfulOrderId")
         first = subscription(await google.read_receipt(app, RECEIPT))
         assert first == subscription(await google.read_receipt(app, RECEIPT))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qs
 
 import msgspec
@@ -51,8 +51,8 @@ def application(store: GoogleEmulator) -> Starlette:
         ("GET", f"{app}/orders:batchGet", api.orders),
         ("GET", f"{app}/orders/{{order}}", api.order),
         ("POST", f"{app}/purchases/subscriptions/{{product}}/{token}:acknowledge", api.acknowledge_subscription),
-        ("POST", f"{app}/purchases/subscriptions/{{product}}/{token}:cancel", api.cancel),
-        ("POST", f"{app}/purchases/subscriptions/{{product}}/{token}:defer", api.defer),
+        ("POST", f"{app}/purchases/subscriptionsv2/{token}:cancel", api.cancel),
+        ("POST", f"{app}/purchases/subscriptionsv2/{token}:defer", api.defer),
         ("POST", f"{app}/purchases/subscriptionsv2/{token}:revoke", api.revoke),
         ("POST", f"{app}/orders/{{order}}:refund", api.refund),
         ("POST", f"{app}/purchases/products/{{product}}/{token}:acknowledge", api.acknowledge_product),
@@ -180,19 +180,19 @@ class _Api:
 
     async def cancel(self, request: Request) -> Response:
         purchase = self._purchase(request, subscription=True)
-        self._check_product(request, purchase)
-        self._act(purchase, "cancel", by="developer")
-        return Response(status_code=204)
+        asked = (await _asked(request, _Cancellation)).cancellationContext.cancellationType
+        self._act(purchase, "cancel", by="developer" if asked == "DEVELOPER_REQUESTED_STOP_PAYMENTS" else "user")
+        return _json({})
 
     async def defer(self, request: Request) -> Response:
         purchase = self._purchase(request, subscription=True)
-        self._check_product(request, purchase)
-        info = (await _asked(request, _Deferral)).deferralInfo
-        expected, desired = _number(info.expectedExpiryTimeMillis, 0), _number(info.desiredExpiryTimeMillis, 0)
-        if expected != purchase.expires_at:
-            raise ApiError(400, "expectedExpiryTimeMismatch", "The expected expiry time is not the present one.")
-        self._act(purchase, "defer", until=desired)
-        return _json({"newExpiryTimeMillis": str(desired)})
+        context = (await _asked(request, _Deferral)).deferralContext
+        if context.etag != resources.etag(purchase):
+            raise ApiError(400, "invalid", "The etag is not that of the subscription as it stands.")
+        until = (purchase.expires_at or 0) + round(float(context.deferDuration.removesuffix("s")) * 1000)
+        self._act(purchase, "defer", until=until)
+        items = [{"productId": purchase.product.partition(":")[0], "expiryTime": resources.instant(until)}]
+        return _json({"itemExpiryTimeDetails": items})
 
     async def revoke(self, request: Request) -> Response:
         """Only with a full refund. A period that cost nothing is only ended."""
@@ -254,13 +254,22 @@ class _Api:
         return ((purchase, one) for purchase in self._store.life.purchases.values() for one in purchase.orders)
 
 
-class _DeferralInfo(msgspec.Struct):
-    expectedExpiryTimeMillis: str  # noqa: N815 - Google's names
-    desiredExpiryTimeMillis: str  # noqa: N815
+class _CancellationContext(msgspec.Struct):
+    # Google's names.
+    cancellationType: Literal["USER_REQUESTED_STOP_RENEWALS", "DEVELOPER_REQUESTED_STOP_PAYMENTS"]  # noqa: N815
+
+
+class _Cancellation(msgspec.Struct):
+    cancellationContext: _CancellationContext  # noqa: N815
+
+
+class _DeferralContext(msgspec.Struct):
+    etag: str
+    deferDuration: Annotated[str, msgspec.Meta(pattern=r"^\d{1,9}(\.\d{1,9})?s$")]  # noqa: N815
 
 
 class _Deferral(msgspec.Struct):
-    deferralInfo: _DeferralInfo  # noqa: N815
+    deferralContext: _DeferralContext  # noqa: N815
 
 
 class _Revocation(msgspec.Struct):

@@ -124,7 +124,7 @@ class GoogleEmulator(Emulator[Life, Notice]):
     def credentials(self, base_url: str) -> dict[str, Any]:
         return {
             "package_name": self.app.package_name,
-            "service_account": self.keys.account.service_account(self.app.service_account),
+            "service_account": self.keys.account.service_account(self.app.service_account, f"{base_url}/token"),
             "push_audience": self.app.push_audience,
             "push_service_account": self.app.push_service_account,
             "api_base_url": base_url,

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generat
 from cryptography.x509.oid import NameOID
 
 ISSUER = "https://accounts.google.com"
+TOKEN_URI = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
 GRANT_TYPE = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 # Google's push tokens live for an hour.
 LIFETIME_S = 3600
@@ -67,29 +68,30 @@ class Keys:
     def sign(self, claims: Mapping[str, Any], **header: Any) -> str:
         return jwt.encode(dict(claims), self.key, algorithm="RS256", headers={"kid": self.kid, **header})
 
-    def service_account(self, email: str, *, project_id: str = "latchkey-emulator") -> dict[str, str]:
+    def service_account(self, email: str, token_uri: str = TOKEN_URI) -> dict[str, str]:
         """The JSON that Google Cloud gives out for a key of a service account."""
         return {
             "type": "service_account",
-            "project_id": project_id,
+            "project_id": "latchkey-emulator",
             "private_key_id": self.kid,
             "private_key": self.private_pem,
             "client_email": email,
             "client_id": "113774264463038321964",
             "auth_uri": "https://accounts.google.com/o/oauth2/auth",
-            "token_uri": "https://oauth2.googleapis.com/token",
+            "token_uri": token_uri,
             "universe_domain": "googleapis.com",
         }
 
     def claimed_by(self, assertion: str, audience: str) -> dict[str, Any]:
-        """The claims of an assertion that a holder of `service_account` signed for this token address. ValueError where
-        it is signed by somebody else, meant for another address, or too old."""
+        """The claims of an assertion that a holder of `service_account` signed for this token address, or for Google's:
+        Google's library names that one wherever it sends the assertion. ValueError where it is signed by somebody else,
+        meant for another address, or too old."""
         try:
             return jwt.decode(
                 assertion,
                 self.key.public_key(),
                 algorithms=["RS256"],
-                audience=audience,
+                audience=[audience, TOKEN_URI],
                 options={"require": ["iss", "scope", "aud", "iat", "exp"]},
                 leeway=60,
             )

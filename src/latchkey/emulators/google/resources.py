@@ -13,6 +13,11 @@ from latchkey.domain.money import MICROS, Price
 from latchkey.emulators.google.state import By, Life, Notice, Order, Phase, Purchase, State
 
 _PHASES = {Phase.BASE: "basePrice", Phase.FREE_TRIAL: "freeTrial", Phase.INTRODUCTORY: "introductoryPrice"}
+_ORDERED_PHASES = {
+    Phase.BASE: "baseDetails",
+    Phase.FREE_TRIAL: "freeTrialDetails",
+    Phase.INTRODUCTORY: "introductoryPriceDetails",
+}
 REGION = "US"
 
 
@@ -24,7 +29,6 @@ def subscription(life: Life, purchase: Purchase) -> dict[str, Any]:
         startTime=None if pending else instant(purchase.started_at),
         regionCode=REGION,
         subscriptionState=f"SUBSCRIPTION_STATE_{purchase.state}",
-        latestOrderId=purchase.latest.id,
         linkedPurchaseToken=purchase.replaces,
         pausedStateContext=_paused(purchase),
         canceledStateContext=_cancelled(purchase),
@@ -32,8 +36,12 @@ def subscription(life: Life, purchase: Purchase) -> dict[str, Any]:
         acknowledgementState=_acknowledged(purchase),
         externalAccountIdentifiers=_account(purchase),
         lineItems=[_line_item(life, purchase)],
-        etag=f"{len(purchase.orders)}-{purchase.state}-{purchase.expires_at}",
+        etag=etag(purchase),
     )
+
+
+def etag(purchase: Purchase) -> str:
+    return f"{len(purchase.orders)}-{purchase.state}-{purchase.expires_at}"
 
 
 def old_subscription(purchase: Purchase) -> dict[str, Any]:
@@ -93,7 +101,7 @@ def order(purchase: Purchase, one: Order) -> dict[str, Any]:
     if one.ends_at is not None:
         item["subscriptionDetails"] = {
             "basePlanId": plan,
-            "offerPhase": str(one.phase),
+            "offerPhaseDetails": {_ORDERED_PHASES[one.phase]: {}},
             "servicePeriodStartTime": instant(one.starts_at or one.bought_at),
             "servicePeriodEndTime": instant(one.ends_at),
         }
@@ -141,7 +149,6 @@ def push(notice: Notice, package: str, id: str, subscription_name: str) -> dict[
             "version": "1.0",
             "notificationType": int(notice.code),
             "purchaseToken": notice.token,
-            "subscriptionId": notice.sku,
         }
     elif notice.one_time is not None:
         told["oneTimeProductNotification"] = {

@@ -25,7 +25,7 @@ class Acting:
         purchase = await self._alone(app, target)
         if purchase.is_prepaid:
             raise ActionRefused("A prepaid plan does not renew, so there is nothing to cancel.")
-        await self._publisher.cancel(app, target.handle, purchase.items[0].product_id)
+        await self._publisher.cancel(app, target.handle)
 
     async def revoke(self, app: ConnectedApp, target: Target) -> None:
         await self._alone(app, target)
@@ -45,8 +45,7 @@ class Acting:
         desired = extension.until if extension.until is not None else ends_at + (extension.by or 0)
         if not ends_at < desired <= ends_at + _LONGEST:
             raise ActionRefused("Google moves the end of a subscription to a later time, by a year at most.")
-        product_id = purchase.items[0].product_id
-        await self._publisher.defer(app, target.handle, product_id, expected=ends_at, desired=desired)
+        await self._publisher.defer(app, target.handle, etag=purchase.etag, by=desired - ends_at)
 
     async def _alone(self, app: ConnectedApp, target: Target) -> SubscriptionPurchase:
         """The subscription, if nothing else was bought with it."""

@@ -52,7 +52,7 @@ class GoogleAdapter:
         # Tokens and certificates live by the real time, also where the service follows the clock of a pretend store.
         self._certificates = Certificates(http, _real_now)
         self._tokens = AccessTokens(http, _real_now)
-        self._publisher = Publisher(http, self._tokens)
+        self._publisher = Publisher(http, self._tokens, now)
         self._chains = Chains(self._publisher)
         self._acting = Acting(self._publisher)
 
@@ -162,7 +162,7 @@ class GoogleAdapter:
     async def _token_of_order(self, app: ConnectedApp, order_id: str) -> str:
         """An import may know a purchase only by its last order. Without the right to read orders there is no token, and
         the purchase waits until the app shows it."""
-        order = (await self._publisher.orders(app, [order_id])).get(order_id)
+        order = await self._publisher.order(app, order_id)
         if order is None or not order.purchase_token:
             raise Unknown("Google knows no such order, or does not tell of orders.")
         return order.purchase_token
@@ -229,8 +229,7 @@ class GoogleAdapter:
 
     async def _refunded_later(self, app: ConnectedApp, voided: told.VoidedTold) -> Reading:
         """Google forgets a purchase 60 days after its end, and its orders later: only the refund can be told."""
-        found = await self._publisher.orders(app, [voided.order_id] if voided.order_id else [])
-        at = periods.refunded_at(found.get(voided.order_id))
+        at = periods.refunded_at(await self._publisher.order(app, voided.order_id) if voided.order_id else None)
         if at is None:
             return Reading(note=_TOO_OLD)
         back = GivenBack(handle=voided.purchase_token, transaction_id=voided.order_id, at=at)

@@ -16,7 +16,7 @@ Chain = tuple[tuple[str, SubscriptionPurchase | None], ...]
 
 def running_orders(purchase: SubscriptionPurchase) -> tuple[str, ...]:
     """The orders that tell of the running periods."""
-    named = (purchase.order_of(item) for item in purchase.items)
+    named = (item.latest_successful_order_id for item in purchase.items)
     return tuple(dict.fromkeys(one for one in named if one is not None))
 
 
@@ -24,11 +24,11 @@ def earlier_orders(purchase: SubscriptionPurchase, chain: Chain, *, whole: bool)
     """The orders before them, oldest first: all, or only those that tell whether the product has changed."""
     wanted: list[str] = []
     for number, (_, old) in reversed([*enumerate(chain)]):
-        order_id = old.order_of(old.items[0]) if old is not None and old.items else None
+        order_id = old.items[0].latest_successful_order_id if old is not None and old.items else None
         if order_id is not None and (whole or number == 0):
             wanted += periods.history(order_id)[0 if whole else -1 :]
     for item in purchase.items:
-        order_id = purchase.order_of(item)
+        order_id = item.latest_successful_order_id
         if order_id is not None and (whole or item.item_replacement is not None or chain):
             wanted += periods.history(order_id)[0 if whole else -2 : -1]
     return tuple(dict.fromkeys(wanted))
@@ -61,16 +61,15 @@ class Line:
     ) -> Line:
         known: list[SubscriptionPurchase] = []
         for _, old in chain:
-            if old is None or not old.items or old.order_of(old.items[0]) is None:
+            if old is None or not old.items or old.items[0].latest_successful_order_id is None:
                 break
             known.append(old)
         parts: list[_Part] = []
         for old in reversed(known):
             before = parts[-1].purchase if parts else None
             first = old.items[0]
-            parts.append(
-                _Part(purchase=old, item=first, order_id=old.order_of(first) or "", took_over=_if_running(before))
-            )
+            order = first.latest_successful_order_id or ""
+            parts.append(_Part(purchase=old, item=first, order_id=order, took_over=_if_running(before)))
         before = parts[-1].purchase if parts else None
         last = _Part(purchase=purchase, item=item, order_id=order_id, took_over=_if_running(before))
         return cls((*parts, last), orders)

@@ -135,9 +135,8 @@ def phase_of(order: Order | None, item: LineItem) -> PeriodType:
     """Of the order where it is known: the phase of the purchase may have moved on to one that is not paid yet."""
     ordered = item_of(order, item.product_id)
     if ordered is not None and (details := ordered.subscription_details) is not None:
-        phase = details.offer_phase_details
-        trial = phase.free_trial_details is not None or details.offer_phase == "FREE_TRIAL"
-        intro = phase.introductory_price_details is not None or details.offer_phase == "INTRODUCTORY"
+        trial = details.offer_phase_details.free_trial_details is not None
+        intro = details.offer_phase_details.introductory_price_details is not None
     else:
         trial = item.offer_phase is not None and item.offer_phase.free_trial is not None
         intro = item.offer_phase is not None and item.offer_phase.introductory_price is not None

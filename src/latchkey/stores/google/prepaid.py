@@ -5,7 +5,7 @@ Google adds the time of a top-up to the time that was left, and only the newest 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from latchkey.domain.instants import Ms
@@ -21,7 +21,7 @@ Earlier = tuple[tuple[str, SubscriptionPurchase], ...]
 
 def orders_of(earlier: Earlier) -> tuple[str, ...]:
     """Oldest first."""
-    named = (old.order_of(old.items[0]) for _, old in reversed(earlier))
+    named = (old.items[0].latest_successful_order_id for _, old in reversed(earlier))
     return tuple(one for one in named if one is not None)
 
 
@@ -58,7 +58,7 @@ def taken_over(
     following = (newest, *(old for _, old in earlier))
     for (token, old), after in reversed([*zip(earlier, following, strict=False)]):
         item = old.items[0]
-        order_id = old.order_of(item)
+        order_id = item.latest_successful_order_id
         if order_id is None:
             continue
         order = orders.get(order_id)
@@ -71,23 +71,21 @@ def taken_over(
 
 def _ended_by(made: Purchase, after: SubscriptionPurchase, orders: Mapping[str, Order]) -> Purchase:
     items = after.items
-    order = orders.get(after.order_of(items[0]) or "") if items else None
+    order = orders.get(items[0].latest_successful_order_id or "") if items else None
     refunded_at = periods.refunded_at(order) if after.is_prepaid else None
     if refunded_at is not None and periods.is_revoked(refunded_at, _end(items[0])):
         # The money of the top-up went back, and Google leaves what was there before it, until the end that it names.
         left_until = _end(items[0])
         return replace(made, revoked_at=left_until if periods.is_revoked(left_until, made.ends_at) else None)
-    began = _first_paid_at(after, items, orders) or instant(after.start_time)
+    began = _first_paid_at(items, orders) or instant(after.start_time)
     resolved = began is not None and (made.ends_at is None or began < made.ends_at)
     return replace(made, resolved_at=began if resolved else None)
 
 
-def _first_paid_at(after: SubscriptionPurchase, items: Iterable[LineItem], orders: Mapping[str, Order]) -> Ms | None:
-    for item in items:
-        order_id = after.order_of(item)
-        order = orders.get(periods.split(order_id)[0]) if order_id is not None else None
-        return periods.paid_at(order) if order is not None else None
-    return None
+def _first_paid_at(items: tuple[LineItem, ...], orders: Mapping[str, Order]) -> Ms | None:
+    order_id = items[0].latest_successful_order_id if items else None
+    order = orders.get(periods.split(order_id)[0]) if order_id is not None else None
+    return periods.paid_at(order) if order is not None else None
 
 
 def _end(item: LineItem) -> Ms:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import MINUTE, Ms
 from latchkey.stores.adapter import ConnectedApp
-from latchkey.stores.errors import CredentialsRefused, StoreError
+from latchkey.stores.errors import CredentialsRefused, StoreDown, StoreError
 from latchkey.stores.google.access_token import AccessTokens
 from latchkey.stores.google.refusal import Gone, Unknown, refusal, refusal_of_action
 from latchkey.stores.google.resources import (
@@ -31,15 +31,20 @@ _ORDERS_AT_ONCE = 100
 _MOST_ORDERS = 240
 _MOST_ONE_BY_ONE = 12
 _VOIDED_AT_ONCE = 1000
+# How long readings wait for orders that cannot be read while Google answers about purchases.
+_PATIENCE: Ms = 2 * MINUTE
 
 
 class Publisher:
     """Raises Unknown and Gone for a purchase or order that Google does not tell of; StoreDown and CredentialsRefused as
     everywhere."""
 
-    def __init__(self, http: StoreHttp, tokens: AccessTokens) -> None:
+    def __init__(self, http: StoreHttp, tokens: AccessTokens, now: Callable[[], Ms]) -> None:
         self._http = http
         self._tokens = tokens
+        self._now = now
+        # By app: since when its orders cannot be read.
+        self._without_orders: dict[str, Ms] = {}
 
     async def subscription(self, app: ConnectedApp, token: str) -> SubscriptionPurchase:
         return await self._get(app, f"/purchases/subscriptionsv2/tokens/{_part(token)}", SubscriptionPurchase)
@@ -48,26 +53,44 @@ class Publisher:
         return await self._get(app, f"/purchases/productsv2/tokens/{_part(token)}", ProductPurchase)
 
     async def orders(self, app: ConnectedApp, needed: Iterable[str], welcome: Iterable[str] = ()) -> dict[str, Order]:
-        """Those that can be read; of the `welcome` ones the last come first. An account without the right to read
-        orders, and an order that Google does not know, leave a gap; where Google cannot be asked now, the reading has
-        to wait."""
-        must = list(dict.fromkeys(needed))
-        also = [one for one in dict.fromkeys(welcome) if one not in must][-_MOST_ORDERS:]
+        """Those that can be read; of the `welcome` ones the last come first. An order that cannot be read leaves a gap.
+        Where Google cannot be asked now, the reading waits a while: with its order a period is told more exactly."""
+        try:
+            found = await self._orders(app, list(dict.fromkeys(needed)), list(dict.fromkeys(welcome)))
+        except StoreDown:
+            now = self._now()
+            if now - self._without_orders.setdefault(app.app_id, now) < _PATIENCE:
+                raise
+            return {}
+        self._without_orders.pop(app.app_id, None)
+        return found
+
+    async def _orders(self, app: ConnectedApp, must: list[str], welcome: list[str]) -> dict[str, Order]:
+        also = [one for one in welcome if one not in must][-_MOST_ORDERS:]
         if len(must) + len(also) > 1:
             try:
                 return await self._many_orders(app, [*must, *also])
-            except (Unknown, Gone):
-                # One that Google does not know fails the call for all.
-                also = also[-_MOST_ONE_BY_ONE:]
+            except StoreDown:
+                raise
             except CredentialsRefused:
                 return {}
+            except StoreError:
+                # One that Google does not know fails the call for all.
+                also = also[-_MOST_ONE_BY_ONE:]
         found: dict[str, Order] = {}
         for order_id in (*must, *also):
-            try:
-                found[order_id] = await self._get(app, f"/orders/{_part(order_id)}", Order)
-            except (Unknown, Gone, CredentialsRefused):
-                continue
+            if (order := await self.order(app, order_id)) is not None:
+                found[order_id] = order
         return found
+
+    async def order(self, app: ConnectedApp, order_id: str) -> Order | None:
+        """None where Google does not tell of it."""
+        try:
+            return await self._get(app, f"/orders/{_part(order_id)}", Order)
+        except StoreDown:
+            raise
+        except StoreError:
+            return None
 
     async def _many_orders(self, app: ConnectedApp, asked: list[str]) -> dict[str, Order]:
         found: dict[str, Order] = {}
@@ -79,20 +102,20 @@ class Publisher:
 
     async def planned_pause(self, app: ConnectedApp, product_id: str, token: str) -> tuple[bool, Ms | None]:
         """Whether Google tells of pauses that have not begun, and when this one ends. Only the old form of the resource
-        does, and one day it may be gone."""
+        does, until Google ends it on 2027-08-31. Where it cannot be read, the pause is told when it begins."""
         path = f"/purchases/subscriptions/{_part(product_id)}/tokens/{_part(token)}"
         try:
-            old = await self._get(app, path, OldSubscription)
-        except (Unknown, Gone):
+            return True, millis((await self._get(app, path, OldSubscription)).auto_resume_time_millis)
+        except StoreError:
             return False, None
-        return True, millis(old.auto_resume_time_millis)
 
     async def acknowledge(self, app: ConnectedApp, token: str, product_id: str, *, subscription: bool) -> None:
         room = "subscriptions" if subscription else "products"
         await self._call(app, "POST", f"/purchases/{room}/{_part(product_id)}/tokens/{_part(token)}:acknowledge", {})
 
-    async def cancel(self, app: ConnectedApp, token: str, product_id: str) -> None:
-        await self._act(app, f"/purchases/subscriptions/{_part(product_id)}/tokens/{_part(token)}:cancel")
+    async def cancel(self, app: ConnectedApp, token: str) -> None:
+        body = {"cancellationContext": {"cancellationType": "DEVELOPER_REQUESTED_STOP_PAYMENTS"}}
+        await self._act(app, f"/purchases/subscriptionsv2/tokens/{_part(token)}:cancel", body)
 
     async def revoke(self, app: ConnectedApp, token: str) -> None:
         body: dict[str, Any] = {"revocationContext": {"fullRefund": {}}}
@@ -101,11 +124,10 @@ class Publisher:
     async def refund(self, app: ConnectedApp, order_id: str, *, revoke: bool) -> None:
         await self._act(app, f"/orders/{_part(order_id)}:refund?revoke={'true' if revoke else 'false'}")
 
-    async def defer(self, app: ConnectedApp, token: str, product_id: str, *, expected: Ms, desired: Ms) -> None:
-        """Only while the subscription ends at `expected`: the same request twice defers once."""
-        info = {"expectedExpiryTimeMillis": str(expected), "desiredExpiryTimeMillis": str(desired)}
-        path = f"/purchases/subscriptions/{_part(product_id)}/tokens/{_part(token)}:defer"
-        await self._act(app, path, {"deferralInfo": info})
+    async def defer(self, app: ConnectedApp, token: str, *, etag: str, by: Ms) -> None:
+        """Only while the subscription stands as its `etag` says: the same request twice defers once."""
+        context = {"etag": etag, "deferDuration": f"{by // 1000}.{by % 1000:03}s"}
+        await self._act(app, f"/purchases/subscriptionsv2/tokens/{_part(token)}:defer", {"deferralContext": context})
 
     async def voided(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[VoidedPurchase]:
         query = {"startTime": str(since), "endTime": str(until), "type": "1", "maxResults": str(_VOIDED_AT_ONCE)}

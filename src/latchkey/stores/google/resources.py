@@ -81,6 +81,7 @@ class NamedProduct(Resource, frozen=True):
 class LineItem(Resource, frozen=True):
     product_id: str
     expiry_time: str | None = None
+    # The latest order that was paid.
     latest_successful_order_id: str | None = None
     auto_renewing_plan: RecurringPlan | None = None
     prepaid_plan: Empty | None = None
@@ -120,7 +121,8 @@ class AccountIds(Resource, frozen=True):
 class SubscriptionPurchase(Resource, frozen=True):
     subscription_state: str = ""
     start_time: str | None = None
-    latest_order_id: str | None = None
+    # Of this state of the purchase.
+    etag: str = ""
     linked_purchase_token: str | None = None
     line_items: tuple[LineItem, ...] = ()
     paused_state_context: PausedState | None = None
@@ -145,10 +147,6 @@ class SubscriptionPurchase(Resource, frozen=True):
         context = self.canceled_state_context
         over = self.subscription_state in (CANCELED, EXPIRED)
         return over and context is not None and context.replacement_cancellation is not None
-
-    def order_of(self, item: LineItem) -> str | None:
-        """The latest order of an item that was paid."""
-        return item.latest_successful_order_id or self.latest_order_id
 
 
 class ProductItem(Resource, frozen=True):
@@ -177,7 +175,6 @@ class PhaseDetails(Resource, frozen=True):
 
 class OrderedSubscription(Resource, frozen=True):
     base_plan_id: str = ""
-    offer_phase: str = ""
     offer_phase_details: PhaseDetails = PhaseDetails()
     service_period_start_time: str | None = None
     service_period_end_time: str | None = None

@@ -99,7 +99,7 @@ def _given_up(app_id: str, purchase: SubscriptionPurchase, around: Around) -> It
     if not purchase.is_prepaid or not around.chain:
         return
     (token, old), *older = around.chain
-    order_id = old.order_of(old.items[0]) if old is not None and old.items else None
+    order_id = old.items[0].latest_successful_order_id if old is not None and old.items else None
     if old is None or order_id is None or not old.is_replaced:
         return
     line = Line.of(old, old.items[0], order_id, around.orders, tuple(older))
@@ -122,7 +122,7 @@ def _given_up(app_id: str, purchase: SubscriptionPurchase, around: Around) -> It
 def _seen(
     app_id: str, token: str, purchase: SubscriptionPurchase, item: LineItem, around: Around, *, add_on: bool
 ) -> Seen:
-    order_id = purchase.order_of(item) or made_up_id(token)
+    order_id = item.latest_successful_order_id or made_up_id(token)
     suffix = f"{ADD_ON}{item.product_id}" if add_on else ""
     seen = Seen(
         snapshot=prepaid.bought(app_id, STORE, purchase, item, order_id + suffix, around.orders.get(order_id))
