@@ -7,7 +7,8 @@ from tests.api.management import PRODUCT, delete, get, post, walk
 
 
 async def test_a_key_is_shown_once_and_masked_ever_after(shop: Shop) -> None:
-    made = await post(shop, "api_keys", {"name": "Reporting", "scopes": ["read"], "rate_limit": 60})
+    new = {"name": "Reporting", "scopes": ["read"], "rate_limit": 60, "shape": "vendor"}
+    made = await post(shop, "api_keys", new)
     assert made.status == 201
     shown = made.json()
     key = shown.pop("key")
@@ -24,6 +25,7 @@ async def test_a_key_is_shown_once_and_masked_ever_after(shop: Shop) -> None:
         "revoked_at": None,
         "expires_at": None,
         "allowed_networks": [],
+        "shape": "vendor",
         "last_used_at": None,
     }
     listed = await get(shop, "api_keys")
@@ -74,7 +76,7 @@ async def test_a_keys_rules_are_shown_in_canonical_form_and_changed_one_by_one(s
 
 
 async def test_a_rotated_key_has_a_successor_and_works_on_for_some_days(shop: Shop) -> None:
-    rules = {"expires_at": NOW + 30 * DAY, "allowed_networks": ["127.0.0.0/8"]}
+    rules = {"expires_at": NOW + 30 * DAY, "allowed_networks": ["127.0.0.0/8"], "shape": "vendor"}
     old = (await post(shop, "api_keys", {"name": "r", "scopes": ["read"], "rate_limit": 700, **rules})).json()
     shop.clock.now += 10 * DAY
     made = await post(shop, f"api_keys/{old['id']}/actions/rotate", {"overlap_days": 2})
@@ -82,7 +84,7 @@ async def test_a_rotated_key_has_a_successor_and_works_on_for_some_days(shop: Sh
     new = made.json()
     # It lives as long as its predecessor was to live.
     assert new["expires_at"] == shop.clock.now + 30 * DAY
-    assert all(new[field] == old[field] for field in ("name", "scopes", "rate_limit", "allowed_networks"))
+    assert all(new[field] == old[field] for field in ("name", "scopes", "rate_limit", "allowed_networks", "shape"))
     for key in (old["key"], new["key"]):
         assert (await get(shop, "products", key=key)).status == 200
     shop.clock.now += 2 * DAY

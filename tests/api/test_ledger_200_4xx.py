@@ -149,11 +149,6 @@ async def test_a_customers_purchases_are_paged_and_hold_no_subscription(steady_s
     assert len({one["id"] for one in everything}) == 5
 
 
-async def test_v2_has_no_list_of_a_customers_subscriptions(steady_shop: Shop) -> None:
-    await steady_shop.note("plain", plan="x")
-    assert (await get(steady_shop, "customers/plain/subscriptions")).status == 404
-
-
 async def test_erased_owners_leave_nothing_to_find(shop: Shop) -> None:
     token = await token_of(shop, "ada", "pro_monthly")
     (found,) = await search(shop, "subscription", token)

@@ -1,4 +1,4 @@
-"""The header `Latchkey-Shape: vendor`, and webhooks in the vendor's words."""
+"""The vendor's shape, asked for by a header or by the key, and webhooks in the vendor's words."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from latchkey.usecases.access import keys
 from tests.api.client import NOW, Reply, Shop
 from tests.api.doings import count_rows
 from tests.api.management import delete, get, post, refused
@@ -81,10 +82,50 @@ async def test_errors_and_v1_are_the_same_with_the_header(shop: Shop) -> None:
     assert (await shop.v1("ada", key=shop.public, headers={"latchkey-shape": "other"})).status == 201
 
 
+async def vendors_key(shop: Shop) -> str:
+    issued = await keys.create_secret_key(shop.database, shop.project_id, "moved", NOW, shape="vendor")
+    return issued.plaintext
+
+
+# The reads without a framework, what the framework answers, and what is not JSON.
+@pytest.mark.parametrize(
+    "path", ["customers/ada", "customers/ada/subscriptions", "products", "", "charts/mrr", "charts/mrr?format=csv"]
+)
+async def test_a_key_of_the_vendors_shape_needs_no_header(shop: Shop, path: str) -> None:
+    await shop.act("purchase", "ada", "pro_monthly")
+    asked, by_key = await get(shop, path, headers=VENDOR), await get(shop, path, key=await vendors_key(shop))
+    assert (by_key.status, by_key.body) == (200, asked.body)
+
+
+async def test_what_a_key_of_the_vendors_shape_does_is_answered_in_that_shape(shop: Shop) -> None:
+    key = await vendors_key(shop)
+    action = {"action": "purchase", "app_user_id": "ada", "product_id": "coins_100"}
+    assert (await post(shop, "test_store/actions", action, key=key)).status == 200
+    made = await post(shop, "integrations/webhooks", HOOK, key=key)
+    assert (made.status, made.json()["object"]) == (201, "webhook_integration")
+    assert (await shop.v1("ada", key=key)).json().keys() == (await shop.v1("ada")).json().keys()
+
+
+async def test_a_customers_subscriptions_are_listed_in_the_vendors_shape_alone(shop: Shop) -> None:
+    for product in ("pro_monthly", "team_monthly", "coins_100"):
+        await shop.act("purchase", "ada", product)
+    absent = await get(shop, "customers/ada/subscriptions")
+    assert (absent.status, absent.body) == (404, (await get(shop, "nothing/at/all")).body)
+    first = (await get(shop, "customers/ada/subscriptions?limit=1&environment=sandbox", headers=VENDOR)).json()
+    assert first["next_page"].startswith(f"{first['url']}?environment=sandbox&limit=1&starting_after=")
+    rest = (await shop.client.get(first["next_page"], headers=VENDOR)).json()
+    listed = [*first["items"], *rest["items"]]
+    assert {one["product_id"] for one in listed} == {"pro_monthly", "team_monthly"}
+    for one in listed:
+        assert one == (await get(shop, f"subscriptions/{one['id']}", headers=VENDOR)).json()
+    assert (await get(shop, "customers/ada/subscriptions?environment=production", headers=VENDOR)).json()["items"] == []
+    refused(await get(shop, "customers/nobody/subscriptions", headers=VENDOR), 404, "resource_missing", "customer_id")
+
+
 async def test_what_is_still_in_use_is_422_for_the_vendors_clients(shop: Shop) -> None:
     path = f"/v2/projects/{shop.project_id}/entitlements/pro"
-    for headers, status in ((VENDOR, 422), ({}, 409)):
-        reply = await shop.client.request("DELETE", path, headers=headers)
+    for options, status in (({"headers": VENDOR}, 422), ({"key": await vendors_key(shop)}, 422), ({}, 409)):
+        reply = await shop.client.request("DELETE", path, **options)
         refused(reply, status, "unprocessable_entity_error", reply.json()["param"])
     taken = await post(shop, "entitlements", {"id": "pro"}, headers=VENDOR)
     assert (taken.status, taken.json()["type"]) == (409, "resource_already_exists")

@@ -146,13 +146,14 @@ def test_a_key_is_shown_once_listed_by_its_ends_and_revoked(database_url: str) -
 def test_a_key_with_rules_is_listed_changed_and_replaced(database_url: str, tmp_path: Path) -> None:
     environment = {"LATCHKEY_DATABASE_URL": database_url, "COLUMNS": "300"}
     typed("project", "create", "Shop", **environment)
-    rules = ("--expires", "10d", "--allow", "203.0.113.7", "--allow", "2001:db8::/32")
+    rules = ("--expires", "10d", "--allow", "203.0.113.7", "--allow", "2001:db8::/32", "--shape", "vendor")
     old = typed("key", "create", "--name", "server", *rules, **environment)
     assert old.returncode == 0, old.stderr
     assert "secret keys expire soon: server" in typed("doctor", "--data", tmp_path, **environment).stdout
     listed = typed("key", "list", **environment).stdout
     (key_id,) = re.findall(r"key_[0-9a-f]{16}", listed)
     assert "only from 203.0.113.7/32, 2001:db8::/32" in listed
+    assert "(vendor's shape)" in listed
     told = typed("key", "edit", key_id, "--never-expires", "--allow", "10.0.0.0/8", **environment)
     assert "works always, only from 10.0.0.0/8" in told.stdout, told.stderr
     new = typed("key", "rotate", key_id, "--overlap-days", "0", **environment)
@@ -162,6 +163,7 @@ def test_a_key_with_rules_is_listed_changed_and_replaced(database_url: str, tmp_
         (("create", "--name", "x", "--expires", "soon"), "is not a time"),
         (("create", "--name", "x", "--expires", "2001-01-01"), "in the future"),
         (("create", "--name", "x", "--store", "app_store", "--expires", "1d"), "public key"),
+        (("create", "--name", "x", "--shape", "round"), "A shape is one of latchkey, vendor."),
         (("edit", key_id, "--expires", "1d", "--never-expires"), "contradict"),
         (("edit", key_id, "--allow", "here"), "is not an address"),
         (("rotate", key_id), "has expired"),

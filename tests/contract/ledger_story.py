@@ -39,6 +39,7 @@ async def look_up(story: Asking, shop: Shop) -> None:
     await story.ask("GET /purchases/{purchase_id}")
     await story.ask("GET /purchases/{purchase_id}/entitlements")
     await story.ask("GET /customers/{customer_id}/purchases", customer_id="lea")
+    await story.ask("GET /customers/{customer_id}/subscriptions", customer_id="lea", shape="vendor")
     await act(story)
     await act_again(story, shop)
     await feed(story)

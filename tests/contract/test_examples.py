@@ -129,7 +129,15 @@ class Story:
         self.names: dict[str, str] = {}
 
     async def ask(
-        self, name: str, body: Any = None, *, query: str = "", key: str | None = "", also: str = "", **names: str
+        self,
+        name: str,
+        body: Any = None,
+        *,
+        query: str = "",
+        key: str | None = "",
+        also: str = "",
+        shape: str = "",
+        **names: str,
     ) -> Any:
         route = self._routes[name]
         reply = await self._shop.client.request(
@@ -137,6 +145,7 @@ class Story:
             route.path({**self.names, **names}) + query,
             body=json.encode(body) if body is not None else b"",
             key=key,
+            headers={"latchkey-shape": shape} if shape else None,
         )
         file = file_of(route, reply.status, also)
         assert file not in self.files, f"{file} has two examples"

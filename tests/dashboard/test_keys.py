@@ -69,6 +69,7 @@ async def test_a_secret_key_is_shown_once_works_is_masked_and_stops_when_revoked
 async def test_a_key_with_rules_is_made_changed_and_replaced(site: Site, owner: Visitor) -> None:
     page = await owner.open("/keys/new")
     await page.get_by_label("Name").fill("bound")
+    await page.get_by_label("V2 replies").select_option("vendor")
     await page.get_by_label("Works only from these addresses").fill("203.0.113.7, nowhere")
     await page.get_by_role("button", name="Make it").click()
     await expect(page.get_by_role("alert")).to_contain_text("'nowhere' is not an address or a network")
@@ -82,11 +83,13 @@ async def test_a_key_with_rules_is_made_changed_and_replaced(site: Site, owner: 
     path = f"/v2/projects/{site.project_id}/products"
     inside, outside = (Client(site.client.app, old, address=one) for one in ("203.0.113.7", "127.0.0.1"))
     assert [(await client.get(path)).status for client in (inside, outside)] == [200, 403]
+    assert b"project_id" not in (await inside.get(path)).body
 
     await page.get_by_role("link", name="I have it").click()
     row = page.get_by_role("row").filter(has_text=f"sk_…{old[-4:]}")
     await expect(row).to_contain_text("expires soon")
     await expect(row).to_contain_text("only from 203.0.113.7/32")
+    await expect(row).to_contain_text("replies as")
     assert await serious_findings(page) == []
     await row.get_by_role("link", name="Change or replace").click()
     assert await serious_findings(page) == []

@@ -145,6 +145,9 @@ class NoSuchPath(ApiError):
     status = 404
     type = "resource_missing"
 
+    def __init__(self, message: str = "There is nothing at this path. /openapi.json lists all paths.") -> None:
+        super().__init__(message)
+
 
 class Missing(ApiError):
     status = 404

@@ -68,7 +68,7 @@ def _from_http_exception(error: HTTPException, path: str, methods: list[tuple[re
             allowed.add("HEAD")
         return MethodNotAllowed(sorted(allowed))
     if error.status_code == 404:
-        return NoSuchPath("There is nothing at this path. /openapi.json lists all paths.")
+        return NoSuchPath()
     if error.status_code < 500:
         return BadRequest(str(error.detail))
     return as_api_error(error)

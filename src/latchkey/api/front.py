@@ -75,15 +75,16 @@ class Front:
             tracing.current.set(exchange.trace)
         try:
             segments = segments_of(exchange.raw_path)
-            shaped = shape.HEADER in exchange.headers and shape.is_asked_for(exchange)
+            if shape.HEADER in exchange.headers:
+                shape.check_header(exchange)
             answer = self._reads.answer(exchange, segments) if exchange.method in _READS else None
             if answer is not None:
                 status, found = await answer
-                start, content = exchange.whole(status, shape.cut(found) if shaped else found)
+                start, content = exchange.whole(status, shape.shaped(exchange, found))
                 await send(start)
                 await send(content)
             else:
-                await self._pass_on(exchange, scope, receive, segments, shaped=shaped)
+                await self._pass_on(exchange, scope, receive, segments)
         except Exception as error:
             await self._fail(exchange, error)
         finally:
@@ -108,9 +109,7 @@ class Front:
             if exchange.trace is not None:
                 _end_trace(exchange, exchange.trace)
 
-    async def _pass_on(
-        self, exchange: Exchange, scope: Scope, receive: Receive, segments: list[str], *, shaped: bool
-    ) -> None:
+    async def _pass_on(self, exchange: Exchange, scope: Scope, receive: Receive, segments: list[str]) -> None:
         method = exchange.method
         if exchange.version == "v1" and is_preflight(method, exchange.headers):
             exchange.route = "preflight"
@@ -132,7 +131,7 @@ class Front:
         if method == "POST" and len(exchange.headers) == len(scope["headers"]):
             answer = await self._writes.answer(exchange, segments, body)
             if answer is not None:
-                await exchange.reply(200, shape.cut(answer) if shaped else answer)
+                await exchange.reply(200, shape.shaped(exchange, answer))
                 return
         # HEAD works like GET, without the body.
         inner = {
@@ -143,7 +142,7 @@ class Front:
             SCOPE_KEY: exchange,
         }
         send = TaggedSend(exchange) if is_tagged(exchange) else exchange.send
-        if shaped:
+        if segments[0] == "v2":
             send = shape.ShapedSend(exchange)
         inside = self._pages if self._pages is not None and segments[0] == PAGES else self._app
         try:

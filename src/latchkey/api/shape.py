@@ -1,7 +1,7 @@
 """The vendor's shape: V2 replies without our own fields, for clients that refuse fields they do not know.
 
-A request with the header `Latchkey-Shape: vendor` gets every object of the vendor with the vendor's fields alone.
-Objects that the vendor does not have stay as they are. Without the header this costs a request one lookup.
+A request with the header `Latchkey-Shape: vendor`, or with a key of that shape, gets every object of the vendor with
+the vendor's fields alone. Objects that the vendor does not have stay as they are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from msgspec import json
 from starlette.types import Message
 
 from latchkey.api.errors import InvalidParameter
-from latchkey.api.exchange import Exchange
+from latchkey.api.exchange import JSON_TYPE, Exchange
 
 HEADER = b"latchkey-shape"
 VENDOR = b"vendor"
@@ -79,12 +79,25 @@ _DELETED = {"object", "id", "deleted_at"}
 _FREE = frozenset({"metadata", "additional_data"})
 
 
-def is_asked_for(exchange: Exchange) -> bool:
-    if exchange.raw_path[:4] != b"/v2/":
-        return False
-    if exchange.headers.get(HEADER) != VENDOR:
+def check_header(exchange: Exchange) -> None:
+    """Refuses a V2 request that asks for a shape which does not exist, before anything happens."""
+    if _is_v2(exchange) and exchange.headers[HEADER] != VENDOR:
         raise InvalidParameter("Latchkey-Shape is 'vendor', or is not sent.", param="Latchkey-Shape")
-    return True
+
+
+def is_vendors(exchange: Exchange) -> bool:
+    """Whether the request, or its key once that is known, asks for the vendor's shape."""
+    caller = exchange.caller
+    return exchange.headers.get(HEADER) == VENDOR or (caller is not None and caller.wants_vendor_shape)
+
+
+def shaped(exchange: Exchange, body: bytes) -> bytes:
+    """A JSON reply in the shape that this request wants."""
+    return cut(body) if _is_v2(exchange) and is_vendors(exchange) else body
+
+
+def _is_v2(exchange: Exchange) -> bool:
+    return exchange.raw_path[:4] == b"/v2/"
 
 
 def cut(body: bytes) -> bytes:
@@ -130,15 +143,20 @@ def _is_revoked_key(value: Any) -> bool:
     return isinstance(value, dict) and value.get("object") == "public_api_key" and value["revoked_at"] is not None
 
 
+def _is_cut(start: Message) -> bool:
+    return (start["status"] < 300 or start["status"] == 409) and JSON_TYPE in start["headers"]
+
+
 class ShapedSend:
-    """An ASGI `send` that cuts a complete JSON reply. What is still in use is 422 for the vendor, where we say 409."""
+    """An ASGI `send` that cuts a complete JSON reply where the vendor's shape is wanted. What is still in use is 422
+    for the vendor, where we say 409."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._start: Message | None = None
 
     async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start" and (message["status"] < 300 or message["status"] == 409):
+        if message["type"] == "http.response.start" and is_vendors(self._exchange) and _is_cut(message):
             self._start = message
             return
         start, self._start = self._start, None

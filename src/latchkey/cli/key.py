@@ -61,6 +61,10 @@ def create(
     ] = None,
     expires: ExpiresOption = None,
     allow: NetworksOption = None,
+    shape: Annotated[
+        str,
+        typer.Option(help="vendor: V2 replies to a secret key are as the vendor's clients expect them."),
+    ] = "latchkey",
     config: ConfigOption = None,
     data: DataOption = DATA,
     as_json: JsonOption = False,
@@ -82,10 +86,11 @@ def create(
                     rate_limit=rate_limit,
                     expires_at=typed_ahead(expires, now) if expires is not None else None,
                     allowed_networks=allow or (),
+                    shape=shape,
                 )
-            if expires is not None or allow:
+            if expires is not None or allow or shape != "latchkey":
                 raise Refusal(
-                    "A public key ships inside an app and works on every phone: it has no expiry and no networks."
+                    "A public key ships inside an app and works on every phone: it has no expiry, networks or shape."
                 )
             target = app_id or (await projects.create_app(database, owner, name, store or "", now)).id
             return await keys.create_public_key(database, owner, target, name, now, rate_limit=rate_limit)
@@ -131,7 +136,7 @@ def show(
             key.id,
             output.plain(key.name),
             key.hint,
-            "public" if key.kind == "public" else ", ".join(key.scopes),
+            "public" if key.kind == "public" else _may(key),
             str(key.rate_limit),
             f"revoked {shown(key.revoked_at)}" if key.revoked_at else shown(key.created_at),
             shown(key.last_used_at) if key.last_used_at is not None else "never",
@@ -239,6 +244,11 @@ def _as_data(key: keys.ApiKey, plaintext: str | UnsetType = UNSET) -> ApiKey | P
     if key.kind == "public":
         return render.public_api_key(key.project_id, key)
     return render.api_key(key.project_id, key, plaintext)
+
+
+def _may(key: keys.ApiKey) -> str:
+    scopes = ", ".join(key.scopes)
+    return f"{scopes} (vendor's shape)" if key.shape == "vendor" else scopes
 
 
 def _works(key: keys.ApiKey, now: Ms) -> str:

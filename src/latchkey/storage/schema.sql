@@ -75,6 +75,8 @@ create table api_keys (
     -- Of secret keys only. The first instant at which the key no longer works, and the networks that it works from.
     expires_at bigint,
     allowed_networks text[],
+    -- Of the V2 replies to this key: with our own fields, or as the vendor's clients expect them.
+    shape text not null default 'latchkey' check (shape in ('latchkey', 'vendor')),
     foreign key (project_id, app_id) references apps (project_id, id) on delete cascade
 );
 create index api_keys_by_project on api_keys (project_id, created_at, id);

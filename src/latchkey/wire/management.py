@@ -196,6 +196,8 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     expires_at: int | None
     # Empty: it works from everywhere.
     allowed_networks: list[str]
+    # Of V2 replies to this key.
+    shape: Literal["latchkey", "vendor"]
 
 
 class PublicApiKey(Struct, frozen=True, kw_only=True):

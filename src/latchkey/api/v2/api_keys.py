@@ -59,6 +59,10 @@ class NewKey(Body):
     rate_limit: RateLimit = keys.RATE_LIMIT
     expires_at: Instant | None = None
     allowed_networks: AllowedNetworks = Field(default_factory=list)
+    shape: Annotated[
+        Literal["latchkey", "vendor"],
+        Field(description="vendor: V2 replies to this key are in the vendor's shape, without a header."),
+    ] = "latchkey"
 
 
 class KeyChanges(Body):
@@ -91,6 +95,7 @@ async def create_api_key(services: Provided, caller: WriteKey, new: NewKey) -> R
         rate_limit=new.rate_limit,
         expires_at=new.expires_at,
         allowed_networks=new.allowed_networks,
+        shape=new.shape,
     )
     return reply(render.api_key(caller.project_id, made.key, made.plaintext), 201)
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import Query
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
+from latchkey.api.errors import NoSuchPath
+from latchkey.api.exchange import SCOPE_KEY
 from latchkey.api.models import Limit, PathUserId, StartingAfter, StoreId
 from latchkey.api.replies import reply, shows
 from latchkey.api.routing import Router
 from latchkey.api.services import Provided
+from latchkey.api.shape import is_vendors
 from latchkey.api.v2.customers import view_of
 from latchkey.api.v2.snapshot_bodies import NewSnapshot
 from latchkey.domain.purchases.purchase import Environment
@@ -20,7 +23,9 @@ from latchkey.domain.purchases.reference import Kind
 from latchkey.usecases.ledger import acting, finding
 from latchkey.usecases.rendering import ledger as render
 from latchkey.usecases.rendering.management import project_path
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, customer_path
+from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, customer_path, page
+from latchkey.usecases.rendering.view import View
+from latchkey.usecases.services import Services
 from latchkey.usecases.stores import feeding
 from latchkey.wire import ledger as wire
 from latchkey.wire.actions import EventReference
@@ -112,6 +117,39 @@ async def list_purchases_of_customer(
 ) -> Response:
     """The customer's one-time purchases, by id. Subscriptions are in V1, which has the whole history."""
     view = await view_of(services, caller.project_id, customer_id)
-    wanted = Environment(environment.upper()) if environment is not None else None
-    found = await finding.purchases_of(services, view, wanted)
-    return reply(render.purchases(found, f"{customer_path(view)}/purchases", limit, starting_after))
+    return await _listed(services, view, "purchase", environment, limit, starting_after)
+
+
+@router.get("/customers/{customer_id}/subscriptions", responses=shows(Page[wire.Subscription]), response_class=Response)
+async def list_subscriptions_of_customer(
+    request: Request,
+    services: Provided,
+    caller: ReadKey,
+    customer_id: PathUserId,
+    environment: InEnvironment = None,
+    limit: Limit = DEFAULT_LIMIT,
+    starting_after: StartingAfter = None,
+) -> Response:
+    """The customer's subscriptions, by id. Only in the vendor's shape; otherwise there is nothing at this path."""
+    if not is_vendors(request.scope[SCOPE_KEY]):
+        raise NoSuchPath()
+    view = await view_of(services, caller.project_id, customer_id)
+    return await _listed(services, view, "subscription", environment, limit, starting_after)
+
+
+async def _listed(
+    services: Services, view: View, kind: Kind, environment: str | None, limit: int, starting_after: str | None
+) -> Response:
+    found = await finding.of_customer(
+        services, view, kind, Environment(environment.upper()) if environment is not None else None
+    )
+    return reply(
+        page(
+            [render.purchase(one) if kind == "purchase" else render.subscription(one) for one in found],
+            lambda item: item.id,
+            f"{customer_path(view)}/{kind}s",
+            limit,
+            starting_after,
+            {"environment": environment} if environment is not None else None,
+        )
+    )

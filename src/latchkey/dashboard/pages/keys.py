@@ -33,7 +33,7 @@ async def list_keys(visit: Visit) -> Response:
 @pages.get("/keys/new", Needs.MANAGE)
 async def offer_new(visit: Visit) -> Response:
     values = {"name": "", "scopes": list(keys.USUAL_SCOPES), "rate_limit": str(keys.RATE_LIMIT)}
-    return _form(visit, "key_new.html", {**values, "expires_on": "", "networks": ""})
+    return _form(visit, "key_new.html", {**values, "expires_on": "", "networks": "", "shape": "latchkey"})
 
 
 @pages.post("/keys/new", Needs.MANAGE, "key.created")
@@ -49,6 +49,7 @@ async def create(visit: Visit) -> Response:
             rate_limit=form.number("rate_limit", low=1, high=keys.FASTEST),
             expires_at=_end_of(form),
             allowed_networks=_networks(form),
+            shape=form.text("shape"),
         )
     except Refusal as refusal:
         return _form(visit, "key_new.html", _typed(form), refusal)
@@ -141,6 +142,7 @@ def _typed(form: Form) -> dict[str, Any]:
         "rate_limit": form.text("rate_limit"),
         "expires_on": form.text("expires_on"),
         "networks": form.raw("networks"),
+        "shape": form.text("shape"),
     }
 
 
@@ -151,6 +153,7 @@ def _told(key: keys.ApiKey) -> dict[str, Any]:
         "rate_limit": key.rate_limit,
         "expires_at": instant(key.expires_at) if key.expires_at else None,
         "allowed_networks": list(key.allowed_networks),
+        "shape": key.shape,
     }
 
 

@@ -23,6 +23,8 @@ _ABOUT_TO_EXPIRE = query("keys_about_to_expire")
 
 Kind = Literal["secret", "public"]
 Scope = Literal["read", "write", "charts"]
+# Of V2 replies: with our own fields, or as the vendor's clients expect them.
+Shape = Literal["latchkey", "vendor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class ApiKey:
     # Of secret keys only. None: it does not expire. Empty: it works from everywhere.
     expires_at: Ms | None = None
     allowed_networks: tuple[str, ...] = ()
+    shape: Shape = "latchkey"
     # To the minute. None: never, or it was not looked up.
     last_used_at: Ms | None = None
 
@@ -66,6 +69,7 @@ async def create(
     plaintext: str | None,
     expires_at: Ms | None,
     allowed_networks: Sequence[str],
+    shape: Shape,
 ) -> ApiKey:
     row = await connection.fetchrow(
         _CREATE,
@@ -82,6 +86,7 @@ async def create(
         plaintext,
         expires_at,
         list(allowed_networks) or None,
+        shape,
     )
     assert row is not None, "an insert without a conflict clause returns its row"
     return _key(row)
@@ -152,4 +157,5 @@ def _key(row: Record) -> ApiKey:
         plaintext=row["plaintext"],
         expires_at=row["expires_at"],
         allowed_networks=tuple(row["allowed_networks"] or ()),
+        shape=row["shape"],
     )

@@ -43,6 +43,7 @@ class Admitted(Struct, frozen=True, gc=False):
     # The key's rules, if it has any.
     expires_at: int | None
     allowed_networks: list[str] | None
+    shape: str
     # A lease: its size, its run, and how long it lasts. 0: none was granted.
     leased: int = 0
     leased_at: int | None = None

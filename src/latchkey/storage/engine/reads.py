@@ -60,6 +60,7 @@ class AdmittedForReads(Struct, frozen=True, array_like=True, gc=False):
     scopes: list[str]
     expires_at: int | None
     allowed_networks: list[str] | None
+    shape: str
     leased: int = 0
     leased_at: int | None = None
     leased_us: int | None = None

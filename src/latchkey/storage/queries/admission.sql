@@ -3,7 +3,7 @@
 select
     asked.hash, taken.granted, taken.retry_after_us, taken.used, taken.open_us, asked.rate_limit,
     asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
-    asked.expires_at, asked.allowed_networks
+    asked.expires_at, asked.allowed_networks, asked.shape
 from (
     -- Each key's row is locked in the same order in all processes, so that there is no deadlock.
     select k.*, k.xmin as version, p.store, a.wanted
@@ -28,7 +28,7 @@ cross join lateral (
 select
     asked.hash, taken.granted, taken.retry_after_us, taken.used, taken.open_us, asked.rate_limit,
     asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
-    asked.expires_at, asked.allowed_networks,
+    asked.expires_at, asked.allowed_networks, asked.shape,
     taken.leased, taken.leased_at, taken.leased_us
 from (
     select k.*, k.xmin as version, p.store, a.wanted, a.ahead, a.back, a.settled, a.back_at

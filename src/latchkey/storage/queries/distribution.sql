@@ -5,7 +5,7 @@ select
     json_build_array(
         taken.granted, taken.retry_after_us, taken.used, taken.open_us, asked.rate_limit, p.catalog_version,
         asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
-        asked.expires_at, asked.allowed_networks,
+        asked.expires_at, asked.allowed_networks, asked.shape,
         coalesce(taken.leased, 0), taken.leased_at, taken.leased_us
     ) as said
 from (

@@ -26,7 +26,7 @@ with admitted as materialized (
         json_build_array(
             taken.granted, taken.retry_after_us, taken.used, taken.open_us, asked.rate_limit, p.catalog_version,
             asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
-            asked.expires_at, asked.allowed_networks
+            asked.expires_at, asked.allowed_networks, asked.shape
         ) as said
     from (
         -- Locked in the same order as in admit_requests.
@@ -69,7 +69,7 @@ with admitted as materialized (
         json_build_array(
             taken.granted, taken.retry_after_us, taken.used, taken.open_us, asked.rate_limit, p.catalog_version,
             asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
-            asked.expires_at, asked.allowed_networks,
+            asked.expires_at, asked.allowed_networks, asked.shape,
             taken.leased, taken.leased_at, taken.leased_us
         ) as said
     from (

@@ -24,6 +24,7 @@ from latchkey.storage.access import keys
 from latchkey.storage.access.keys import ApiKey as ApiKey
 from latchkey.storage.access.keys import Kind as Kind
 from latchkey.storage.access.keys import Scope as Scope
+from latchkey.storage.access.keys import Shape as Shape
 from latchkey.storage.database import Connection, Database
 from latchkey.stores.registry import TEST_STORE
 from latchkey.usecases.access.projects import PUBLIC_PREFIXES, SANDBOX_PREFIXES, load_app, load_project
@@ -32,6 +33,7 @@ KeyEnvironment = Literal["production", "sandbox"]
 SECRET_PREFIX = "sk_"  # noqa: S105 - a prefix, not a secret
 # `charts` is for keys that read charts and nothing else; `read` includes it.
 SCOPES: tuple[Scope, ...] = ("read", "write", "charts")
+SHAPES: tuple[Shape, ...] = ("latchkey", "vendor")
 USUAL_SCOPES: tuple[Scope, ...] = ("read", "write")
 RATE_LIMIT = 480
 FASTEST = 1_000_000
@@ -72,6 +74,7 @@ async def create_secret_key(
     rate_limit: int = RATE_LIMIT,
     expires_at: Ms | None = None,
     allowed_networks: Collection[str] = (),
+    shape: str = "latchkey",
 ) -> IssuedKey:
     """A key for servers. It reads and writes everything in the project, as its scopes allow."""
     checked_expiry(expires_at, now)
@@ -79,10 +82,13 @@ async def create_secret_key(
     chosen = [scope for scope in SCOPES if scope in scopes]
     if not chosen or set(scopes) - set(SCOPES):
         raise Invalid(f"Scopes are some of {', '.join(SCOPES)}.", param="scopes")
+    shaped = next((known for known in SHAPES if known == shape), None)
+    if shaped is None:
+        raise Invalid(f"A shape is one of {', '.join(SHAPES)}.", param="shape")
     await load_project(database, project_id)
     async with database.transaction() as connection:
         return await _issue(
-            connection, project_id, None, SECRET_PREFIX, name, chosen, rate_limit, now, expires_at, networks
+            connection, project_id, None, SECRET_PREFIX, name, chosen, rate_limit, now, expires_at, networks, shaped
         )
 
 
@@ -146,7 +152,7 @@ async def revoke_key(database: Database, project_id: str, key_id: str, now: Ms) 
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
-    """A secret key's fields after a change. Scopes stay: a key that may do something else is another key."""
+    """A secret key's fields after a change. Scopes and shape stay: other ones are for another key."""
 
     name: str
     rate_limit: int
@@ -183,8 +189,8 @@ async def rotate_key(
     overlap_days: int = OVERLAP_DAYS,
     check: Callable[[ApiKey, Ms | None], None] = lambda _key, _expires_at: None,
 ) -> tuple[IssuedKey, ApiKey]:
-    """A successor with the same name, scopes, limit, networks and length of life; and the old key, which works for some
-    more days. `check` sees the old key and the successor's expiry before anything is changed."""
+    """A successor with the same name, scopes, limit, networks, shape and length of life; and the old key, which works
+    for some more days. `check` sees the old key and the successor's expiry before anything is changed."""
     if not 0 <= overlap_days <= LONGEST_OVERLAP_DAYS:
         raise Invalid(f"The old key works for 0 to {LONGEST_OVERLAP_DAYS} more days.", param="overlap_days")
     async with database.transaction() as connection:
@@ -204,6 +210,7 @@ async def rotate_key(
             now,
             expires_at,
             old.allowed_networks,
+            old.shape,
         )
         ends = now + overlap_days * DAY
         ends = ends if old.expires_at is None else min(ends, old.expires_at)
@@ -240,6 +247,7 @@ async def _issue(
     now: Ms,
     expires_at: Ms | None = None,
     allowed_networks: Sequence[str] = (),
+    shape: Shape = "latchkey",
 ) -> IssuedKey:
     _check_rate(rate_limit)
     plaintext = prefix + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
@@ -258,6 +266,7 @@ async def _issue(
         plaintext=None if prefix == SECRET_PREFIX else plaintext,
         expires_at=expires_at,
         allowed_networks=allowed_networks,
+        shape=shape,
     )
     return IssuedKey(key, plaintext)
 

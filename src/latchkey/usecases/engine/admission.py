@@ -46,6 +46,8 @@ class Caller(Struct, frozen=True, gc=False):
     rate_used: int | None
     # When and from where the key works; None: always and from everywhere.
     rules: KeyRules | None = None
+    # Whether its V2 replies are in the vendor's shape.
+    wants_vendor_shape: bool = False
 
 
 class Limited(Struct, frozen=True, gc=False):
@@ -165,4 +167,5 @@ def caller_of(key: Admitted | AdmittedForReads, used: int | None) -> Caller:
         key.rate_limit,
         used,
         rules_of(key.expires_at, key.allowed_networks),
+        key.shape == "vendor",
     )

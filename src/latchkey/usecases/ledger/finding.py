@@ -65,13 +65,11 @@ async def by_store_id(services: Services, project_id: str, kind: Kind, store_id:
     return await _with_catalog(services.database, project_id, found)
 
 
-async def purchases_of(services: Services, view: View, environment: Environment | None) -> list[Found]:
-    """A customer's one-time purchases, by their V2 id."""
+async def of_customer(services: Services, view: View, kind: Kind, environment: Environment | None) -> list[Found]:
+    """A customer's subscriptions or one-time purchases, by their V2 id."""
     project_id = view.customer.project_id
     mine = [
-        (view, one)
-        for one in view.customer.purchases
-        if reference.kind_of(one) == "purchase" and environment in (None, one.environment)
+        (view, one) for one in _all(view) if reference.kind_of(one) == kind and environment in (None, one.environment)
     ]
     mine.sort(key=lambda one: reference.v2_id(one[1]))
     return await _with_catalog(services.database, project_id, mine)

@@ -144,10 +144,6 @@ def whole(items: Sequence[Item], path: str) -> Page[Item]:
     return Page(items=list(items), next_page=None, url=path)
 
 
-def purchases(found: Sequence[Found], path: str, limit: int, starting_after: str | None) -> Page[wire.Purchase]:
-    return page([purchase(one) for one in found], lambda item: item.id, path, limit, starting_after)
-
-
 def path_of(found: Found) -> str:
     collection = "purchases" if v2_id(found.bought).startswith("purch_") else "subscriptions"
     return management.project_path(found.view.customer.project_id, collection, v2_id(found.bought))

@@ -156,6 +156,7 @@ def api_key(project_id: str, one: ApiKey, plaintext: str | UnsetType = UNSET) ->
         revoked_at=one.revoked_at,
         expires_at=one.expires_at,
         allowed_networks=list(one.allowed_networks),
+        shape=one.shape,
     )
 
 
