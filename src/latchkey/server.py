@@ -6,12 +6,14 @@ that arrive while a process restarts are accepted by another one (`helping.py`),
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import logging
 import os
 import socket
 import struct
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from granian import net
@@ -23,6 +25,9 @@ from latchkey.settings import BACKLOG, Settings
 
 # Of Linux; Python has no name for it.
 _SO_ATTACH_FILTER = 26
+# An unread body is read and discarded up to this size, as long as it keeps arriving.
+HEARD_OUT = 16 * 1024 * 1024
+PATIENCE_SECONDS = 5.0
 
 
 class Listener:
@@ -32,7 +37,7 @@ class Listener:
         """`lifespan` starts and stops the application with this listener; one listener of an application must."""
         self._server = _Server(
             listening,
-            target=application,
+            target=hearing_out(application),
             interface=Interfaces.ASGI if lifespan else Interfaces.ASGINL,
             backlog=BACKLOG,
             backpressure=BACKLOG,
@@ -56,6 +61,48 @@ class Listener:
     def stop(self) -> None:
         """Accept no new connections, finish the requests under way, close idle connections; then `serve` returns."""
         self._server.stop()  # type: ignore[no-untyped-call]  # granian does not annotate it
+
+
+def hearing_out(application: Any) -> Callable[..., Awaitable[None]]:
+    """The ASGI application, with every reply held back until the request's body has been read.
+
+    Most clients read the reply only after they have sent everything. If a reply ends before that, Granian resets the
+    stream of HTTP/2, or closes the connection of HTTP/1.1, and the client sees that instead of the reply."""
+
+    def answer(scope: Any, receive: Any, send: Any) -> Awaitable[None]:
+        announced = b""
+        if scope["type"] == "http":
+            announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+        # A read without a body is passed on as it is.
+        if scope["type"] == "http" and (announced or scope["method"] not in ("GET", "HEAD")):
+            rest = _Rest(receive, send, is_hopeless=announced.isdigit() and int(announced) > HEARD_OUT)
+            receive, send = rest.receive, rest.send
+        answering: Awaitable[None] = application(scope, receive, send)
+        return answering
+
+    return answer
+
+
+class _Rest:
+    """What is left of a request's body."""
+
+    def __init__(self, receive: Any, send: Any, *, is_hopeless: bool) -> None:
+        self._receive, self._send = receive, send
+        self._more, self._size = not is_hopeless, 0
+
+    async def receive(self) -> Any:
+        message = await self._receive()
+        self._more = self._more and message.get("more_body", False)
+        self._size += len(message.get("body", b""))
+        return message
+
+    async def send(self, message: Any) -> None:
+        with contextlib.suppress(TimeoutError):
+            while self._more and self._size <= HEARD_OUT:
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    await self.receive()
+        self._more = False
+        await self._send(message)
 
 
 class _Server(Server):

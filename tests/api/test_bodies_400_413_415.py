@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from starlette.responses import Response
 
 from latchkey.api import application
 from latchkey.api.authentication import SecretWriteKey
-from latchkey.api.body import HEARD_OUT, check_body
+from latchkey.api.body import check_body
 from latchkey.api.models import AppUserId, Body, Instant
 from latchkey.api.replies import reply as answer
 from latchkey.api.routing import Router
@@ -161,28 +162,15 @@ async def test_a_body_of_exactly_the_limit_is_taken_and_one_byte_more_is_413(cli
     assert set(reply.json()) == {"code", "message"}
 
 
-async def test_a_body_that_announces_to_be_far_too_large_is_refused_unread(client: Client) -> None:
-    reply = await client.post("/v2/echo", body=b"x", headers={"content-length": str(HEARD_OUT + 1)})
+async def test_a_body_that_announces_to_be_too_large_is_refused_unread(client: Client) -> None:
+    reply = await client.post("/v2/echo", body=b"x", headers={"content-length": str(MIB + 1)})
     assert (reply.status, client.bytes_read) == (413, 0)
-
-
-def endless() -> Iterator[bytes]:
-    while True:
-        yield b" " * 65_536
 
 
 @pytest.mark.parametrize("headers", [{}, {"content-length": "10"}, {"content-length": "ten"}])
 async def test_a_body_that_lies_about_its_size_is_cut_off(client: Client, headers: dict[str, str]) -> None:
-    reply = await client.request("POST", "/v2/echo", body=endless(), headers=headers)
-    assert reply.status == 413
-    assert client.bytes_read <= HEARD_OUT + 65_536
-
-
-async def test_a_body_that_is_too_large_is_heard_out_for_clients_that_read_only_when_all_is_sent(
-    client: Client,
-) -> None:
-    reply = await client.request("POST", "/v2/echo", body=[b" " * MIB] * 3)
-    assert (reply.status, client.bytes_read) == (413, 3 * MIB)
+    reply = await client.request("POST", "/v2/echo", body=repeat(b" " * 65_536), headers=headers)
+    assert (reply.status, client.bytes_read) == (413, MIB + 65_536)
 
 
 async def test_no_body_and_what_is_no_object_are_said_in_plain_words(client: Client) -> None:

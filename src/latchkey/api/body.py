@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi.routing import APIRoute
@@ -17,10 +17,6 @@ from latchkey.api.errors import BodyTooLarge, MalformedBody, UnsupportedMediaTyp
 LIMIT = 1024 * 1024
 # Paths whose bodies are not ours to check: the store's adapter does.
 RAW = "/incoming/"
-# Most clients read the response only after sending everything, and see none if the connection closes before. So a body
-# that is too large is still read and discarded: up to this size, as long as it keeps arriving.
-HEARD_OUT = 16 * LIMIT
-PATIENCE_SECONDS = 1
 # No body of ours is deeper than 5; the limit only has to be well below the interpreter's own.
 DEEPEST = 64
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -31,9 +27,10 @@ class CheckedBody:
 
     The routes without a framework use `value`; the body can still be received afterwards."""
 
-    def __init__(self, receive: Receive, content_type: bytes | None, *, is_json: bool) -> None:
+    def __init__(self, receive: Receive, headers: Mapping[bytes, bytes], *, is_json: bool) -> None:
         self._receive = receive
-        self._content_type = content_type
+        self._content_type = headers.get(b"content-type")
+        self._announced = headers.get(b"content-length", b"")
         self._is_json = is_json
         self._body: bytes | None = None
         self._given = False
@@ -59,6 +56,8 @@ class CheckedBody:
         return value
 
     async def _read(self) -> bytes | None:
+        if self._announced.isdigit() and int(self._announced) > LIMIT:
+            raise too_large()
         chunks: list[bytes] = []
         size = 0
         while True:
@@ -68,29 +67,10 @@ class CheckedBody:
             chunk = message.get("body", b"")
             size += len(chunk)
             if size > LIMIT:
-                if message.get("more_body", False):
-                    await self._hear_out(size)
                 raise too_large()
             chunks.append(chunk)
             if not message.get("more_body", False):
                 return b"".join(chunks)
-
-    async def _hear_out(self, size: int) -> None:
-        more = True
-        while more and size <= HEARD_OUT:
-            try:
-                async with asyncio.timeout(PATIENCE_SECONDS):
-                    message = await self._receive()
-            except TimeoutError:
-                return
-            size += len(message.get("body", b""))
-            more = message.get("more_body", False)
-
-
-def check_announced(content_length: bytes | None) -> None:
-    """Refuse a body whose Content-Length is far too large, without reading any of it."""
-    if content_length is not None and content_length.isdigit() and int(content_length) > HEARD_OUT:
-        raise too_large()
 
 
 async def check_body(request: Request) -> None:

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from latchkey.api import shape
 from latchkey.api.access_log import AccessLog, Line
 from latchkey.api.authentication import address_of
-from latchkey.api.body import CheckedBody, check_announced
+from latchkey.api.body import CheckedBody
 from latchkey.api.cors import answer_preflight, is_preflight
 from latchkey.api.errors import ApiError, Failure, Unavailable, from_refusal
 from latchkey.api.etag import TaggedSend, is_tagged
@@ -125,8 +125,7 @@ class Front:
             exchange.request_time = self.services.now()
         if method == "POST" and segments == _RECEIPTS:
             exchange.route = receipts.ROUTE
-        check_announced(exchange.headers.get(b"content-length"))
-        body = CheckedBody(receive, exchange.headers.get(b"content-type"), is_json=segments[0] in _API)
+        body = CheckedBody(receive, exchange.headers, is_json=segments[0] in _API)
         # If a header is sent twice, the framework takes the first and we take the last: leave those to the framework.
         if method == "POST" and len(exchange.headers) == len(scope["headers"]):
             answer = await self._writes.answer(exchange, segments, body)

@@ -1,0 +1,68 @@
+"""A reply begins when the request's body has been read, whatever the application read of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Any
+
+import pytest
+
+from latchkey import server
+from latchkey.server import HEARD_OUT, hearing_out
+
+CHUNK = b"x" * 65_536
+
+
+class Request:
+    """Of a client that sends these chunks, to an application that replies after it has read `reads` of them."""
+
+    def __init__(self, chunks: Iterator[bytes], reads: int = 0, method: str = "POST", length: bytes = b"") -> None:
+        self.chunks, self.reads = chunks, reads
+        headers = [(b"host", b"localhost"), *([(b"content-length", length)] if length else [])]
+        self.scope = {"type": "http", "method": method, "headers": headers}
+        self.seen: list[str] = []
+
+    async def receive(self) -> Any:
+        chunk = next(self.chunks, None)
+        self.seen.append("body" if chunk else "end")
+        return {"type": "http.request", "body": chunk or b"", "more_body": bool(chunk)}
+
+    async def send(self, message: Any) -> None:
+        self.seen.append(message["type"].removeprefix("http.response."))
+
+    async def application(self, _: Any, receive: Any, send: Any) -> None:
+        for _ in range(self.reads):
+            await receive()
+        for kind in ("start", "body"):
+            await send({"type": f"http.response.{kind}"})
+
+    async def answered(self) -> list[str]:
+        await hearing_out(self.application)(self.scope, self.receive, self.send)
+        return self.seen
+
+
+@pytest.mark.parametrize("reads", [0, 2, 4])
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+async def test_a_reply_begins_after_the_end_of_the_body(method: str, reads: int) -> None:
+    request = Request(iter([CHUNK] * 3), reads, method)
+    assert await request.answered() == ["body", "body", "body", "end", "start", "body"]
+
+
+async def test_the_body_of_a_get_is_read_where_there_is_one() -> None:
+    assert await Request(iter([CHUNK]), method="GET", length=b"65536").answered() == ["body", "end", "start", "body"]
+    assert await Request(iter(()), method="GET").answered() == ["start", "body"]
+
+
+@pytest.mark.parametrize(("length", "chunks"), [(b"", 257), (b"10", 257), (b"%d" % (HEARD_OUT + 1), 0)])
+async def test_a_body_without_an_end_is_read_only_so_far(length: bytes, chunks: int) -> None:
+    request = Request(repeat(CHUNK), length=length)
+    assert await request.answered() == ["body"] * chunks + ["start", "body"]
+
+
+async def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "PATIENCE_SECONDS", 0.0)
+    request = Request(iter(()))
+    monkeypatch.setattr(request, "receive", asyncio.Event().wait)
+    assert await request.answered() == ["start", "body"]
