@@ -16,7 +16,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from unittest.mock import patch
 
 from rich.progress import track
 
@@ -28,11 +27,9 @@ from latchkey.delivery.sending.reply import Answer
 from latchkey.delivery.webhook import Setup, Webhooks
 from latchkey.domain.webhooks.parts import PARTS_OF_EVENTS
 from latchkey.now import real_now
-from latchkey.storage import migrate as migrating
 from latchkey.storage.database import Database, connect
 from latchkey.storage.deliveries import lanes, parts, recording
 from latchkey.storage.migrate import migrate
-from latchkey.storage.migration_files import migrations
 from latchkey.storage.sql import query
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.sandbox import store as test_store
@@ -144,7 +141,6 @@ async def run(ground: Ground) -> list[Row]:
         sites = [
             await open_sites.enter_async_context(_Opening(ground, *shape))
             for shape in (
-                ("one table", FEW, 0, 1),
                 ("1 partition", FEW, 1, 1),
                 ("12 partitions", FEW, 12, 1),
                 ("36 partitions", FEW, 36, 1),
@@ -217,20 +213,14 @@ class _Opening:
         await self._ground.database.pool.execute(f"create database {own}")
         url = self._ground.server.url(own)
         connection = await connect(url)
-        if partitions:
-            await migrate(connection)
-        else:
-            # As before `latchkey migrate --after`.
-            firsts = tuple(one for one in migrations() if not one.after)
-            with patch.object(migrating, "migrations", lambda: firsts):
-                await migrate(connection)
+        await migrate(connection)
         await connection.close()
         self._database = database = Database(url, min_size=1, max_size=1, statement_timeout_ms=0)
         await database.open()
         await ensure_demo(database, real_now(), secret_key=None, public_key=None)
         hooks = Webhooks(database, Sealer(self._ground.secret))
         hook = await hooks.create(PROJECT_ID, Setup(url="https://93.184.216.34/", name="big"), real_now())
-        numbers = [block * PARTS_OF_EVENTS + n for block in range(max(partitions, 1)) for n in range(parts_each)]
+        numbers = [block * PARTS_OF_EVENTS + n for block in range(partitions) for n in range(parts_each)]
         for number in numbers[1:]:
             await parts.open_part(database, number, real_now())
         customers = await fill(database, PROJECT_ID, hook.key, rows, numbers)

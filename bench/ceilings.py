@@ -35,7 +35,7 @@ with made as (
     from unnest($1::text[]) as asked (app_user_id)
     returning id, app_user_id
 )
-insert into aliases (project_id, app_user_id, customer_id) select 'proj_demo', app_user_id, id from made
+insert into aliases (project_id, app_user_id, customer_id, created_at) select 'proj_demo', app_user_id, id, 0 from made
 returning customer_id
 """
 WRITE_EVENTS = """

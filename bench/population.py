@@ -38,7 +38,7 @@ with made as (
     from generate_series($6::bigint, $7::bigint) as n
     returning id, app_user_id
 )
-insert into aliases (project_id, app_user_id, customer_id) select $1, app_user_id, id from made
+insert into aliases (project_id, app_user_id, customer_id, created_at) select $1, app_user_id, id, $5 from made
 """
 
 

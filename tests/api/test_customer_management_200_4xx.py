@@ -108,13 +108,6 @@ async def test_an_alias_knows_when_it_came(shop: Shop) -> None:
     ]
 
 
-async def test_an_alias_from_before_is_as_old_as_its_customer(shop: Shop) -> None:
-    await shop.note("old", plan="x")
-    async with shop.database.acquire() as connection:
-        await connection.execute("update aliases set created_at = null")
-    assert [one["created_at"] for one in await walk(shop, "customers/old/aliases")] == [NOW]
-
-
 async def test_a_merged_customers_ids_keep_their_times(shop: Shop) -> None:
     await shop.note("ada", plan="x")
     shop.clock.now += MINUTE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from latchkey.domain.customers.customer import Customer
 from latchkey.storage.customers.state_format import VERSION, decode, encode
 from latchkey.storage.database import Database
 from latchkey.storage.errors import StateVersionError
@@ -20,20 +19,6 @@ async def states(database: Database) -> dict[str, bytes]:
 async def put(database: Database, app_user_id: str, state: bytes) -> None:
     async with database.acquire() as connection:
         await connection.execute("update customers set state = $2 where app_user_id = $1", app_user_id, state)
-
-
-async def test_reading_an_old_row_leaves_it_and_changing_it_stores_the_current_version(shop: Shop) -> None:
-    await shop.act("purchase", "ann", "pro_monthly")
-    old = encode(decode((await states(shop.database))["ann"])).replace(b'{"v":%d,' % VERSION, b"{")
-    before = (await shop.v1("ann")).json()["subscriber"], (await shop.v2("ann")).json()
-    await put(shop.database, "ann", old)
-    assert ((await shop.v1("ann")).json()["subscriber"], (await shop.v2("ann")).json()) == before
-    assert (await states(shop.database))["ann"] == old
-    await shop.note("ann", color="blue")
-    changed: Customer = decode(state := (await states(shop.database))["ann"])
-    assert state.startswith(b'{"v":%d,' % VERSION)
-    assert changed.attributes["color"].value == "blue"
-    assert changed.subscriptions == decode(old).subscriptions
 
 
 async def test_a_row_of_a_newer_version_fails_its_own_requests_and_stays_as_it_is(shop: Shop) -> None:

@@ -173,7 +173,7 @@ async def test_every_old_url_works_for_its_own_week_however_often_the_url_is_rot
     # What no longer works is forgotten with the next two rotations.
     for _ in range(2):
         await post(shop, f"apps/{app['id']}/credentials/rotate_notification_url", None)
-    assert (await count_rows(shop))["former_notification_tokens"] == 1
+    assert (await count_rows(shop))["former_notification_tokens"] == 2
 
 
 async def test_rotations_at_the_same_time_lose_no_url(shop: Shop, store: AppStore) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 
 import asyncpg
 
@@ -12,7 +11,7 @@ from latchkey.storage.distribution.distribute import distribute, undistributed
 from latchkey.storage.distribution.presence import is_distributed
 from latchkey.storage.distribution.tables import TABLES
 from latchkey.storage.migrate import migrate
-from latchkey.storage.migration_files import commands
+from latchkey.storage.migration_files import commands, migrations
 from latchkey.storage.sql import query
 from latchkey.usecases.charts.roller import catch_up
 from latchkey.usecases.sandbox.demo import Demo, ensure_demo
@@ -21,7 +20,7 @@ from tests.api.conftest import opened
 from tests.api.doings import did
 
 SHARDS = 4
-SCHEMA = (files("latchkey.storage") / "schema.sql").read_text(encoding="utf-8")
+SCHEMA = "".join(migration.text for migration in migrations())
 # What a distributed database has beyond the rows it came with, or keeps elsewhere.
 _ITS_OWN = {"customer_keys", "schema_migrations", "rate_windows"}
 

@@ -17,10 +17,10 @@ def test_version_says_which_one_this_is() -> None:
 
 def test_migrate_shows_what_it_does_and_does_it_once(empty_database_url: str) -> None:
     would = typed("migrate", "--dry-run", LATCHKEY_DATABASE_URL=empty_database_url)
-    assert "would run 0001_core" in would.stdout
+    assert "would run 0001_baseline" in would.stdout
     first = typed("migrate", LATCHKEY_DATABASE_URL=empty_database_url)
     assert first.returncode == 0
-    assert "0001_core" in first.stdout
+    assert "0001_baseline" in first.stdout
     second = typed("migrate", LATCHKEY_DATABASE_URL=empty_database_url)
     assert "Nothing to do" in second.stdout
 
@@ -29,11 +29,11 @@ async def test_a_migration_that_was_changed_is_refused_in_one_clear_line_and_sho
     database_url: str, tmp_path: Path
 ) -> None:
     connection = await connect(database_url)
-    await connection.execute("update schema_migrations set checksum = 'other' where version = 3")
+    await connection.execute("update schema_migrations set checksum = 'other' where version = 1")
     await connection.close()
     refused = await asyncio.to_thread(typed, "migrate", LATCHKEY_DATABASE_URL=database_url)
     assert refused.returncode == 1
-    assert "0003_deleted_products.sql" in refused.stderr.replace("\n", "")
+    assert "0001_baseline.sql" in refused.stderr.replace("\n", "")
     assert "Traceback" not in refused.stderr
     told = await asyncio.to_thread(typed, "doctor", "--data", tmp_path, LATCHKEY_DATABASE_URL=database_url)
     assert told.returncode == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncpg
@@ -15,12 +14,10 @@ from latchkey.delivery.queue.pruning import prune
 from latchkey.delivery.queue.requeue import resend, start_replay, work_off
 from latchkey.domain.webhooks import parts as rules
 from latchkey.domain.webhooks.retry import SCHEDULE
-from latchkey.storage import migrate as migrating
 from latchkey.storage.database import Database, connect
 from latchkey.storage.deliveries import parts, requeue
 from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.errors import DatabaseBusyError, OutageError
-from latchkey.storage.migration_files import migrations
 from latchkey.storage.sql import query
 from tests.delivery import certificates
 from tests.delivery.conftest import PROJECT, Yard
@@ -358,12 +355,11 @@ async def test_parts_come_and_go_while_many_buy_and_nothing_is_lost_or_doubled(
         while True:
             try:
                 claims = await line.claim()
+                arrived.extend((one.customer_id, one.sequence) for one in claims)
                 await line.record(claims)
             except OutageError:
                 # A lease that was not recorded runs out.
                 line.now += 80_000
-                continue
-            arrived.extend((one.customer_id, one.sequence) for one in claims)
             await asyncio.sleep(0)
 
     sending = asyncio.create_task(send())
@@ -387,62 +383,6 @@ async def test_parts_come_and_go_while_many_buy_and_nothing_is_lost_or_doubled(
         assert mine == sorted(mine)
     assert await database.pool.fetchval("select count(*) from deliveries where status <> 'delivered'") == 0
     assert len(await tables(database, "deliveries")) < times
-
-
-# Upgrading.
-
-
-@pytest.fixture
-async def upgrading(
-    tmp_path: Path, certs: certificates.Certificates, empty_database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Line]:
-    """A database from before, on which `latchkey migrate` has run, and `latchkey migrate --after` has not."""
-    known = migrations()
-    connection = await connect(empty_database_url)
-    with monkeypatch.context() as patch:
-        patch.setattr(migrating, "migrations", lambda: tuple(one for one in known if not one.after))
-        await migrating.migrate(connection)
-    await connection.close()
-    async with Database(empty_database_url, max_size=4) as database:
-        yard = Yard(tmp_path, certs, database)
-        await yard.open()
-        yield Line(yard, await yard.hook("https://receiver.example/", retry_seconds=SCHEDULE))
-        yard.close()
-
-
-async def test_everything_works_before_the_tables_are_partitioned_and_goes_on_after(upgrading: Line) -> None:
-    line, database = upgrading, upgrading.yard.database
-    told = await line.yard.buy("ann")
-    await line.yard.buy("bob")
-    await deliver_all(line)
-    assert await resend(database, PROJECT, line.webhook.id, told[0].id, line.now)
-    await start_replay(database, PROJECT, line.webhook.id, since_ms=0, until_ms=None, status="all", now=line.now)
-    while await work_off(database, line.now):
-        pass
-    assert len(await deliver_all(line)) == 4
-    await turn_over(database, line.now + 10 * MONTH, MONTH)
-    assert await prune(database, line.now, MONTH) == 0
-    assert await numbers(database, "parts") == [0]
-    assert await tables(database, "deliveries") == set()
-    await line.yard.buy("ann")
-    under_way = await line.claim()
-
-    connection = await connect(database.url)
-    done = await migrating.migrate(connection, after=True)
-    await connection.close()
-    assert "parts_checked" in [one.name for one in done if one.after]
-
-    assert await tables(database, "deliveries") == {"deliveries_0"}
-    # With the same connections: their statements are planned anew.
-    await line.record(under_way)
-    await line.yard.buy("ann")
-    assert [sequence for _, sequence in await deliver_all(line)] == [4, 5, 6]
-    assert await database.pool.fetchval("select max(position) = count(*) and count(*) = 8 from events")
-    await parts.open_part(database, 1, line.now)
-    await line.yard.buy("ann")
-    assert len(await deliver_all(line)) == 2
-    await turn_over(database, line.now + 10 * MONTH, MONTH)
-    assert await numbers(database, "deliveries") == [1, 1]
 
 
 @pytest.mark.one_server("it dumps one server")

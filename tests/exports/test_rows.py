@@ -23,7 +23,7 @@ from latchkey.wire import rows as wire
 from latchkey.wire.rows import ROWS, SCHEMA_VERSION, Row, columns
 from tests.domain.book import Book
 from tests.domain.shop import CATALOG, NOON, PRO_LIFETIME, PRO_MONTHLY, bought, someone, subscribed
-from tests.storage import golden_lives
+from tests.storage import lives
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -140,10 +140,10 @@ def test_a_customer_row_has_ids_attributes_and_balances() -> None:
     assert (row.first_seen_at, row.last_seen_at, row.last_seen_country) == (NOON, NOON, "AT")
 
 
-@pytest.mark.parametrize("life", golden_lives.LIVES, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("life", lives.LIVES, ids=lambda one: one.__name__)
 def test_every_kind_of_life_has_rows_whose_keys_are_unique(life: Callable[[], Book]) -> None:
     customer = life().customer
-    found = list(rows.transactions(customer, golden_lives.CATALOG, 1))
+    found = list(rows.transactions(customer, lives.CATALOG, 1))
     assert len({(one.store, one.subscription_id, one.transaction_id) for one in found}) == len(found)
     assert sum(one.auto_renew is not None for one in found) == len(customer.subscriptions)
     for one in found:

@@ -4,7 +4,6 @@ statements can be made into functions. `tests/citus` asks a real cluster."""
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 
 import asyncpg
 import pytest
@@ -24,10 +23,10 @@ from latchkey.storage.distribution.handlers import HANDLERS
 from latchkey.storage.distribution.statements import ROUTES, Apart, AtProject, ByProject, Columns, Home
 from latchkey.storage.distribution.tables import TABLES
 from latchkey.storage.errors import NotDistributableError
-from latchkey.storage.migration_files import commands
+from latchkey.storage.migration_files import commands, migrations
 from latchkey.storage.sql import all_queries, query
 
-SCHEMA = (files("latchkey.storage") / "schema.sql").read_text(encoding="utf-8")
+SCHEMA = "".join(migration.text for migration in migrations())
 
 
 def test_every_table_has_its_place() -> None:

@@ -15,12 +15,10 @@ from rich.console import Console
 from latchkey.cli import doctor, migration
 from latchkey.storage import migrate as migrating
 from latchkey.storage.database import connect
-from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.errors import DatabaseBusyError, MigrationChangedError, SchemaNotMigratedError, SchemaTooNewError
 from latchkey.storage.migrate import migrate, pending, pending_after, require_current
 from latchkey.storage.migration_files import Migration, in_order, migrations
 from tests.patience import until
-from tests.storage.test_migrate import dump
 
 KNOWN = migrations()
 LAST = KNOWN[-1].version
@@ -30,8 +28,6 @@ CONTRACT = Migration(LAST + 1, "color", "alter table projects drop column shade"
 NEXT = Migration(LAST + 2, "paints", "create table paints (id int)")
 ONE_RELEASE_ON = in_order((*KNOWN, EXPAND, CONTRACT))
 TWO_RELEASES_ON = in_order((*KNOWN, EXPAND, CONTRACT, NEXT))
-# The first migration that has to build its indexes concurrently.
-FIRST_CONCURRENT = 14
 
 
 class Code:
@@ -111,20 +107,6 @@ async def test_an_empty_database_gets_everything_at_once(empty_database_url: str
     await connection.close()
 
 
-async def test_all_first_parts_and_then_all_after_parts_lead_to_the_same_schema(
-    postgres: EmbeddedServer, empty_database_url: str, database_url: str, code: Code
-) -> None:
-    connection = await connect(empty_database_url)
-    code.has(tuple(one for one in KNOWN if not one.after))
-    await migrate(connection)
-    code.has(KNOWN)
-    await migrate(connection, after=True)
-    await connection.close()
-    assert await dump(postgres, empty_database_url) == await dump(postgres, database_url), (
-        "A migration relies on the after part of an earlier one, which may not have run yet."
-    )
-
-
 def test_an_after_part_belongs_to_a_migration() -> None:
     with pytest.raises(ValueError, match="beside it"):
         in_order((*KNOWN, Migration(LAST, "another_name", "", after=True)))
@@ -169,22 +151,6 @@ async def test_a_migration_that_changed_after_it_ran_is_refused_and_shown(connec
         assert f"{changed.label}.sql" in finding.words
         # Running processes go on: the schema is unchanged.
         await require_current(connection)
-
-
-async def test_a_database_from_before_checksums_gets_them_recorded(connection: Any, code: Code) -> None:
-    # There were no after parts then.
-    code.has(tuple(one for one in KNOWN if not one.after))
-    await connection.execute(
-        "alter table schema_migrations drop column checksum, drop column after_at, drop column after_checksum"
-    )
-    await require_current(connection)
-    assert await pending(connection) == []
-    assert (await doctor.schema(connection)).mark == "good"
-    assert await migrate(connection) == []
-    rows = await connection.fetch("select version, checksum from schema_migrations")
-    assert {row["version"]: row["checksum"] for row in rows} == {
-        one.version: one.checksum for one in KNOWN if not one.after
-    }
 
 
 # Indexes.
@@ -274,8 +240,6 @@ def test_a_file_that_builds_an_index_concurrently_holds_nothing_else() -> None:
 @pytest.mark.parametrize("migration", KNOWN, ids=lambda one: one.label)
 def test_indexes_on_existing_tables_are_built_concurrently(migration: Migration) -> None:
     migration.concurrent_indexes()
-    if migration.version < FIRST_CONCURRENT:
-        return
     made = set(re.findall(r"create (?:unlogged )?table (\w+)", migration.text))
     for concurrently, table in re.findall(r"create (?:unique )?index (concurrently )?\w+ on (\w+)", migration.text):
         assert concurrently or table in made, f"Nobody could write to {table} while its index is built."

@@ -6,7 +6,6 @@ import pytest
 
 from latchkey.domain.customers.customer import Attribute
 from latchkey.domain.instants import DAY
-from latchkey.storage.migration_files import migrations
 from latchkey.storage.sql import query
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.customers.attributes import set_attributes
@@ -147,18 +146,6 @@ async def test_a_search_that_finds_too_many_says_so(shop: Shop) -> None:
         await note(shop, f"user_{number}", "")
     found = await find(shop, "user", limit=3)
     assert (len(found.matches), found.more) == (3, True)
-
-
-@pytest.mark.one_server("it runs the file of a migration, for a database that was distributed later")
-async def test_addresses_from_before_the_search_are_found_after_the_migration(shop: Shop) -> None:
-    await note(shop, "ann", "Ann@Example.com")
-    await note(shop, "bob", "bob@example.com")
-    await note(shop, "bob", "", later=1)
-    before = await kept(shop)
-    text = next(one.text for one in migrations() if one.name == "customer_search")
-    await shop.database.pool.execute("drop table customer_emails; drop index aliases_searched")
-    await shop.database.pool.execute(text)
-    assert await kept(shop) == before == [("ann@example.com", before[0][1])]
 
 
 @pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there")

@@ -259,7 +259,7 @@ async def test_a_changed_catalog_shows_with_the_next_read_although_the_key_has_a
         await connection.execute(
             "with c as (insert into customers (project_id, app_user_id, original_app_user_id, state, first_seen_at,"
             " last_seen_at) values ('proj', 'ada', 'ada', '{}', 0, 0) returning id)"
-            " insert into aliases (project_id, app_user_id, customer_id) select 'proj', 'ada', id from c"
+            " insert into aliases (project_id, app_user_id, customer_id, created_at) select 'proj', 'ada', id, 0 from c"
         )
     reader = Reader(database, Catalogs())
     for _ in range(3):

@@ -1,17 +1,14 @@
-"""Which periods and grants the index of purchases knows, and that a migration adds those from before it."""
+"""Which periods and grants the index of purchases knows."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.subscription import Cause, Subscription
-from latchkey.storage.migration_files import Migration, migrations
 from latchkey.usecases.customers.grants import grant
-from latchkey.usecases.customers.identities import log_in, transfer
+from latchkey.usecases.customers.identities import log_in
 from latchkey.usecases.customers.search import search
 from latchkey.usecases.engine.changes import Change
 from tests.domain.shop import subscribed
@@ -23,7 +20,6 @@ OWNERS = """
     join customers c on c.project_id = o.project_id and c.id = o.customer_id
     where o.project_id = $1 order by o.store, c.app_user_id
 """
-FILES = [one for one in migrations() if one.name == "purchase_transactions"]
 
 
 def apple(renewals: int = 0) -> Subscription:
@@ -83,37 +79,3 @@ async def test_a_renewal_in_the_test_store_needs_no_index(shop: Shop) -> None:
     await shop.act("purchase", "alice", "pro_monthly")
     await shop.wait(70 * DAY)
     assert await indexed(shop) == []
-
-
-@pytest.mark.one_server("it runs the file of a migration, for a database that was distributed later")
-@pytest.mark.parametrize("file", FILES, ids=lambda one: one.label)
-async def test_the_migration_adds_what_was_written_before_it(shop: Shop, file: Migration) -> None:
-    await take(shop, apple(2))
-    await shop.act("purchase", "alice", "pro_yearly")
-    await shop.wait(400 * DAY)
-    await grant(shop.changes, shop.project_id, "alice", "pro")
-    expected = await indexed(shop), await owners(shop)
-    await shop.database.pool.execute("delete from purchase_transactions")
-    await shop.database.pool.execute("delete from purchase_owners where store = 'promotional'")
-
-    for statement in file.text.split(";\n"):
-        if "insert into" in statement:
-            await shop.database.pool.execute(statement)
-    assert (await indexed(shop), await owners(shop)) == expected
-
-
-@pytest.mark.one_server("it runs the file of a migration, for a database that was distributed later")
-async def test_the_after_part_repairs_what_the_release_before_moved(shop: Shop) -> None:
-    """The release before does not know the rows of grants, and leaves them with the customer that a grant came from."""
-    await shop.act("purchase", "alice", "pro_monthly")
-    await grant(shop.changes, shop.project_id, "alice", "pro")
-    await shop.act("purchase", "bob", "pro_monthly")
-    stale = "select customer_id from purchase_owners where store = 'promotional'"
-    alice = await shop.database.pool.fetchval(stale)
-    await transfer(shop.changes, shop.project_id, "alice", "bob")
-    await shop.database.pool.execute("update purchase_owners set customer_id = $1 where store = 'promotional'", alice)
-    (after,) = (one for one in FILES if one.after)
-    for statement in after.text.split(";\n"):
-        if "insert into" in statement:
-            await shop.database.pool.execute(statement)
-    assert ("promotional", "bob") in await owners(shop)

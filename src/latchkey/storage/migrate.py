@@ -35,12 +35,12 @@ _TURN_INTERVAL_SECONDS = 0.1
 
 
 class _Record(Struct, frozen=True):
-    """A row of schema_migrations. Its last three columns are absent if only older releases have migrated."""
+    """A row of schema_migrations."""
 
     version: int
-    checksum: str | None = None
-    after_at: str | None = None
-    after_checksum: str | None = None
+    checksum: str
+    after_at: str | None
+    after_checksum: str | None
 
     def ran(self, migration: Migration) -> bool:
         return not migration.after or self.after_at is not None
@@ -139,7 +139,6 @@ async def _take_turn(connection: Any) -> None:
 async def _records(connection: Any) -> dict[int, _Record]:
     if await connection.fetchval("select to_regclass('schema_migrations')") is None:
         return {}
-    # As JSON, because a database of an older release has fewer columns.
     rows = await connection.fetch("select to_jsonb(m)::text as record from schema_migrations m order by version")
     return {one.version: one for one in (json.decode(row["record"], type=_Record) for row in rows)}
 
@@ -149,9 +148,9 @@ def _waiting(records: dict[int, _Record], known: Iterable[Migration]) -> list[Mi
 
 
 def _changed(records: dict[int, _Record], known: Iterable[Migration]) -> list[Migration]:
-    """Migrations that ran with another text. Those that ran before checksums existed have none."""
-    ran = [(one, records[one.version].checksum_of(one)) for one in known if one.version in records]
-    return [one for one, recorded in ran if recorded is not None and recorded != one.checksum]
+    """Migrations that ran with another text."""
+    ran = [one for one in known if one.version in records and records[one.version].ran(one)]
+    return [one for one in ran if records[one.version].checksum_of(one) != one.checksum]
 
 
 def _changed_words(different: list[Migration]) -> str:
@@ -163,26 +162,12 @@ def _changed_words(different: list[Migration]) -> str:
 
 
 async def _prepare_records(connection: Any) -> None:
-    """Creates the table of applied migrations, and adds checksums to those recorded without."""
-    async with connection.transaction():
-        await connection.execute(f"set local lock_timeout = {LOCK_TIMEOUT_MS}")
-        await connection.execute(
-            "create table if not exists schema_migrations ("
-            " version integer primary key, name text not null, applied_at timestamptz not null default now(),"
-            " checksum text, after_at timestamptz, after_checksum text)"
-        )
-        await connection.execute(
-            "alter table schema_migrations add column if not exists checksum text,"
-            " add column if not exists after_at timestamptz, add column if not exists after_checksum text"
-        )
-        firsts = [one for one in migrations() if not one.after]
-        await connection.execute(
-            "update schema_migrations m set checksum = n.checksum"
-            " from unnest($1::integer[], $2::text[]) as n (version, checksum)"
-            " where m.version = n.version and m.checksum is null",
-            [one.version for one in firsts],
-            [one.checksum for one in firsts],
-        )
+    """Creates the table of applied migrations."""
+    await connection.execute(
+        "create table if not exists schema_migrations ("
+        " version integer primary key, name text not null, applied_at timestamptz not null default now(),"
+        " checksum text not null, after_at timestamptz, after_checksum text)"
+    )
 
 
 async def _apply(connection: Any, migration: Migration) -> None:

@@ -24,10 +24,7 @@ async def turn_over(database: Database, now: Ms, kept_ms: int) -> None:
     create tables, the current part goes on, and old deliveries are deleted one by one."""
     known = await parts.known(database)
     current = newest(known)
-    sizes = await parts.sizes(database, current.number)
-    if sizes is None:
-        return
-    number = next_part(current, sizes, now, kept_ms)
+    number = next_part(current, await parts.sizes(database, current.number), now, kept_ms)
     try:
         if number is not None:
             await parts.open_part(database, number, now)

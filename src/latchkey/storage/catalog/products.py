@@ -29,7 +29,7 @@ class ProductTerms:
     trial_duration: str | None
     credits: Credit | None
     # None: only the kind is known.
-    type: ProductType | None
+    type: ProductType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ def product_of(row: Record) -> Product:
         duration=row["duration"],
         trial_duration=row["trial_duration"],
         credits=Credit(row["credits_code"], row["credits_amount"]) if row["credits_code"] is not None else None,
-        type=ProductType(row["type"]) if row["type"] is not None else None,
+        type=ProductType(row["type"]),
         app_ids=tuple(row["app_ids"]),
         app_id=row["app_id"],
         entitlement_ids=tuple(row["entitlement_ids"]),

@@ -1,8 +1,8 @@
 """The stored form of a customer: its dataclass as JSON, with the version of that form.
 
-A state begins with its version: `{"v":1,"project_id":…`. States from before versions existed are version 0: they have
-no `v`. An upgrade of Latchkey does not rewrite rows. A state of another version is converted each time it is read, by
-pure steps over its JSON, and is stored in the current version when the customer next changes.
+A state begins with its version: `{"v":1,"project_id":…`. An upgrade of Latchkey does not rewrite rows. A state of
+another version is converted each time it is read, by pure steps over its JSON, and is stored in the current version
+when the customer next changes.
 
 Decision 63 says how to change the form of a state, and which releases may run beside each other meanwhile.
 """
@@ -26,16 +26,11 @@ Step: TypeAlias = Callable[[State], State]
 T = TypeVar("T")
 
 
-def unchanged(state: State) -> State:
-    """The step between two versions that have the same fields."""
-    return state
-
-
 # The version that this code writes.
 VERSION = 1
 # Each converts a state of its version into the next version towards VERSION. Steps from older versions stay for ever.
 # A step from VERSION + 1 lets this release read what the next one writes while both run.
-STEPS: Mapping[int, Step] = {0: unchanged}
+STEPS: Mapping[int, Step] = {}
 
 # Fields that V1's hot read neither shows nor needs.
 UNSEEN: Unseen = (
@@ -77,7 +72,7 @@ UNSEEN_BY_V2: Unseen = (
 
 
 class _Versioned(Struct):
-    v: int = 0
+    v: int
 
 
 _VERSION_OF = json.Decoder(_Versioned)
@@ -93,10 +88,7 @@ class StateFormat(Generic[T]):
         self._prefix = b'{"v":%d,' % version
         self._shape = shape
         self._decode = json.Decoder(shape).decode
-        # States of these versions need no conversion.
-        self._oldest = _last_unchanged(steps, version, -1)
-        self._newest = _last_unchanged(steps, version, +1)
-        self._read_shape = _with_version(cast(type, shape), unseen, self._oldest, self._newest)
+        self._read_shape = _with_version(cast(type, shape), unseen, version)
         self._decode_for_reading: Callable[[bytes], T] = json.Decoder(self._read_shape).decode
 
     def encode(self, value: T) -> bytes:
@@ -106,7 +98,7 @@ class StateFormat(Generic[T]):
         if state.startswith(self._prefix):
             return self._decode(state)
         version = _VERSION_OF.decode(state).v
-        if self._oldest <= version <= self._newest:
+        if version == self._version:
             return self._decode(state)
         return msgspec.convert(self._converted(state, version), self._shape)
 
@@ -117,7 +109,7 @@ class StateFormat(Generic[T]):
             return self._decode_for_reading(state)
         except ValidationError:
             version = _VERSION_OF.decode(state).v
-            if self._oldest <= version <= self._newest:
+            if version == self._version:
                 raise
             seen: T = msgspec.convert(self._converted(state, version), self._read_shape)
             return seen
@@ -128,7 +120,7 @@ class StateFormat(Generic[T]):
         if any(at not in self._steps for at in _way(version, self._version)):
             raise StateVersionError(
                 f"A customer's stored state has version {version}; this Latchkey reads versions up to "
-                f"{max(self._version, *self._steps)}. A newer Latchkey has written it, so run only that one, or a "
+                f"{max(self._version, *self._steps, 0)}. A newer Latchkey has written it, so run only that one, or a "
                 "newer one, on this database. Nothing was changed."
             )
         converted: State = json.decode(state)
@@ -142,17 +134,9 @@ def _way(version: int, target: int) -> range:
     return range(version, target, 1 if version < target else -1)
 
 
-def _last_unchanged(steps: Mapping[int, Step], version: int, direction: int) -> int:
-    while steps.get(version + direction) is unchanged:
-        version += direction
-    return version
-
-
-def _with_version(shape: type, unseen: Unseen, oldest: int, newest: int) -> Any:
-    """The struct of this dataclass with its version, which must be one that needs no conversion."""
-    accepted = Annotated[int, Meta(ge=oldest, le=newest)]
-    # A state without a version is of version 0.
-    field = ("v", accepted, 0) if oldest == 0 else ("v", accepted)
+def _with_version(shape: type, unseen: Unseen, version: int) -> Any:
+    """The struct of this dataclass with its version, which must be this one."""
+    field = ("v", Annotated[int, Meta(ge=version, le=version)])
     struct = struct_of(shape, unseen)
     return msgspec.defstruct(shape.__name__, [field], bases=(struct,), frozen=True, kw_only=True, gc=False)
 

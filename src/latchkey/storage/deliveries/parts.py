@@ -29,7 +29,7 @@ LOCK_TIMEOUT_MS = 100
 
 @translates_errors
 async def known(database: Database) -> list[Part]:
-    """All that have not been dropped. Before `latchkey migrate --after` there is only part 0."""
+    """All that have not been dropped."""
     return [Part(row["part"], row["opened_at"]) for row in await database.pool.fetch(_LIST)]
 
 
@@ -40,11 +40,10 @@ async def database_time(database: Database) -> Ms:
 
 
 @translates_errors
-async def sizes(database: Database, part: int) -> Sizes | None:
-    """None: the tables have no partitions, because `latchkey migrate --after` has not run."""
+async def sizes(database: Database, part: int) -> Sizes:
     row = await database.pool.fetchrow(_SIZE, part)
     assert row is not None, "the statement returns one row"
-    return None if row["deliveries"] is None else Sizes(row["deliveries"], row["events"])
+    return Sizes(row["deliveries"], row["events"])
 
 
 async def open_part(database: Database, part: int, now: Ms) -> None:

@@ -24,8 +24,6 @@ Told = Callable[[str], None]
 FIRST: Final = "feeds"
 # More than any cluster has nodes, so that projects can be moved in small parts; see docs/scaling.md.
 SHARDS: Final = 32
-# They note transaction ids, which differ from node to node. Exports of a distributed database do without.
-_TRIGGERS = (("gone_customer", "customers"), ("rewritten_event", "events"))
 _SHARED_FUNCTIONS = (
     "at_node.shards()",
     "at_project.refuse()",
@@ -81,9 +79,6 @@ async def distribute(connection: Any, told: Told = lambda _: None, *, shards: in
     missing = await undistributed(connection)
     if missing:
         await _put_keys_aside(connection, missing)
-        for name, table in _TRIGGERS:
-            if table in missing:
-                await connection.execute(f"drop trigger if exists {name} on {table}")
         for table in placed("reference"):
             if table in missing:
                 await _spread(connection, table, f"select create_reference_table('public.{table}')", told)

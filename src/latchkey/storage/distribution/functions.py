@@ -69,11 +69,6 @@ REPLACED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "made := made || case when woken = '' then array[0] else string_to_array(woken, ',')::bigint[] end;",
         ),
         (
-            "insert into figure_marks (project_id, customer_id)\n        select of_project,",
-            "insert into figure_marks (project_id, id, customer_id)\n"
-            "        select of_project, nextval('public.figure_marks_id_seq'),",
-        ),
-        (
             "insert into chart_marks (project_id, customer_id)\n        select of_project,",
             "insert into chart_marks (project_id, id, customer_id)\n"
             "        select of_project, nextval('public.chart_marks_id_seq'),",

@@ -81,10 +81,7 @@ from unnest($1::text[], $2::text[], $3::bigint[]) as added (project_id, app_user
 
 -- name: aliases_of_customer
 -- the ids of a customer, and since when it has each of them
-select a.app_user_id, coalesce(a.created_at, c.first_seen_at) as created_at
-from aliases a
-join customers c on c.project_id = a.project_id and c.id = a.customer_id
-where a.customer_id = $2 and a.project_id || '' = $1;
+select app_user_id, created_at from aliases where customer_id = $2 and project_id || '' = $1;
 
 -- name: keep_emails
 -- set the e-mail address of each of these customers; null is none
@@ -165,7 +162,11 @@ with
     marked as (insert into facet_marks (project_id, customer_id) values ($1, $2)),
     notes as (delete from customer_notes where project_id = $1 and customer_id = $2),
     movements as (delete from currency_transactions where project_id = $1 and customer_id = $2),
-    absorbed as (delete from absorbed_customers where project_id = $1 and customer_id = $2)
+    absorbed as (delete from absorbed_customers where project_id = $1 and customer_id = $2),
+    gone as (
+        insert into gone_customers (project_id, customer_id) values ($1, $2)
+        on conflict (project_id, customer_id) do update set xid = default
+    )
 delete from customers where project_id = $1 and id = $2;
 
 -- name: disown_purchases

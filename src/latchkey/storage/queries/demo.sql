@@ -15,9 +15,9 @@ on conflict do nothing;
 -- add the demo's products that do not exist yet
 insert into products (
     project_id, id, display_name, kind, duration, trial_duration, price_micros, currency, credits_code, credits_amount,
-    created_at
+    created_at, type
 )
-select $1, id, display_name, kind, duration, trial_duration, price_micros, 'USD', credits_code, credits_amount, $2
+select $1, id, display_name, kind, duration, trial_duration, price_micros, 'USD', credits_code, credits_amount, $2, kind
 from (values
     ('pro_monthly',  'Pro, monthly',   'subscription', 'P1M', 'P7D',  9990000, null,   null),
     ('pro_yearly',   'Pro, yearly',    'subscription', 'P1Y', null,  79990000, null,   null),

@@ -53,6 +53,11 @@ where e.project_id = $1 and e.type = 'TRANSFER' and (e.body -> 'transferred_from
 
 -- name: replace_bodies
 -- replace the bodies of events, without personal data
-update events e set body = n.body
-from unnest($2::text[], $3::json[]) as n (id, body)
-where e.project_id || '' = $1 and e.id = n.id;
+with replaced as (
+    update events e set body = n.body
+    from unnest($2::text[], $3::json[]) as n (id, body)
+    where e.project_id || '' = $1 and e.id = n.id
+    returning e.project_id, e.position
+)
+insert into rewritten_events (project_id, position) select project_id, position from replaced
+on conflict (project_id, position) do update set xid = default;

@@ -14,8 +14,7 @@ select * from store_connections where project_id = $1 and app_id = any($2::text[
 
 -- name: store_connection_by_token
 -- the app that a notification URL belongs to, also by a token that was rotated away while that is valid
-select * from store_connections
-where url_token_hash = $1 or (previous_token_hash = $1 and previous_token_until > $2)
+select * from store_connections where url_token_hash = $1
 union all
 select c.*
 from former_notification_tokens f
@@ -58,16 +57,13 @@ select 1 from store_connections where project_id = $1 and app_id = $2 for update
 -- a new notification URL; the one before works until a moment, and those before it as long as they were to
 with kept as (
     insert into former_notification_tokens (token_hash, project_id, app_id, until)
-    select previous_token_hash, project_id, app_id, previous_token_until
-    from store_connections
-    where project_id = $1 and app_id = $2 and previous_token_until > $6
+    select url_token_hash, project_id, app_id, $5 from store_connections where project_id = $1 and app_id = $2
 ),
 over as (
     delete from former_notification_tokens where project_id = $1 and app_id = $2 and until <= $6
 )
 update store_connections
-set previous_token_hash = url_token_hash, previous_token_until = $5, url_token = $3, url_token_hash = $4,
-    version = version + 1
+set url_token = $3, url_token_hash = $4, version = version + 1
 where project_id = $1 and app_id = $2
 returning *;
 

@@ -149,7 +149,7 @@ async def _save(
         duration=terms.duration,
         trial_duration=terms.trial_duration,
         credits=credit,
-        type=terms.type,
+        type=terms.type or ProductType(terms.kind),
     )
     await products.save(connection, project_id, product_id, checked, created_at)
     await products.set_apps(connection, project_id, product_id, terms.app_ids, now)
@@ -203,10 +203,10 @@ async def _app(connection: Connection, project_id: str, app_id: str, param: str 
 
 
 def _require_same_type(product: Product, type: ProductType) -> None:
-    known = product.type or ProductType(product.kind)
-    if known is not type:
+    if product.type is not type:
         raise Conflict(
-            f"Another app sells {product.id!r} as {known}. A product has the same type in every app.", param="type"
+            f"Another app sells {product.id!r} as {product.type}. A product has the same type in every app.",
+            param="type",
         )
 
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from msgspec import UNSET, UnsetType
 
-from latchkey.domain.catalog import ProductKind, ProductType, is_consumable
+from latchkey.domain.catalog import ProductKind, is_consumable
 from latchkey.usecases.access.keys import ApiKey, is_sandbox
 from latchkey.usecases.access.projects import App, Project
 from latchkey.usecases.catalog.currencies import Currency
@@ -55,7 +55,7 @@ def product(
         app_id=app_id or one.app_id,
         app_ids=list(one.app_ids),
         display_name=one.display_name,
-        type=(one.type or ProductType(one.kind)).value,
+        type=one.type.value,
         kind=one.kind.value,
         subscription=wire.SubscriptionTerms(duration=one.duration, trial_duration=one.trial_duration)
         if subscribes

@@ -1,4 +1,4 @@
-"""Customer histories whose states are kept for every release: together they use every field and variant of a state."""
+"""Customer histories that together use every field and variant of a stored state."""
 
 from __future__ import annotations
 

@@ -69,8 +69,7 @@ create table api_keys (
     rate_limit integer not null check (rate_limit > 0),
     created_at bigint not null,
     revoked_at bigint,
-    -- A public key ships inside an app, so it is no secret and can be shown again. Null for secret keys, and for public
-    -- keys from before this was stored.
+    -- A public key ships inside an app, so it is no secret and can be shown again. Null for secret keys.
     plaintext text,
     -- Of secret keys only. The first instant at which the key no longer works, and the networks that it works from.
     expires_at bigint,
@@ -103,8 +102,7 @@ create table products (
     created_at bigint not null,
     -- A deleted product stays, so that its owners keep what it grants; it is not listed or sold any more.
     deleted_at bigint,
-    -- Null in rows of older releases, which knew only the kind.
-    type text check (type in ('subscription', 'one_time', 'consumable', 'non_consumable', 'non_renewing_subscription')),
+    type text not null check (type in ('subscription', 'one_time', 'consumable', 'non_consumable', 'non_renewing_subscription')),
     primary key (project_id, id)
 );
 
@@ -264,8 +262,8 @@ create table aliases (
     project_id text not null,
     app_user_id text not null,
     customer_id bigint not null,
-    -- When the customer got this id. Null for ids from before this was stored.
-    created_at bigint,
+    -- When the customer got this id.
+    created_at bigint not null,
     primary key (project_id, app_user_id) include (customer_id)
 );
 create index aliases_of_customer on aliases (customer_id, project_id);
@@ -654,85 +652,6 @@ create table replays (
 );
 create index replays_unfinished on replays (created_at) where finished_at is null;
 
--- Figures about the business, kept up to date by the release before this one. Nothing here reads or writes figure_* any
--- more, except that write_changes adds to figure_marks: processes of the release before run beside those of this one during
--- an upgrade, and an upgrade can be taken back. The next release can drop these tables.
-
--- The roller's progress in a project.
-create table figure_rolls (
-    project_id text primary key references projects (id) on delete cascade,
-    -- The last event of the feed that is in the figures, and when it was committed.
-    position bigint not null default 0,
-    rolled_to bigint not null default 0,
-    -- Customers up to this id are counted in figure_newcomers.
-    counted bigint not null default 0,
-    -- The next id to count up to. Ids become visible out of order: it is safe once every transaction that could have taken
-    -- a lower id has ended, that is, once all transaction ids below mark_xid have ended.
-    mark_id bigint,
-    mark_xid bigint,
-    marked_at bigint
-) with (fillfactor = 50);
-
--- Customers who changed without an event: those who received purchases by a merge, or gave theirs away.
-create table figure_marks (
-    project_id text not null,
-    id bigint generated always as identity,
-    customer_id bigint not null,
-    primary key (project_id, id)
-);
-
--- The lines of each purchase: what changes at one instant, past or future, in one currency. A purchase keeps its lines
--- whoever owns it. `purchase` is a hash of the store's id, so that nothing here identifies an erased person.
-create table figure_lines (
-    project_id text not null,
-    purchase uuid not null,
-    at bigint not null,
-    currency text not null,
-    environment text not null,
-    active smallint not null, trials smallint not null, mrr bigint not null, payments smallint not null,
-    paid bigint not null, refunds smallint not null, refunded bigint not null, expired smallint not null,
-    resubscribed smallint not null, trials_started smallint not null, trials_kept smallint not null, trials_converted smallint not null,
-    -- On sandbox lines: the customer has bought in the sandbox only, and was first seen at this instant.
-    newcomers smallint not null default 0,
-    -- What of it could be converted to USD: payments and their amounts, and active subscriptions with their monthly revenue.
-    -- Zero on lines in USD, which need no conversion, and on lines of older releases, which converted nothing.
-    converted smallint not null default 0,
-    paid_usd bigint not null default 0,
-    refunded_usd bigint not null default 0,
-    active_usd smallint not null default 0,
-    mrr_usd bigint not null default 0,
-    primary key (project_id, purchase, at, currency)
-);
-create index figure_lines_at on figure_lines (environment, project_id, at);
-
--- The sum of all lines of a day (UTC, in days since 1970). Future days hold what will end then if nothing happens.
-create table figure_days (
-    project_id text not null,
-    environment text not null,
-    day integer not null,
-    currency text not null,
-    active bigint not null, trials bigint not null, mrr bigint not null, payments bigint not null,
-    paid bigint not null, refunds bigint not null, refunded bigint not null, expired bigint not null,
-    resubscribed bigint not null, trials_started bigint not null, trials_kept bigint not null, trials_converted bigint not null,
-    newcomers bigint not null default 0,
-    -- As of the lines.
-    converted bigint not null default 0,
-    paid_usd bigint not null default 0,
-    refunded_usd bigint not null default 0,
-    active_usd bigint not null default 0,
-    mrr_usd bigint not null default 0,
-    primary key (project_id, environment, day, currency)
-) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
-
--- New customers by day, and by the 24 hours of that day.
-create table figure_newcomers (
-    project_id text not null references projects (id) on delete cascade,
-    day integer not null,
-    customers bigint not null,
-    hours bigint[] not null,
-    primary key (project_id, day)
-) with (fillfactor = 50);
-
 -- Charts: what each purchase and customer adds to them, and the sums.
 
 create table chart_rolls (
@@ -1004,9 +923,6 @@ create table store_connections (
     -- The secret part of the notification URL: encrypted to be shown, hashed (SHA-256) to be looked up.
     url_token bytea not null,
     url_token_hash bytea not null unique,
-    -- After a rotation the token before it works on for a while.
-    previous_token_hash bytea unique,
-    previous_token_until bigint,
     first_notified_at bigint,
     last_notified_at bigint,
     -- Up to when the store's own history of notifications was compared with the journal.
@@ -1127,8 +1043,7 @@ create table temporary_grants (
     foreign key (project_id, app_id) references apps (project_id, id) on delete cascade
 );
 
--- Notification URLs that were rotated away before the last rotation and still work. The URL that the last rotation
--- replaced is in `store_connections`, where processes of the release before look for it.
+-- Notification URLs that were rotated away and still work for a while.
 create table former_notification_tokens (
     token_hash bytea primary key,
     project_id text not null,
@@ -1232,44 +1147,24 @@ create table import_skips (
 
 -- Exports: what an incremental one must know beyond the rows themselves, and the exports that run by themselves.
 
--- Customers that were erased or merged into another. Triggers write it, so that processes of the release before do too.
+-- Customers that were erased or merged into another.
 -- `xid` is the transaction's id: an export that did not see the transaction reports the customer again.
 create table gone_customers (
     project_id text not null,
     customer_id bigint not null,
-    xid bigint not null,
+    xid bigint not null default pg_current_xact_id()::text::bigint,
     primary key (project_id, customer_id)
 );
 create index gone_customers_since on gone_customers (xid, project_id);
-
-create function note_gone_customer() returns trigger language plpgsql as $$
-begin
-    -- A project that is deleted takes its customers with it.
-    insert into gone_customers (project_id, customer_id, xid)
-    select old.project_id, old.id, pg_current_xact_id()::text::bigint
-    where exists (select from projects where id = old.project_id)
-    on conflict (project_id, customer_id) do update set xid = excluded.xid;
-    return null;
-end $$;
-create trigger gone_customer after delete on customers for each row execute function note_gone_customer();
 
 -- Events whose body was changed afterwards, which only an erasure does.
 create table rewritten_events (
     project_id text not null references projects (id) on delete cascade,
     position bigint not null,
-    xid bigint not null,
+    xid bigint not null default pg_current_xact_id()::text::bigint,
     primary key (project_id, position)
 );
 create index rewritten_events_since on rewritten_events (xid, project_id);
-
-create function note_rewritten_event() returns trigger language plpgsql as $$
-begin
-    insert into rewritten_events (project_id, position, xid)
-    values (new.project_id, new.position, pg_current_xact_id()::text::bigint)
-    on conflict (project_id, position) do update set xid = excluded.xid;
-    return null;
-end $$;
-create trigger rewritten_event after update on events for each row execute function note_rewritten_event();
 
 -- Exports that run by themselves.
 create table exports (
@@ -1618,8 +1513,6 @@ begin
             as n (who, id, code, amount, balance, at);
     end if;
     if cardinality(mark_whos) > 0 then
-        insert into figure_marks (project_id, customer_id)
-        select of_project, case when n.who < 0 then made[-n.who] else n.who end from unnest(mark_whos) as n (who);
         insert into chart_marks (project_id, customer_id)
         select of_project, case when n.who < 0 then made[-n.who] else n.who end from unnest(mark_whos) as n (who);
         insert into facet_marks (project_id, customer_id)

@@ -1,1 +1,0 @@
-create index concurrently checkouts_to_check on checkouts (check_at) where check_at is not null;

@@ -1,2 +1,0 @@
--- customer_facets_bought has the products too.
-drop index customer_facets_products;
