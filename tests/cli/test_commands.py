@@ -124,9 +124,11 @@ def test_a_key_is_shown_once_listed_by_its_ends_and_revoked(database_url: str) -
     key = secret.stdout.strip()
     assert re.fullmatch(r"sk_[A-Za-z0-9]{32}", key), "The key alone is on stdout."
     assert key not in secret.stderr
-    public = typed("key", "create", "--name", "ios", "--store", "app_store", "--project", project, **environment)
+    app = typed("app", "create", "ios", "--store", "app_store", "--project", project, **environment)
+    assert app.stdout.startswith("appl_"), app.stderr
+    (app_id,) = re.findall(r"app_[0-9a-f]+", app.stderr)
+    public = typed("key", "create", "--name", "ios", "--app", app_id, "--project", project, **environment)
     assert public.stdout.startswith("appl_"), public.stderr
-    assert re.search(r"for the app app_[0-9a-f]+", public.stderr)
 
     listed = typed("key", "list", **environment).stdout
     assert key not in listed
@@ -162,8 +164,8 @@ def test_a_key_with_rules_is_listed_changed_and_replaced(database_url: str, tmp_
     for words, complaint in (
         (("create", "--name", "x", "--expires", "soon"), "is not a time"),
         (("create", "--name", "x", "--expires", "2001-01-01"), "in the future"),
-        (("create", "--name", "x", "--store", "app_store", "--expires", "1d"), "public key"),
         (("create", "--name", "x", "--shape", "round"), "A shape is one of latchkey, vendor."),
+        (("create", "--name", "x", "--app", "app_x", "--expires", "1d"), "public key"),
         (("edit", key_id, "--expires", "1d", "--never-expires"), "contradict"),
         (("edit", key_id, "--allow", "here"), "is not an address"),
         (("rotate", key_id), "has expired"),
@@ -172,6 +174,21 @@ def test_a_key_with_rules_is_listed_changed_and_replaced(database_url: str, tmp_
         assert told.returncode == 1, told.stdout
         assert complaint in told.stderr
         assert "Traceback" not in told.stderr
+
+
+def test_a_default_project_is_a_setting(database_url: str) -> None:
+    environment = {"LATCHKEY_DATABASE_URL": database_url}
+    first, second = (
+        json.loads(typed("project", "create", name, "--json", **environment).stdout)["id"] for name in ("One", "Two")
+    )
+    assert "several projects" in typed("entitlement", "create", "pro", **environment).stderr
+    for words in (("entitlement", "create", "pro"), ("project", "set", "--test-store", "closed")):
+        done = typed(*words, **environment, LATCHKEY_PROJECT=second)
+        assert done.returncode == 0, done.stderr
+    assert "pro" in typed("entitlement", "list", "--project", second, **environment).stdout
+    assert "no entitlement yet" in typed("entitlement", "list", "--project", first, **environment).stdout
+    listed = json.loads(typed("project", "list", "--json", **environment).stdout)["items"]
+    assert {one["id"]: one["test_store"] for one in listed} == {first: "open", second: "closed"}
 
 
 def test_a_projects_settings_are_shown_and_changed(database_url: str) -> None:
@@ -200,7 +217,6 @@ def test_a_refused_key_says_why_without_a_traceback(database_url: str) -> None:
     typed("project", "create", "Shop", LATCHKEY_DATABASE_URL=database_url)
     for words, complaint in (
         (("--scopes", "admin"), "read, write"),
-        (("--store", "corner_shop"), "app_store"),
         (("--app", "app_none"), "no app"),
         (("--project", "proj_none"), "no project"),
     ):

@@ -1,4 +1,4 @@
-"""`latchkey customer`, `event`, `product` and `webhook`: for people, and with --json for programs."""
+"""The commands on what a project has: for people, and with --json for programs."""
 
 from __future__ import annotations
 
@@ -183,6 +183,63 @@ async def test_products_are_created_changed_attached_and_deleted(terminal: Termi
         "entitlement.products_attached",
         "entitlement.products_detached",
     }
+
+
+async def test_entitlements_are_created_renamed_and_deleted(terminal: Terminal) -> None:
+    assert (await terminal.ask("entitlement", "create", "vip"))["display_name"] == "vip"
+    assert (await terminal.ask("entitlement", "rename", "vip", "Very important"))["display_name"] == "Very important"
+    assert "pro_monthly" in (await terminal.type("entitlement", "list")).stdout
+    assert "vip" in [one["id"] for one in (await terminal.ask("entitlement", "list"))["items"]]
+    assert (await terminal.refused("entitlement", "create", "vip"))["type"] == "conflict"
+    assert (await terminal.refused("entitlement", "delete", "pro", "--yes"))["type"] == "in_use"
+    assert (await terminal.ask("entitlement", "delete", "vip", "--yes"))["id"] == "vip"
+    assert ("entitlement.deleted", "vip", "done") in await terminal.audited()
+
+
+async def test_offerings_are_created_filled_shown_and_deleted(terminal: Terminal) -> None:
+    made = await terminal.ask("offering", "create", "spring", "--package", "$rc_monthly=pro_monthly")
+    (package,) = made["packages"]["items"]
+    assert (package["lookup_key"], package["products"]["items"][0]["product"]["id"]) == ("$rc_monthly", "pro_monthly")
+    grown = await terminal.ask("offering", "add", "spring", "--package", "$rc_monthly=pro_yearly")
+    assert len(grown["packages"]["items"][0]["products"]["items"]) == 2
+    assert (await terminal.ask("offering", "current", made["id"]))["is_current"] is True
+    assert "$rc_monthly: pro_monthly, pro_yearly" in (await terminal.type("offering", "list")).stdout
+    assert "spring" in [one["lookup_key"] for one in (await terminal.ask("offering", "list"))["items"]]
+    assert (await terminal.refused("offering", "add", "spring", code=2))["type"] == "usage"
+    assert (await terminal.refused("offering", "create", "x", "--package", "alone", code=2))["type"] == "usage"
+    assert (await terminal.refused("offering", "current", "autumn"))["type"] == "not_found"
+    assert (await terminal.refused("offering", "delete", "spring", "--yes"))["type"] == "in_use"
+    await terminal.type("offering", "create", "autumn")
+    assert (await terminal.ask("offering", "delete", "autumn", "--yes"))["object"] == "offering"
+
+
+async def test_a_year_passes_on_a_clock(terminal: Terminal) -> None:
+    made = await terminal.ask("clock", "create", "a year", "--at", "2030-01-31T00:00", "--customer", "joan")
+    buy = test_store.Action(name="purchase", app_user_id="joan", product_id="pro_monthly", new_id="t9")
+    await test_store.act(Changes(terminal.database, real_now), terminal.project_id, buy)
+    moved = await terminal.ask("clock", "advance", "a year", "--by", "1 year")
+    assert (moved["id"], moved["events_count"]) == (made["id"], 12)
+    assert "2031-01-31" in (await terminal.type("clock", "list")).stdout
+    assert "Events on the way: 1." in (await terminal.type("clock", "advance", made["id"], "--to", "2031-03-01")).stdout
+    assert (await terminal.ask("clock", "list"))["items"][0]["name"] == "a year"
+    for words, kind, code in (
+        (("advance", "a year"), "usage", 2),
+        (("advance", "no year", "--by", "P1D"), "not_found", 1),
+        (("create", "x", "--customer", "null"), "invalid", 1),
+        (("delete", "a year", "--yes"), "in_use", 1),
+    ):
+        assert (await terminal.refused("clock", *words, code=code))["type"] == kind, words
+    for _ in range(2):
+        await terminal.type("clock", "create", "twin")
+    assert "Several clocks" in (await terminal.refused("clock", "delete", "twin", "--yes"))["message"]
+
+
+async def test_apps_are_created_and_deleted(terminal: Terminal) -> None:
+    made = await terminal.ask("app", "create", "Notes", "--store", "play_store")
+    assert made["public_api_key"]["key"].startswith("goog_")
+    assert "app_store" in (await terminal.refused("app", "create", "x", "--store", "corner_shop"))["message"]
+    assert (await terminal.ask("app", "delete", made["id"], "--yes"))["object"] == "app"
+    assert (await terminal.refused("app", "delete", made["id"], "--yes"))["type"] == "not_found"
 
 
 async def test_webhooks_are_created_tested_paused_and_their_deliveries_sent_again(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,19 +13,18 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from latchkey.cli import output
-from latchkey.cli.audited import audited
+from latchkey.cli.desk import Desk, command, desk
 from latchkey.cli.instants import shown
-from latchkey.cli.key import ProjectOption, chosen
-from latchkey.cli.output import JsonOption
-from latchkey.cli.reach import DATA, ConfigOption, DataOption
-from latchkey.cli.store_reach import base_of, reached
-from latchkey.domain.refusal import NotFound, Refusal
-from latchkey.usecases.access import projects
+from latchkey.cli.store_reach import StoreDesk, store_desk
+from latchkey.domain.refusal import Refusal
+from latchkey.now import real_now
+from latchkey.usecases.access import keys, projects
+from latchkey.usecases.rendering import management
 from latchkey.usecases.stores import credentials as usecase
 from latchkey.usecases.stores import rendering as render
 from latchkey.usecases.stores.credentials import Connected
 
-app = typer.Typer(no_args_is_help=True, help="List apps, and connect them to their stores.")
+app = typer.Typer(no_args_is_help=True, help="Create, list and delete apps, and connect them to their stores.")
 credentials = typer.Typer(
     no_args_is_help=True, help="An app's credentials for its store, and the URL for the store's notifications."
 )
@@ -37,22 +35,12 @@ AppArgument = Annotated[str, typer.Argument(help="The app's id, as `latchkey app
 LARGEST = 1024 * 1024
 
 
-@app.command("list")
-def list_apps(
-    project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
-) -> None:
+@command(app, "list", store_desk)
+async def list_apps(at: StoreDesk) -> None:
     """List a project's apps, and whether their stores accept their credentials."""
-
-    async def run() -> tuple[list[projects.App], dict[str, Connected]]:
-        async with reached(config, data) as stores:
-            owner = await chosen(stores.database, project)
-            found: list[projects.App] = []
-            while page := await projects.list_apps(stores.database, owner, after=found[-1].id if found else None):
-                found += page
-            return found, await usecase.load_some(stores, owner, found)
-
-    apps, connected = asyncio.run(run())
-    if as_json:
+    apps = await projects.all_apps(at.connections.database, at.project_id)
+    connected = await usecase.load_some(at.connections, at.project_id, apps)
+    if at.as_json:
         output.write_list(
             {
                 "id": one.id,
@@ -70,128 +58,99 @@ def list_apps(
     Console(highlight=False).print(table)
 
 
-@credentials.command("set")
-def save(
+@command(app, "create", desk)
+async def create(
+    at: Desk,
+    name: Annotated[str, typer.Argument(help="The name that people see.")],
+    store: Annotated[str, typer.Option(help=f"Where it is sold: {', '.join(projects.PUBLIC_PREFIXES)}.")],
+) -> None:
+    """Create an app and its public key, which ships inside the app. The key is printed on stdout."""
+    async with at.audited("app.created", name, store=store):
+        made = await projects.create_app(at.database, at.project_id, name, store, real_now())
+        issued = await keys.create_public_key(at.database, at.project_id, made.id, name, real_now())
+    if at.as_json:
+        key = management.public_api_key(at.project_id, issued.key)
+        output.write({"id": made.id, "name": made.name, "store": made.store, "public_api_key": key})
+        return
+    output.told(f"[green]✓[/green] The app {made.id}. Its public key:")
+    output.bare(issued.plaintext)
+
+
+@command(app, "delete", desk, asks="Installed copies of {app_id!r} are refused from now on. Delete the app?")
+async def delete_app(at: Desk, app_id: AppArgument) -> None:
+    """Delete an app and its keys. What was bought in it stays. Asks first."""
+    async with at.audited("app.deleted", app_id):
+        await projects.delete_app(at.database, at.project_id, app_id)
+    at.show_deleted("app", app_id, f"The app {output.plain(app_id)} is deleted.")
+
+
+@command(credentials, "set", store_desk)
+async def save(
+    at: StoreDesk,
     app_id: AppArgument,
     file: Annotated[
         Path | None, typer.Option(help="A JSON file with the fields of the store. Without it, standard input is read.")
     ] = None,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
+    private_key: Annotated[
+        Path | None, typer.Option(help="App Store: the .p8 file, in place of private_key in the JSON.")
+    ] = None,
 ) -> None:
     """Save credentials from a JSON file or standard input, and check them with a call to the store.
 
-    App Store: bundle_id, app_apple_id, issuer_id, key_id, private_key, root_certificates.
+    App Store: bundle_id, app_apple_id, issuer_id, key_id, private_key.
     Google Play: package_name, service_account, push_audience, push_service_account.
     Stripe: api_key, webhook_secret; optional previous_webhook_secret, user_id_metadata_key, publishable_key."""
     given = _read(file)
-
-    async def run() -> Connected:
-        async with reached(config, data) as stores:
-            owner = await chosen(stores.database, project)
-            async with audited(stores.database, owner, "app.credentials_saved", app_id):
-                return await usecase.save(stores, owner, app_id, given)
-
-    saved = asyncio.run(run())
-    _show(saved, base_of(config, data), as_json)
+    if private_key is not None:
+        given["private_key"] = output.read_secret(str(private_key))
+    async with at.audited("app.credentials_saved", app_id):
+        saved = await usecase.save(at.connections, at.project_id, app_id, given)
+    _show(at, saved)
     if saved.row.check_result == "refused":
         raise typer.Exit(1)
 
 
-@credentials.command("show")
-def show(
-    app_id: AppArgument,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
+@command(credentials, "show", store_desk)
+async def show(at: StoreDesk, app_id: AppArgument) -> None:
     """Show what is saved (never a key), whether it works, and the notification URL."""
-
-    async def run() -> Connected:
-        async with reached(config, data) as stores:
-            found = await usecase.load(stores, await chosen(stores.database, project), app_id)
-            if found is None:
-                raise NotFound("Apps of this store need no credentials.")
-            return found
-
-    _show(asyncio.run(run()), base_of(config, data), as_json)
+    _show(at, await usecase.required(at.connections, at.project_id, app_id))
 
 
-@credentials.command("check")
-def check(
-    app_id: AppArgument,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
+@command(credentials, "check", store_desk)
+async def check(at: StoreDesk, app_id: AppArgument) -> None:
     """Check the saved credentials with a call to the store. Apple also sends a test notification."""
-
-    async def run() -> Connected:
-        async with reached(config, data) as stores:
-            owner = await chosen(stores.database, project)
-            async with audited(stores.database, owner, "app.credentials_checked", app_id):
-                return await usecase.check(stores, owner, app_id)
-
-    checked = asyncio.run(run())
-    _show(checked, base_of(config, data), as_json)
+    async with at.audited("app.credentials_checked", app_id):
+        checked = await usecase.check(at.connections, at.project_id, app_id)
+    _show(at, checked)
     if checked.row.check_result == "refused":
         raise typer.Exit(1)
 
 
-@credentials.command("delete")
-def delete(
-    app_id: AppArgument,
-    yes: output.YesOption = False,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
+@command(
+    credentials,
+    "delete",
+    store_desk,
+    asks="Receipts and notifications of this app will be answered with 503. Delete its credentials?",
+)
+async def delete(at: StoreDesk, app_id: AppArgument) -> None:
     """Delete an app's credentials. Its receipts and notifications get status 503 until there are new ones."""
-    output.confirm(
-        "Receipts and notifications of this app will be answered with 503. Delete its credentials?",
-        yes=yes,
-        as_json=as_json,
-    )
-
-    async def run() -> Connected:
-        async with reached(config, data) as stores:
-            owner = await chosen(stores.database, project)
-            async with audited(stores.database, owner, "app.credentials_deleted", app_id):
-                return await usecase.delete(stores, owner, app_id)
-
-    deleted = asyncio.run(run())
-    if as_json:
-        output.write(render.credentials(deleted, base_of(config, data)))
-        return
-    Console(highlight=False).print(f"[green]✓[/green] The credentials of {escape(app_id)} are deleted.", soft_wrap=True)
+    async with at.audited("app.credentials_deleted", app_id):
+        deleted = await usecase.delete(at.connections, at.project_id, app_id)
+    if at.as_json:
+        output.write(render.credentials(deleted, at.base))
+    else:
+        output.done(f"The credentials of {output.plain(app_id)} are deleted.")
 
 
-@credentials.command("rotate-url")
-def rotate_url(
-    app_id: AppArgument,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
+@command(credentials, "rotate-url", store_desk)
+async def rotate_url(at: StoreDesk, app_id: AppArgument) -> None:
     """Create a new notification URL. The old one works for 7 more days."""
-
-    async def run() -> Connected:
-        async with reached(config, data) as stores:
-            owner = await chosen(stores.database, project)
-            async with audited(stores.database, owner, "app.notification_url_rotated", app_id):
-                return await usecase.rotate_url(stores, owner, app_id)
-
-    rotated, base = asyncio.run(run()), base_of(config, data)
-    if as_json:
-        output.write(render.credentials(rotated, base))
-        return
-    _show_url(rotated, base)
+    async with at.audited("app.notification_url_rotated", app_id):
+        rotated = await usecase.rotate_url(at.connections, at.project_id, app_id)
+    if at.as_json:
+        output.write(render.credentials(rotated, at.base))
+    else:
+        _show_url(rotated, at.base)
 
 
 def _read(file: Path | None) -> dict[str, Any]:
@@ -223,9 +182,9 @@ def _state(one: Connected) -> str:
     return f"[{colour}]{word.replace('_', ' ')}[/]"
 
 
-def _show(one: Connected, base: str, as_json: bool) -> None:
-    if as_json:
-        output.write(render.credentials(one, base))
+def _show(at: StoreDesk, one: Connected) -> None:
+    if at.as_json:
+        output.write(render.credentials(one, at.base))
         return
     row, console = one.row, Console(highlight=False)
     table = Table(Column(no_wrap=True, style="bold"), Column(overflow="fold"), box=None, show_header=False)
@@ -239,7 +198,7 @@ def _show(one: Connected, base: str, as_json: bool) -> None:
     table.add_row("first notification", shown(row.first_notified_at) or "none yet")
     table.add_row("last notification", shown(row.last_notified_at) or "none yet")
     console.print(table)
-    _show_url(one, base)
+    _show_url(one, at.base)
 
 
 def _show_url(one: Connected, base: str) -> None:

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from latchkey.cli import output
 from latchkey.cli.audited import audited
+from latchkey.cli.desk import Desk, command, desk
 from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.now import real_now
@@ -59,30 +60,20 @@ def _show(bar: Progress, task: TaskID, reached: Reached) -> None:
     bar.update(task, description=_STEPS[reached.step], completed=reached.position, total=reached.head)
 
 
-@app.command()
-def attributes(
-    project: Annotated[str, typer.Option(help="The project's id.")],
+@command(app, "attributes", desk)
+async def attributes(
+    at: Desk,
     names: Annotated[
         list[str] | None, typer.Argument(help="Names of attributes. Without any, charts use none.")
     ] = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
 ) -> None:
     """Choose the customer attributes that charts can be filtered and broken down by.
 
     The service then counts all customers again, in the background."""
     chosen = sorted(set(names or ()))
-    url = database_url(config, data)
-
-    async def run() -> None:
-        async with Database(url, max_size=2) as database:
-            await load_project(database, project)
-            async with audited(database, project, "charts.attributes_chosen", project, names=", ".join(chosen)):
-                await rebuilding.choose_attributes(database, project, chosen)
-
-    asyncio.run(run())
-    if as_json:
-        output.write({"object": "chart_attributes", "project_id": project, "attributes": chosen})
+    async with at.audited("charts.attributes_chosen", at.project_id, names=", ".join(chosen)):
+        await rebuilding.choose_attributes(at.database, at.project_id, chosen)
+    if at.as_json:
+        output.write({"object": "chart_attributes", "project_id": at.project_id, "attributes": chosen})
     else:
-        output.done(f"Charts of {project} can be broken down by: {', '.join(chosen) or 'no attribute'}")
+        output.done(f"Charts of {at.project_id} can be broken down by: {', '.join(chosen) or 'no attribute'}")

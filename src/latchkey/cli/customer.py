@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any
 
 import typer
@@ -10,11 +9,8 @@ from msgspec import to_builtins
 
 from latchkey.cli import customer_list, output
 from latchkey.cli.customer_list import CsvOption, SegmentOption, SortOption, WhereOption
-from latchkey.cli.desk import desk
+from latchkey.cli.desk import Desk, command, desk
 from latchkey.cli.instants import shown, typed_ahead
-from latchkey.cli.key import ProjectOption
-from latchkey.cli.output import JsonOption, YesOption
-from latchkey.cli.reach import DATA, ConfigOption, DataOption
 from latchkey.domain.access.entitlements import held
 from latchkey.domain.access.explanation import Explanation, explain
 from latchkey.domain.customers.attributes import visible
@@ -26,7 +22,6 @@ from latchkey.domain.purchases.reference import v2_id
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import gives_access, purchase_status, summary_of
 from latchkey.now import real_now
-from latchkey.usecases.customer_lists.listing import Listing
 from latchkey.usecases.customers import grants, search
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.listing import list_aliases
@@ -42,86 +37,58 @@ LimitOption = Annotated[int, typer.Option(help="At most this many.", min=1, max=
 _LENGTHS = {name: "for ever" if length is None else in_words(length) for name, length in DURATIONS.items()}
 
 
-@app.command("show")
-def show_one(
-    customer: CustomerArgument,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
+@command(app, "show", desk)
+async def show_one(at: Desk, customer: CustomerArgument) -> None:
     """Show one customer: entitlements and why, purchases, attributes and ids."""
-
-    async def run() -> tuple[View, list[str]]:
-        async with desk(config, data, project) as at:
-            view = await at.customer(customer)
-            return view, [one.app_user_id for one in await list_aliases(at.database, at.project_id, view.key)]
-
-    view, ids = asyncio.run(run())
-    if as_json:
+    view = await at.customer(customer)
+    ids = [one.app_user_id for one in await list_aliases(at.database, at.project_id, view.key)]
+    if at.as_json:
         output.write(_as_data(view, ids))
-        return
-    _show(view, ids)
+    else:
+        _show(view, ids)
 
 
 app.command("rebuild-lists")(customer_list.rebuild_lists)
 
 
-@app.command("list")
-def show_list(
+@command(app, "list", desk)
+async def show_list(
+    at: Desk,
     where: WhereOption = None,
     segment: SegmentOption = None,
     sort: SortOption = None,
     csv: CsvOption = False,
     limit: LimitOption = 50,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
 ) -> None:
     """List customers: the newest first, or those that match conditions.
 
     With --where, --segment or --sort, the JSON has the fields of customer_list in the API."""
-    wanted = customer_list.wanted_of(where, segment, sort, csv, as_json)
-
-    async def run() -> search.Listing | Listing | None:
-        async with desk(config, data, project) as at:
-            if wanted:
-                return await customer_list.read(at, wanted, limit)
-            return await search.newest(at.database, at.catalogs, at.project_id, real_now(), limit=limit)
-
-    found = asyncio.run(run())
-    if isinstance(found, search.Listing):
-        _show_views(found.views, [""] * len(found.views), as_json, more=found.before is not None)
-    elif found is not None:
-        customer_list.show(found, as_json)
+    wanted = customer_list.wanted_of(where, segment, sort, csv, at.as_json)
+    if wanted:
+        await customer_list.show(at, wanted, limit)
+    else:
+        found = await search.newest(at.database, at.catalogs, at.project_id, real_now(), limit=limit)
+        _show_views(found.views, [""] * len(found.views), at.as_json, more=found.before is not None)
 
 
-@app.command("find")
-def find(
+@command(app, "find", desk)
+async def find(
+    at: Desk,
     text: Annotated[str, typer.Argument(help="An id, an e-mail address, a transaction, or how one of them begins.")],
     limit: LimitOption = 50,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
 ) -> None:
     """Find customers by an id, an e-mail address or a transaction. Exact matches come first."""
-
-    async def run() -> search.Found:
-        async with desk(config, data, project) as at:
-            return await search.search(at.database, at.catalogs, at.project_id, text, real_now(), limit=limit)
-
-    found = asyncio.run(run())
-    if found.erased and not as_json:
+    found = await search.search(at.database, at.catalogs, at.project_id, text, real_now(), limit=limit)
+    if found.erased and not at.as_json:
         output.console().print("This transaction belongs to a customer who was deleted.")
         return
     matched = [f"{one.by.value} {one.matched}" for one in found.matches]
-    _show_views([one.view for one in found.matches], matched, as_json, more=found.more)
+    _show_views([one.view for one in found.matches], matched, at.as_json, more=found.more)
 
 
-@app.command("grant")
-def grant(
+@command(app, "grant", desk)
+async def grant(
+    at: Desk,
     customer: CustomerArgument,
     entitlement: EntitlementArgument,
     lasts: Annotated[
@@ -132,10 +99,6 @@ def grant(
         str | None, typer.Option(help="Until when: a date and time in UTC such as 2027-01-31T08:00, or 12h, 90d.")
     ] = None,
     create: Annotated[bool, typer.Option("--create", help="Create the customer if there is none.")] = False,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
 ) -> None:
     """Grant an entitlement to a customer, for a time or (--for lifetime) for ever."""
     if (lasts is None) == (until is None):
@@ -143,68 +106,33 @@ def grant(
     if lasts is not None and lasts not in DURATIONS:
         raise typer.BadParameter(f"{lasts!r} is none of {', '.join(DURATIONS)}.", param_hint="--for")
     ends = typed_ahead(until, real_now()) if until is not None else None
-
-    async def run() -> View:
-        async with desk(config, data, project) as at:
-            detail = {"entitlement": entitlement, "for": lasts or "", "until_ms": str(ends or "")}
-            async with at.audited("customer.granted", customer, **{k: v for k, v in detail.items() if v}):
-                await grants.grant(
-                    at.changes,
-                    at.project_id,
-                    customer,
-                    entitlement,
-                    ends_at=ends,
-                    duration=lasts,
-                    create=create,
-                )
-            return await at.customer(customer)
-
-    _show_access(asyncio.run(run()), entitlement, as_json)
+    detail = {"entitlement": entitlement, "for": lasts or "", "until_ms": str(ends or "")}
+    async with at.audited("customer.granted", customer, **{k: v for k, v in detail.items() if v}):
+        await grants.grant(
+            at.changes, at.project_id, customer, entitlement, ends_at=ends, duration=lasts, create=create
+        )
+    await _show_access(at, customer, entitlement)
 
 
-@app.command("revoke")
-def revoke(
-    customer: CustomerArgument,
-    entitlement: EntitlementArgument,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
+@command(app, "revoke", desk)
+async def revoke(at: Desk, customer: CustomerArgument, entitlement: EntitlementArgument) -> None:
     """End every active grant of an entitlement. Purchases are not changed."""
-
-    async def run() -> View:
-        async with desk(config, data, project) as at:
-            async with at.audited("customer.grant_revoked", customer, entitlement=entitlement):
-                await grants.revoke(at.changes, at.project_id, customer, entitlement)
-            return await at.customer(customer)
-
-    _show_access(asyncio.run(run()), entitlement, as_json)
+    async with at.audited("customer.grant_revoked", customer, entitlement=entitlement):
+        await grants.revoke(at.changes, at.project_id, customer, entitlement)
+    await _show_access(at, customer, entitlement)
 
 
-@app.command("delete")
-def delete(
-    customer: CustomerArgument,
-    yes: YesOption = False,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
+@command(
+    app,
+    "delete",
+    desk,
+    asks="Delete the customer {customer!r}? Access ends at once, and this cannot be undone.",
+)
+async def delete(at: Desk, customer: CustomerArgument) -> None:
     """Delete a customer: ids, attributes and access. Sales stay in the charts under a pseudonym. Asks first."""
-    output.confirm(
-        f"Delete the customer {customer!r}? Access ends at once, and this cannot be undone.", yes=yes, as_json=as_json
-    )
-
-    async def run() -> None:
-        async with desk(config, data, project) as at, at.audited("customer.deleted", customer, afterwards=ERASED):
-            await erase(at.changes, at.project_id, customer)
-
-    asyncio.run(run())
-    if as_json:
-        output.write({"object": "customer", "id": customer, "deleted_at": real_now()})
-    else:
-        output.done(f"The customer {output.plain(customer)} is deleted.")
+    async with at.audited("customer.deleted", customer, afterwards=ERASED):
+        await erase(at.changes, at.project_id, customer)
+    at.show_deleted("customer", customer, f"The customer {output.plain(customer)} is deleted.")
 
 
 def _show_views(views: list[View], matched: list[str], as_json: bool, *, more: bool) -> None:
@@ -224,14 +152,15 @@ def _show_views(views: list[View], matched: list[str], as_json: bool, *, more: b
         ]
         rows.append([*row, by] if found_by else row)
     columns = ("id", "entitlements", "first seen", "last seen", "country", *found_by)
-    output.show_list(rows, columns, "No customers found.", lambda: "There are more. See --limit." if more else "")
+    output.show_list(rows, columns, "No customers found.", "There are more. See --limit." if more else "")
 
 
-def _show_access(view: View, entitlement: str, as_json: bool) -> None:
-    if as_json:
+async def _show_access(at: Desk, customer: str, entitlement: str) -> None:
+    view = await at.customer(customer)
+    if at.as_json:
         output.write(render.customer(view))
-        return
-    output.done(output.plain(explain(view.customer, view.catalog, entitlement, view.now).sentence))
+    else:
+        output.done(output.plain(explain(view.customer, view.catalog, entitlement, view.now).sentence))
 
 
 def _explanations(view: View) -> list[Explanation]:

@@ -28,7 +28,7 @@ from latchkey.storage.database import Database
 from latchkey.usecases.access.projects import list_projects, load_project
 from latchkey.usecases.customer_lists.columns import COLUMNS
 from latchkey.usecases.customer_lists.csv_file import csv_pieces
-from latchkey.usecases.customer_lists.listing import Listing, list_page, missing_customers
+from latchkey.usecases.customer_lists.listing import list_page, missing_customers
 from latchkey.usecases.customer_lists.rebuilding import rebuild_now
 from latchkey.usecases.customer_lists.segments import load_segment
 from latchkey.usecases.rendering import customer_lists as render
@@ -72,22 +72,18 @@ class Wanted:
         return parse(said), self.sort or Sort.LAST_SEEN
 
 
-async def read(at: Desk, wanted: Wanted, limit: int) -> Listing | None:
-    """A list, or None: it was written as CSV."""
+async def show(at: Desk, wanted: Wanted, limit: int) -> None:
     chosen, sort = await wanted.filter(at)
-    if not wanted.csv:
-        return await list_page(at.database, at.project_id, chosen, real_now(), sort=sort, limit=limit)
-    pieces = csv_pieces(at.database, at.catalogs, at.project_id, chosen, tuple(COLUMNS), real_now())
-    async for piece in pieces:
-        sys.stdout.write(piece.decode())
-    sys.stdout.flush()
-    _tell(await missing_customers(at.database, at.project_id, real_now()))
-    return None
-
-
-def show(found: Listing, as_json: bool) -> None:
+    if wanted.csv:
+        pieces = csv_pieces(at.database, at.catalogs, at.project_id, chosen, tuple(COLUMNS), real_now())
+        async for piece in pieces:
+            sys.stdout.write(piece.decode())
+        sys.stdout.flush()
+        _tell(await missing_customers(at.database, at.project_id, real_now()))
+        return
+    found = await list_page(at.database, at.project_id, chosen, real_now(), sort=sort, limit=limit)
     more = found.next is not None
-    if as_json:
+    if at.as_json:
         items = [to_builtins(render.entry(one)) for one in found.entries]
         said = {"complete": found.complete, "missing_customers": found.missing}
         output.write({"object": "list", "items": items, "has_more": more, **said})
@@ -104,7 +100,7 @@ def show(found: Listing, as_json: bool) -> None:
         for one in found.entries
     ]
     columns = ("id", "status", "products", "spent", "country", "last seen")
-    output.show_list(rows, columns, "No customers found.", lambda: "There are more. See --limit." if more else "")
+    output.show_list(rows, columns, "No customers found.", "There are more. See --limit." if more else "")
     _tell(found.missing)
 
 

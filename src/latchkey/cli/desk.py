@@ -1,16 +1,23 @@
-"""What the commands `customer`, `event`, `webhook` and `product` work with: the use cases of one project."""
+"""Commands on one project: the options that all of them have, and the use cases that they work with."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from inspect import Parameter, Signature, signature
 from pathlib import Path
+from typing import Any, Concatenate, TypeVar
 
+import typer
+
+from latchkey.cli import output
 from latchkey.cli.audited import audited
-from latchkey.cli.key import chosen
-from latchkey.cli.reach import database_url
+from latchkey.cli.key import ProjectOption, chosen
+from latchkey.cli.output import JsonOption, YesOption
+from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.refusal import NotFound
 from latchkey.now import real_now
 from latchkey.settings import Settings, load
@@ -29,6 +36,7 @@ class Desk:
     catalogs: Catalogs
     changes: Changes
     reader: Reader
+    as_json: bool
 
     async def customer(self, id: str) -> View:
         """The customer with this id, which may be any of their ids."""
@@ -42,13 +50,63 @@ class Desk:
     ) -> AbstractAsyncContextManager[None]:
         return audited(self.database, self.project_id, action, subject, afterwards=afterwards, **detail)
 
+    def show_deleted(self, kind: str, id: str, words: str) -> None:
+        if self.as_json:
+            output.write({"object": kind, "id": id, "deleted_at": real_now()})
+        else:
+            output.done(words)
+
 
 @asynccontextmanager
-async def desk(config: Path | None, data: Path, project: str | None) -> AsyncIterator[Desk]:
+async def desk(config: Path | None, data: Path, project: str | None, as_json: bool = False) -> AsyncIterator[Desk]:
     async with Database(database_url(config, data), max_size=2) as database:
         catalogs = Catalogs()
         changes = Changes(database, real_now, catalogs)
         reader = Reader(database, catalogs)
         project_id = await chosen(database, project)
-        yield Desk(database, project_id, load(os.environ, config), catalogs, changes, reader)
+        yield Desk(database, project_id, load(os.environ, config), catalogs, changes, reader, as_json)
         await changes.drain()
+
+
+At = TypeVar("At")
+Opener = Callable[[Path | None, Path, str | None, bool], AbstractAsyncContextManager[At]]
+Body = Callable[Concatenate[At, ...], Awaitable[None]]
+
+_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "project": (ProjectOption, None),
+    "config": (ConfigOption, None),
+    "data": (DataOption, DATA),
+    "as_json": (JsonOption, False),
+}
+
+
+def command(app: typer.Typer, name: str, opened: Opener[At], *, asks: str = "") -> Callable[[Body[At]], Body[At]]:
+    """Adds a command that works with what `opened` opens. It has the options of its function, --project, --config,
+    --data and --json. With `asks` it also has --yes, and asks that question first; the question may name options."""
+
+    def add(body: Body[At]) -> Body[At]:
+        def run(project: str | None, config: Path | None, data: Path, as_json: bool, **given: Any) -> None:
+            if asks:
+                output.confirm(asks.format(**given), yes=given.pop("yes"), as_json=as_json)
+
+            async def work() -> None:
+                async with opened(config, data, project, as_json) as at:
+                    await body(at, **given)
+
+            asyncio.run(work())
+
+        shared = ({"yes": (YesOption, False)} if asks else {}) | _OPTIONS
+        parameters = [
+            *list(signature(body, eval_str=True).parameters.values())[1:],
+            *(
+                Parameter(word, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+                for word, (annotation, default) in shared.items()
+            ),
+        ]
+        run.__doc__ = body.__doc__
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it
+        app.command(name)(run)
+        return body
+
+    return add

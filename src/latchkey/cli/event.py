@@ -11,13 +11,10 @@ import typer
 from msgspec import Raw, json
 
 from latchkey.cli import output
-from latchkey.cli.desk import Desk, desk
+from latchkey.cli.desk import Desk, command, desk
 from latchkey.cli.instants import shown
-from latchkey.cli.key import ProjectOption
-from latchkey.cli.output import JsonOption
-from latchkey.cli.reach import DATA, ConfigOption, DataOption
 from latchkey.usecases.events import listing
-from latchkey.usecases.events.listing import Filter, Listed, Shown, Tally
+from latchkey.usecases.events.listing import Filter, Listed, Tally
 
 app = typer.Typer(no_args_is_help=True, help="List events, show one, and follow new ones as they are committed.")
 
@@ -34,63 +31,37 @@ _MOST_PAGES = 20
 COLUMNS = ("id", "type", "customer", "product", "environment", "happened", "deliveries")
 
 
-@app.command("list")
-def show_list(
+@command(app, "list", desk)
+async def show_list(
+    at: Desk,
     event_type: TypeOption = None,
     environment: EnvironmentOption = None,
     customer: CustomerOption = None,
     limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 50,
     bodies: BodiesOption = False,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
 ) -> None:
     """List events, newest first."""
     chosen = _filter(event_type, environment, customer)
-
-    async def run() -> tuple[list[Listed], bool, list[Any]]:
-        async with desk(config, data, project) as at:
-            found: list[Listed] = []
-            before: int | None = None
-            for _ in range(_MOST_PAGES):
-                page = await listing.page_of_newest(
-                    at.database, at.project_id, chosen, before=before, limit=limit - len(found)
-                )
-                found += page.events
-                before = page.before
-                if before is None or len(found) >= limit:
-                    break
-            return found, before is not None, [await _as_data(at, one, bodies) for one in found] if as_json else []
-
-    found, more, items = asyncio.run(run())
-    if as_json:
-        output.write_list(items, more=more)
+    found: list[Listed] = []
+    before: int | None = None
+    for _ in range(_MOST_PAGES):
+        page = await listing.page_of_newest(at.database, at.project_id, chosen, before=before, limit=limit - len(found))
+        found += page.events
+        before = page.before
+        if before is None or len(found) >= limit:
+            break
+    if at.as_json:
+        output.write_list([await _as_data(at, one, bodies) for one in found], more=before is not None)
         return
-    output.show_list(
-        [_row(one) for one in found],
-        COLUMNS,
-        "No events found.",
-        lambda: "There are older ones. See --limit." if more else "",
-    )
+    more = "There are older ones. See --limit." if before is not None else ""
+    output.show_list([_row(one) for one in found], COLUMNS, "No events found.", more)
 
 
-@app.command("show")
-def show_one(
-    event: Annotated[str, typer.Argument(help="The event's id.", metavar="EVENT")],
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
+@command(app, "show", desk)
+async def show_one(at: Desk, event: Annotated[str, typer.Argument(help="The event's id.", metavar="EVENT")]) -> None:
     """Show one event: its body as webhooks get it, and its deliveries."""
-
-    async def run() -> Shown:
-        async with desk(config, data, project) as at:
-            return await listing.show_event(at.database, at.project_id, event)
-
-    found = asyncio.run(run())
-    if as_json:
+    found = await listing.show_event(at.database, at.project_id, event)
+    if at.as_json:
         output.write({"event": Raw(found.body), "deliveries": found.deliveries})
         return
     one = found.event
@@ -119,12 +90,13 @@ def show_one(
         for sent in found.deliveries
     ]
     columns = ("webhook", "name", "status", "attempts", "response", "finished")
-    output.show_list(rows, columns, "No webhook was to get this event.", lambda: "")
+    output.show_list(rows, columns, "No webhook was to get this event.")
     output.write(Raw(json.format(found.body)))
 
 
-@app.command("tail")
-def tail(
+@command(app, "tail", desk)
+async def tail(
+    at: Desk,
     event_type: TypeOption = None,
     environment: EnvironmentOption = None,
     customer: CustomerOption = None,
@@ -133,35 +105,27 @@ def tail(
         int | None, typer.Option("--stop-after", help="Stop after this many events. Without it: until Ctrl-C.", min=1)
     ] = None,
     bodies: BodiesOption = False,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
 ) -> None:
     """Follow events: print each new one when it is committed. With --json, one JSON document per line."""
     chosen = _filter(event_type, environment, customer)
-
-    async def run() -> None:
-        async with desk(config, data, project) as at:
-            left = stop_after
-            first = await listing.page_of_newest(at.database, at.project_id, chosen, limit=max(last, 1))
-            position = first.head
-            found: Sequence[Listed] = list(reversed(first.events)) if last else []
-            key = await listing.customer_key(at.database, at.project_id, customer) if customer else None
-            while True:
-                for one in found if left is None else found[:left]:
-                    await _print(at, one, as_json, bodies)
-                if left is not None and (left := left - len(found)) <= 0:
-                    return
-                new = await listing.events_after(at.database, at.project_id, position, BATCH)
-                if new:
-                    position = new[-1].position
-                found = [one for one in new if _matches(one, chosen, key)]
-                if len(new) < BATCH:
-                    await asyncio.sleep(POLL)
-
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(run())
+    left = stop_after
+    first = await listing.page_of_newest(at.database, at.project_id, chosen, limit=max(last, 1))
+    position = first.head
+    found: Sequence[Listed] = list(reversed(first.events)) if last else []
+    key = await listing.customer_key(at.database, at.project_id, customer) if customer else None
+    # Ctrl-C.
+    with contextlib.suppress(asyncio.CancelledError):
+        while True:
+            for one in found if left is None else found[:left]:
+                await _print(at, one, bodies)
+            if left is not None and (left := left - len(found)) <= 0:
+                return
+            new = await listing.events_after(at.database, at.project_id, position, BATCH)
+            if new:
+                position = new[-1].position
+            found = [one for one in new if _matches(one, chosen, key)]
+            if len(new) < BATCH:
+                await asyncio.sleep(POLL)
 
 
 def _filter(event_type: str | None, environment: str | None, customer: str | None) -> Filter:
@@ -182,8 +146,8 @@ def _matches(one: Listed, chosen: Filter, key: int | None) -> bool:
     )
 
 
-async def _print(at: Desk, one: Listed, as_json: bool, bodies: bool) -> None:
-    if as_json:
+async def _print(at: Desk, one: Listed, bodies: bool) -> None:
+    if at.as_json:
         output.write_line(await _as_data(at, one, bodies))
         return
     cells = (shown(one.occurred_at), f"{one.type:<28}", one.app_user_id, one.product_id or "", one.id)

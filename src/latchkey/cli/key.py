@@ -27,7 +27,10 @@ from latchkey.wire.management import ApiKey, PublicApiKey
 app = typer.Typer(no_args_is_help=True, help="Create, list, change, replace and revoke API keys.")
 
 ProjectOption = Annotated[
-    str | None, typer.Option("--project", help="The project's id. Not needed if there is only one project.")
+    str | None,
+    typer.Option(
+        "--project", envvar="LATCHKEY_PROJECT", help="The project's id. Not needed if there is only one project."
+    ),
 ]
 ExpiresOption = Annotated[
     str | None,
@@ -53,12 +56,6 @@ def create(
         int, typer.Option(help="How many requests the key may make in any 60 seconds.", min=1)
     ] = keys.RATE_LIMIT,
     app_id: Annotated[str | None, typer.Option("--app", help="Create a public key for this app (its id).")] = None,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Create an app in this store and a public key for it ({', '.join(projects.PUBLIC_PREFIXES)})."
-        ),
-    ] = None,
     expires: ExpiresOption = None,
     allow: NetworksOption = None,
     shape: Annotated[
@@ -69,13 +66,13 @@ def create(
     data: DataOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Create an API key: a secret one for servers, or with --app or --store a public one for apps."""
+    """Create an API key: a secret one for servers, or with --app a public one for apps."""
 
     async def run() -> keys.IssuedKey:
         async with Database(database_url(config, data), max_size=2) as database:
             owner = await chosen(database, project)
             now = real_now()
-            if app_id is None and store is None:
+            if app_id is None:
                 wanted = {scope.strip() for scope in scopes.split(",")}
                 return await keys.create_secret_key(
                     database,
@@ -92,8 +89,7 @@ def create(
                 raise Refusal(
                     "A public key ships inside an app and works on every phone: it has no expiry, networks or shape."
                 )
-            target = app_id or (await projects.create_app(database, owner, name, store or "", now)).id
-            return await keys.create_public_key(database, owner, target, name, now, rate_limit=rate_limit)
+            return await keys.create_public_key(database, owner, app_id, name, now, rate_limit=rate_limit)
 
     _show_once(asyncio.run(run()), as_json)
 

@@ -7,7 +7,7 @@ object on stderr, with the same exit code as without the option.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -114,7 +114,7 @@ def show_facts(facts: Iterable[tuple[str, str]]) -> None:
     console().print(shown)
 
 
-def show_list(rows: Sequence[Sequence[str]], columns: Sequence[str], nothing: str, more: Callable[[], str]) -> None:
+def show_list(rows: Sequence[Sequence[str]], columns: Sequence[str], nothing: str, more: str = "") -> None:
     if not rows:
         console().print(nothing)
         return
@@ -122,8 +122,8 @@ def show_list(rows: Sequence[Sequence[str]], columns: Sequence[str], nothing: st
     for row in rows:
         made.add_row(*(plain(cell) for cell in row))
     show_table(made)
-    if words := more():
-        console().print(words, style="dim", soft_wrap=True)
+    if more:
+        console().print(more, style="dim", soft_wrap=True)
 
 
 def plain(text: str) -> str:

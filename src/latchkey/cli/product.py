@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any
 
 import typer
 
 from latchkey.cli import output
-from latchkey.cli.desk import desk
+from latchkey.cli.desk import Desk, command, desk
 from latchkey.cli.instants import shown
-from latchkey.cli.key import ProjectOption
-from latchkey.cli.output import JsonOption, YesOption
-from latchkey.cli.reach import DATA, ConfigOption, DataOption
 from latchkey.domain.catalog import Credit, ProductType
 from latchkey.domain.formats import duration, iso_duration, money
 from latchkey.domain.refusal import Invalid
@@ -27,6 +23,9 @@ EntitlementArgument = Annotated[str, typer.Argument(help="The entitlement's id."
 PriceOption = Annotated[float | None, typer.Option(help="The price, such as 9.99.")]
 CurrencyOption = Annotated[str | None, typer.Option(help="The currency's code, such as EUR.")]
 NameOption = Annotated[str | None, typer.Option("--name", help="The name that people see. Default: the id.")]
+LastsOption = Annotated[
+    str | None, typer.Option("--duration", help="How long a period lasts: '1 month', '7 days', P1Y.")
+]
 TrialOption = Annotated[str | None, typer.Option("--trial", help="How long the free trial lasts, such as '7 days'.")]
 AppsOption = Annotated[
     list[str] | None, typer.Option("--app", help="Sold only in this app (its id). May be given several times.")
@@ -36,24 +35,14 @@ CreditsOption = Annotated[
 ]
 
 
-@app.command("list")
-def show_list(
-    project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
-) -> None:
+@command(app, "list", desk)
+async def show_list(at: Desk) -> None:
     """List the products on sale."""
-
-    async def run() -> tuple[str, list[products.Product]]:
-        async with desk(config, data, project) as at:
-            found: list[products.Product] = []
-            while page := await products.list_products(
-                at.database, at.project_id, after=found[-1].id if found else None
-            ):
-                found += page
-            return at.project_id, found
-
-    project_id, found = asyncio.run(run())
-    if as_json:
-        output.write_list(render.product(project_id, one) for one in found)
+    found: list[products.Product] = []
+    while page := await products.list_products(at.database, at.project_id, after=found[-1].id if found else None):
+        found += page
+    if at.as_json:
+        output.write_list(render.product(at.project_id, one) for one in found)
         return
     rows = [
         [
@@ -68,218 +57,15 @@ def show_list(
         for one in found
     ]
     columns = ("id", "name", "type", "price", "lasts", "trial", "entitlements")
-    output.show_list(rows, columns, "There is no product yet. Create one with `latchkey product create`.", lambda: "")
+    output.show_list(rows, columns, "There is no product yet. Create one with `latchkey product create`.")
 
 
-@app.command("show")
-def show_one(
-    product: ProductArgument,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
+@command(app, "show", desk)
+async def show_one(at: Desk, product: ProductArgument) -> None:
     """Show one product."""
-
-    async def run() -> tuple[str, products.Product]:
-        async with desk(config, data, project) as at:
-            return at.project_id, await products.load_product(at.database, at.project_id, product)
-
-    _show(*asyncio.run(run()), as_json)
-
-
-@app.command("create")
-def create(
-    product: ProductArgument,
-    price: Annotated[float, typer.Option(help="The price, such as 9.99.")],
-    currency: Annotated[str, typer.Option(help="The currency's code, such as EUR.")],
-    product_type: Annotated[
-        ProductType | None, typer.Option("--type", help="Default: a subscription with --duration, else one_time.")
-    ] = None,
-    name: NameOption = None,
-    lasts: Annotated[
-        str | None, typer.Option("--duration", help="How long a period lasts: '1 month', '7 days', P1Y.")
-    ] = None,
-    trial: TrialOption = None,
-    apps: AppsOption = None,
-    credits: CreditsOption = None,
-    grants: Annotated[
-        list[str] | None, typer.Option("--grants", help="Attach this entitlement. May be given several times.")
-    ] = None,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
-    """Create a product. Attach entitlements with --grants, or later with `latchkey product attach`."""
-    given = _given(name, lasts, trial, price, currency, apps, credits)
-    chosen = product_type or (ProductType.SUBSCRIPTION if lasts else ProductType.ONE_TIME)
-    given |= {"kind": chosen.kind} | ({"type": product_type} if product_type is not None else {})
-
-    async def run() -> tuple[str, products.Product]:
-        async with desk(config, data, project) as at:
-            for one in grants or []:
-                await entitlements.load_entitlement(at.database, at.project_id, one)
-            async with at.audited("product.created", product, price=str(price), currency=currency):
-                await products.create_product(at.database, at.project_id, product, products.Terms(**given), real_now())
-            for one in grants or []:
-                async with at.audited("entitlement.products_attached", one, product=product):
-                    await entitlements.attach_products(at.database, at.project_id, one, [product])
-            return at.project_id, await products.load_product(at.database, at.project_id, product)
-
-    _show(*asyncio.run(run()), as_json)
-
-
-@app.command("edit")
-def edit(
-    product: ProductArgument,
-    name: NameOption = None,
-    lasts: Annotated[
-        str | None, typer.Option("--duration", help="How long a period lasts: '1 month', '7 days', P1Y.")
-    ] = None,
-    trial: TrialOption = None,
-    no_trial: Annotated[bool, typer.Option("--no-trial", help="Without a free trial from now on.")] = False,
-    price: PriceOption = None,
-    currency: CurrencyOption = None,
-    apps: AppsOption = None,
-    every_app: Annotated[bool, typer.Option("--every-app", help="Sold in every app.")] = False,
-    credits: CreditsOption = None,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
-    """Change a product. What is not given stays as it is. Active subscriptions keep the price they were bought at."""
-    if (trial and no_trial) or (apps and every_app):
-        raise typer.BadParameter("These options contradict each other.")
-    changes = _given(name, lasts, trial, price, currency, apps, credits)
-    if no_trial:
-        changes["trial_duration"] = None
-    if every_app:
-        changes["app_ids"] = ()
-    if not changes:
-        raise typer.BadParameter("Nothing to change was given. `latchkey product edit --help` lists the options.")
-
-    async def run() -> tuple[str, products.Product]:
-        async with desk(config, data, project) as at:
-            detail = {field: str(value) for field, value in changes.items()}
-            async with at.audited("product.updated", product, **detail):
-                return at.project_id, await products.update_product(
-                    at.database, at.project_id, product, changes, real_now()
-                )
-
-    _show(*asyncio.run(run()), as_json)
-
-
-@app.command("delete")
-def delete(
-    product: ProductArgument,
-    yes: YesOption = False,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
-    """Take a product off sale. Its owners keep what it grants, and their subscriptions renew. Asks first."""
-    output.confirm(f"Take the product {product!r} off sale?", yes=yes, as_json=as_json)
-
-    async def run() -> None:
-        async with desk(config, data, project) as at, at.audited("product.deleted", product):
-            await products.delete_product(at.database, at.project_id, product, real_now())
-
-    asyncio.run(run())
-    if as_json:
-        output.write({"object": "product", "id": product, "deleted_at": real_now()})
-    else:
-        output.done(f"The product {output.plain(product)} is off sale. Its owners keep what it grants.")
-
-
-@app.command("attach")
-def attach(
-    product: ProductArgument,
-    entitlement: EntitlementArgument,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
-    """Let a product grant an entitlement, also to customers who already own the product."""
-
-    async def run() -> tuple[str, products.Product]:
-        async with desk(config, data, project) as at:
-            async with at.audited("entitlement.products_attached", entitlement, product=product):
-                await entitlements.attach_products(at.database, at.project_id, entitlement, [product])
-            return at.project_id, await products.load_product(at.database, at.project_id, product)
-
-    _show(*asyncio.run(run()), as_json)
-
-
-@app.command("detach")
-def detach(
-    product: ProductArgument,
-    entitlement: EntitlementArgument,
-    yes: YesOption = False,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
-    """Stop a product from granting an entitlement. Who has it only through the product loses it. Asks first."""
-    question = f"Customers who have {entitlement!r} only through {product!r} lose it at once. Detach it?"
-    output.confirm(question, yes=yes, as_json=as_json)
-
-    async def run() -> tuple[str, products.Product]:
-        async with desk(config, data, project) as at:
-            async with at.audited("entitlement.products_detached", entitlement, product=product):
-                await entitlements.detach_products(at.database, at.project_id, entitlement, [product], real_now())
-            return at.project_id, await products.load_product(at.database, at.project_id, product)
-
-    _show(*asyncio.run(run()), as_json)
-
-
-def _given(
-    name: str | None,
-    lasts: str | None,
-    trial: str | None,
-    price: float | None,
-    currency: str | None,
-    apps: list[str] | None,
-    credits: str | None,
-) -> dict[str, Any]:
-    """The terms that were given."""
-    given = {
-        "display_name": name,
-        "duration": _typed_duration(lasts, "--duration"),
-        "trial_duration": _typed_duration(trial, "--trial"),
-        "price": price,
-        "currency": currency.upper() if currency is not None else None,
-        "app_ids": tuple(dict.fromkeys(apps)) if apps else None,
-        "credits": _typed_credits(credits),
-    }
-    return {field: value for field, value in given.items() if value is not None}
-
-
-def _typed_duration(text: str | None, option: str) -> str | None:
-    if text is None:
-        return None
-    try:
-        return iso_duration(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
-
-
-def _typed_credits(text: str | None) -> Credit | None:
-    if text is None:
-        return None
-    code, _, amount = text.partition(":")
-    if not code or not amount.isdecimal():
-        raise Invalid("--credits is a code and an amount, such as GEMS:100.", param="credits")
-    return Credit(code, int(amount))
-
-
-def _show(project_id: str, one: products.Product, as_json: bool) -> None:
-    if as_json:
-        output.write(render.product(project_id, one))
+    one = await products.load_product(at.database, at.project_id, product)
+    if at.as_json:
+        output.write(render.product(at.project_id, one))
         return
     output.show_facts(
         (
@@ -295,3 +81,136 @@ def _show(project_id: str, one: products.Product, as_json: bool) -> None:
             ("created", shown(one.created_at)),
         )
     )
+
+
+@command(app, "create", desk)
+async def create(
+    at: Desk,
+    product: ProductArgument,
+    price: Annotated[float, typer.Option(help="The price, such as 9.99.")],
+    currency: Annotated[str, typer.Option(help="The currency's code, such as EUR.")],
+    product_type: Annotated[
+        ProductType | None, typer.Option("--type", help="Default: a subscription with --duration, else one_time.")
+    ] = None,
+    name: NameOption = None,
+    lasts: LastsOption = None,
+    trial: TrialOption = None,
+    apps: AppsOption = None,
+    credits: CreditsOption = None,
+    grants: Annotated[
+        list[str] | None, typer.Option("--grants", help="Attach this entitlement. May be given several times.")
+    ] = None,
+) -> None:
+    """Create a product. Attach entitlements with --grants, or later with `latchkey product attach`."""
+    given = _given(name, lasts, trial, price, currency, apps, credits)
+    chosen = product_type or (ProductType.SUBSCRIPTION if lasts else ProductType.ONE_TIME)
+    given |= {"kind": chosen.kind} | ({"type": product_type} if product_type is not None else {})
+    for one in grants or []:
+        await entitlements.load_entitlement(at.database, at.project_id, one)
+    async with at.audited("product.created", product, price=str(price), currency=currency):
+        await products.create_product(at.database, at.project_id, product, products.Terms(**given), real_now())
+    for one in grants or []:
+        async with at.audited("entitlement.products_attached", one, product=product):
+            await entitlements.attach_products(at.database, at.project_id, one, [product])
+    await show_one(at, product)
+
+
+@command(app, "edit", desk)
+async def edit(
+    at: Desk,
+    product: ProductArgument,
+    name: NameOption = None,
+    lasts: LastsOption = None,
+    trial: TrialOption = None,
+    no_trial: Annotated[bool, typer.Option("--no-trial", help="Without a free trial from now on.")] = False,
+    price: PriceOption = None,
+    currency: CurrencyOption = None,
+    apps: AppsOption = None,
+    every_app: Annotated[bool, typer.Option("--every-app", help="Sold in every app.")] = False,
+    credits: CreditsOption = None,
+) -> None:
+    """Change a product. What is not given stays as it is. Active subscriptions keep the price they were bought at."""
+    if (trial and no_trial) or (apps and every_app):
+        raise typer.BadParameter("These options contradict each other.")
+    changes = _given(name, lasts, trial, price, currency, apps, credits)
+    if no_trial:
+        changes["trial_duration"] = None
+    if every_app:
+        changes["app_ids"] = ()
+    if not changes:
+        raise typer.BadParameter("Nothing to change was given. `latchkey product edit --help` lists the options.")
+    detail = {field: str(value) for field, value in changes.items()}
+    async with at.audited("product.updated", product, **detail):
+        await products.update_product(at.database, at.project_id, product, changes, real_now())
+    await show_one(at, product)
+
+
+@command(app, "delete", desk, asks="Take the product {product!r} off sale?")
+async def delete(at: Desk, product: ProductArgument) -> None:
+    """Take a product off sale. Its owners keep what it grants, and their subscriptions renew. Asks first."""
+    async with at.audited("product.deleted", product):
+        await products.delete_product(at.database, at.project_id, product, real_now())
+    at.show_deleted(
+        "product", product, f"The product {output.plain(product)} is off sale. Its owners keep what it grants."
+    )
+
+
+@command(app, "attach", desk)
+async def attach(at: Desk, product: ProductArgument, entitlement: EntitlementArgument) -> None:
+    """Let a product grant an entitlement, also to customers who already own the product."""
+    async with at.audited("entitlement.products_attached", entitlement, product=product):
+        await entitlements.attach_products(at.database, at.project_id, entitlement, [product])
+    await show_one(at, product)
+
+
+@command(
+    app,
+    "detach",
+    desk,
+    asks="Customers who have {entitlement!r} only through {product!r} lose it at once. Detach it?",
+)
+async def detach(at: Desk, product: ProductArgument, entitlement: EntitlementArgument) -> None:
+    """Stop a product from granting an entitlement. Who has it only through the product loses it. Asks first."""
+    async with at.audited("entitlement.products_detached", entitlement, product=product):
+        await entitlements.detach_products(at.database, at.project_id, entitlement, [product], real_now())
+    await show_one(at, product)
+
+
+def _given(
+    name: str | None,
+    lasts: str | None,
+    trial: str | None,
+    price: float | None,
+    currency: str | None,
+    apps: list[str] | None,
+    credits: str | None,
+) -> dict[str, Any]:
+    """The terms that were given."""
+    given = {
+        "display_name": name,
+        "duration": typed_duration(lasts, "--duration"),
+        "trial_duration": typed_duration(trial, "--trial"),
+        "price": price,
+        "currency": currency.upper() if currency is not None else None,
+        "app_ids": tuple(dict.fromkeys(apps)) if apps else None,
+        "credits": _typed_credits(credits),
+    }
+    return {field: value for field, value in given.items() if value is not None}
+
+
+def typed_duration(text: str | None, option: str) -> str | None:
+    if text is None:
+        return None
+    try:
+        return iso_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def _typed_credits(text: str | None) -> Credit | None:
+    if text is None:
+        return None
+    code, _, amount = text.partition(":")
+    if not code or not amount.isdecimal():
+        raise Invalid("--credits is a code and an amount, such as GEMS:100.", param="credits")
+    return Credit(code, int(amount))

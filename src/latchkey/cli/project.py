@@ -13,6 +13,7 @@ from rich.table import Column, Table
 from latchkey.cli import output
 from latchkey.cli.audited import audited
 from latchkey.cli.instants import shown
+from latchkey.cli.key import chosen
 from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.customers.identity import RestoreBehavior
@@ -57,7 +58,10 @@ def create(
 
 @app.command("set")
 def change(
-    project: Annotated[str, typer.Argument(help="The project's id, as `latchkey project list` shows it.")],
+    project: Annotated[
+        str | None,
+        typer.Argument(envvar="LATCHKEY_PROJECT", help="The project's id. Not needed if there is only one project."),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="The name that people see.")] = None,
     restore_behavior: Annotated[
         RestoreBehavior | None, typer.Option(help="What happens to a purchase that another user restores.")
@@ -77,13 +81,12 @@ def change(
         raise Refusal("Nothing to change was given. Use --name, --restore-behavior or --test-store.")
 
     async def run() -> projects.Project:
-        async with (
-            Database(database_url(config, data), max_size=2) as database,
-            audited(database, project, "project.changed", project, **changes),
-        ):
-            return await projects.update_project(
-                database, project, name=name, restore_behavior=restore_behavior, test_store=test_store
-            )
+        async with Database(database_url(config, data), max_size=2) as database:
+            id = await chosen(database, project)
+            async with audited(database, id, "project.changed", id, **changes):
+                return await projects.update_project(
+                    database, id, name=name, restore_behavior=restore_behavior, test_store=test_store
+                )
 
     changed = asyncio.run(run())
     if as_json:

@@ -16,6 +16,7 @@ from latchkey.api.replies import reply, shows
 from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.domain.instants import parse_duration
+from latchkey.usecases.rendering import management
 from latchkey.usecases.rendering import v2 as render
 from latchkey.usecases.sandbox import clocks as test_clocks
 from latchkey.wire import v2
@@ -46,7 +47,7 @@ async def create_test_clock(services: Provided, caller: WriteKey, new: NewClock)
     id = f"clk_{secrets.token_hex(12)}"
     start = new.now_ms if new.now_ms is not None else now
     clock = await test_clocks.create_clock(services.database, caller.project_id, id, new.name, start, now)
-    return reply(_shown(caller.project_id, clock), 201)
+    return reply(management.test_clock(caller.project_id, clock), 201)
 
 
 @router.get("", responses=shows(v2.Page[TestClock]), response_class=Response)
@@ -55,7 +56,7 @@ async def list_test_clocks(
 ) -> Response:
     """The project's test clocks, oldest first."""
     clocks = await test_clocks.list_clocks(services.database, caller.project_id, starting_after, limit + 1)
-    items = [_shown(caller.project_id, one) for one in clocks]
+    items = [management.test_clock(caller.project_id, one) for one in clocks]
     path = f"/v2/projects/{caller.project_id}/test_clocks"
     return reply(render.page(items, lambda one: one.id, path, limit, None))
 
@@ -64,7 +65,7 @@ async def list_test_clocks(
 async def read_test_clock(services: Provided, caller: ReadKey, test_clock_id: str) -> Response:
     """The time of a test clock."""
     clock = await test_clocks.get_clock(services.database, caller.project_id, test_clock_id)
-    return reply(_shown(caller.project_id, clock))
+    return reply(management.test_clock(caller.project_id, clock))
 
 
 @router.post("/{test_clock_id}/advance", responses=shows(TestClockAdvanced), response_class=Response)
@@ -75,17 +76,7 @@ async def advance_test_clock(services: Provided, caller: WriteKey, test_clock_id
         raise InvalidParameter("Send either by or to_ms.", param="by")
     by = parse_duration(new.by) if new.by is not None else None
     moved = await test_clocks.advance(services.changes, caller.project_id, test_clock_id, by=by, to=new.to_ms)
-    clock = moved.clock
-    return reply(
-        TestClockAdvanced(
-            id=clock.id,
-            project_id=caller.project_id,
-            name=clock.name,
-            now_ms=clock.now,
-            created_at=clock.created_at,
-            events_count=moved.events,
-        )
-    )
+    return reply(management.test_clock_advanced(caller.project_id, moved))
 
 
 @router.delete("/{test_clock_id}", responses=shows(Deleted), response_class=Response)
@@ -94,7 +85,3 @@ async def delete_test_clock(services: Provided, caller: WriteKey, test_clock_id:
     """Delete a clock without customers."""
     await test_clocks.delete_clock(services.database, caller.project_id, test_clock_id)
     return reply(Deleted(object="test_clock", id=test_clock_id, deleted_at=services.now()))
-
-
-def _shown(project_id: str, clock: test_clocks.TestClock) -> TestClock:
-    return TestClock(id=clock.id, project_id=project_id, name=clock.name, now_ms=clock.now, created_at=clock.created_at)

@@ -107,7 +107,7 @@ def _introduce(console: Console, store: Emulator[Any, Any], wishes: Wishes, serv
 [bold cyan]1[/] Let Latchkey talk to it. Set this for the service, and for the command of step 2:
   export LATCHKEY_STORE_ALLOW_HOSTS=127.0.0.1
 
-[bold cyan]2[/] Connect your app. `latchkey app list` shows its id; `latchkey key create --store {_KINDS[store.name]} --name Notes` creates one:
+[bold cyan]2[/] Connect your app. `latchkey app list` shows its id; `latchkey app create Notes --store {_KINDS[store.name]}` creates one:
   latchkey app credentials set APP --file {escape(str(folder.credentials))}
   or over the API, with a secret key of the project:
   curl -X PUT --cacert CA.pem -H "Authorization: Bearer $LK_API_KEY" -H 'Content-Type: application/json' --data @{escape(str(folder.credentials))} {escape(wishes.service_url)}/v2/projects/PROJECT/apps/APP/credentials

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from latchkey.cli import output
+from latchkey.cli.desk import command
 from latchkey.cli.instants import shown
-from latchkey.cli.key import ProjectOption
-from latchkey.cli.output import JsonOption, YesOption
-from latchkey.cli.reach import DATA, ConfigOption, DataOption
-from latchkey.cli.webhook.registry import WebhookArgument, registry_of
+from latchkey.cli.webhook.registry import WebhookArgument, WebhookDesk, webhook_desk
 from latchkey.now import real_now
 from latchkey.usecases.events.samples import TYPES
 from latchkey.usecases.webhooks import rendering as render
@@ -34,21 +30,13 @@ EnvironmentOption = Annotated[str | None, typer.Option(help="Only events of prod
 AppOption = Annotated[str | None, typer.Option("--app", help="Only events of this app (its id).")]
 
 
-@app.command("list")
-def show_list(
-    project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
-) -> None:
+@command(app, "list", webhook_desk)
+async def show_list(desk: WebhookDesk) -> None:
     """List webhooks, with their health."""
-
-    async def run() -> list[wire.Webhook]:
-        async with registry_of(config, data, project) as (at, registry):
-            found: list[wire.Webhook] = []
-            while page := await registry.page(at.project_id, found[-1].id if found else None, 100):
-                found += [render.webhook(one) for one in page]
-            return found
-
-    found = asyncio.run(run())
-    if as_json:
+    found: list[wire.Webhook] = []
+    while page := await desk.webhooks.page(desk.at.project_id, found[-1].id if found else None, 100):
+        found += [render.webhook(one) for one in page]
+    if desk.at.as_json:
         output.write_list(found)
         return
     rows = [
@@ -56,28 +44,41 @@ def show_list(
         for one in found
     ]
     columns = ("id", "name", "url", "state", "waiting", "last success")
-    output.show_list(rows, columns, "There is no webhook yet. Create one with `latchkey webhook create`.", lambda: "")
+    output.show_list(rows, columns, "There is no webhook yet. Create one with `latchkey webhook create`.")
 
 
-@app.command("show")
-def show_one(
-    webhook: WebhookArgument,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
+@command(app, "show", webhook_desk)
+async def show_one(desk: WebhookDesk, webhook: WebhookArgument) -> None:
     """Show one webhook: where it sends, what it sends, and its health."""
+    one = render.webhook(await desk.webhooks.load(desk.at.project_id, webhook))
+    if desk.at.as_json:
+        output.write(one)
+        return
+    health = one.health
+    output.show_facts(
+        (
+            ("id", one.id),
+            ("name", one.name),
+            ("url", one.url),
+            ("state", health.state),
+            ("sends", ", ".join(one.event_types) or "all types"),
+            ("environment", one.environment or "both"),
+            ("app", one.app_id or "every app"),
+            ("dialect", one.dialect),
+            ("authorization", "is set, and never shown" if one.has_authorization_header else "none"),
+            ("last success", shown(health.last_success_at) or "never"),
+            ("failing since", shown(health.failing_since)),
+            ("paused", shown(health.paused_at)),
+            ("waiting", f"{health.waiting:,}"),
+            ("failed", f"{health.failed:,}"),
+            ("created", shown(one.created_at)),
+        )
+    )
 
-    async def run() -> wire.Webhook:
-        async with registry_of(config, data, project) as (at, registry):
-            return render.webhook(await registry.load(at.project_id, webhook))
 
-    _show(asyncio.run(run()), as_json)
-
-
-@app.command("create")
-def create(
+@command(app, "create", webhook_desk)
+async def create(
+    desk: WebhookDesk,
     name: Annotated[str, typer.Option(help="A name for people.")],
     url: Annotated[str, typer.Option(help="Where events are sent: an https:// address.")],
     authorization_from: HeaderOption = None,
@@ -86,23 +87,14 @@ def create(
     app_id: AppOption = None,
     dialect: Annotated[str, typer.Option(help="The form of the bodies: latchkey or revenuecat.")] = "latchkey",
     paused: Annotated[bool, typer.Option("--paused", help="Queue events, and send none until it is resumed.")] = False,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
 ) -> None:
     """Create a webhook. Its signing secret is printed once, on stdout."""
     given: dict[str, Any] = {"name": name, "url": url, "dialect": dialect, "enabled": not paused}
     given |= _given(None, None, authorization_from, types, environment, app_id)
-
-    async def run() -> wire.Webhook:
-        async with registry_of(config, data, project) as (at, registry):
-            async with at.audited("webhook.created", name, url=url):
-                made = await registry.create(at.project_id, given, real_now())
-            return render.webhook(made, with_secret=True)
-
-    made = asyncio.run(run())
-    if as_json:
+    async with desk.at.audited("webhook.created", name, url=url):
+        created = await desk.webhooks.create(desk.at.project_id, given, real_now())
+    made = render.webhook(created, with_secret=True)
+    if desk.at.as_json:
         output.write(made)
         return
     output.told(f"[green]✓[/green] Webhook {made.id} sends to {output.plain(made.url)}.")
@@ -110,8 +102,9 @@ def create(
     output.bare(str(made.signing_secret))
 
 
-@app.command("edit")
-def edit(
+@command(app, "edit", webhook_desk)
+async def edit(
+    desk: WebhookDesk,
     webhook: WebhookArgument,
     name: NameOption = None,
     url: UrlOption = None,
@@ -121,10 +114,6 @@ def edit(
     environment: Annotated[str | None, typer.Option(help="production, sandbox, or both.")] = None,
     app_id: AppOption = None,
     every_app: Annotated[bool, typer.Option("--every-app", help="Send events of every app.")] = False,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
 ) -> None:
     """Change a webhook. What is not given stays as it is."""
     if (types and all_types) or (app_id and every_app):
@@ -139,57 +128,27 @@ def edit(
         changes["app_id"] = None
     if not changes:
         raise typer.BadParameter("Nothing to change was given. `latchkey webhook edit --help` lists the options.")
-    _change(webhook, "webhook.changed", changes, project, config, data, as_json)
+    await _change(desk, webhook, "webhook.changed", changes)
 
 
-@app.command("pause")
-def pause(
-    webhook: WebhookArgument,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
+@command(app, "pause", webhook_desk)
+async def pause(desk: WebhookDesk, webhook: WebhookArgument) -> None:
     """Stop sending. New events are queued and sent in order when the webhook is resumed."""
-    _change(webhook, "webhook.paused", {"enabled": False}, project, config, data, as_json)
+    await _change(desk, webhook, "webhook.paused", {"enabled": False})
 
 
-@app.command("resume")
-def resume(
-    webhook: WebhookArgument,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
+@command(app, "resume", webhook_desk)
+async def resume(desk: WebhookDesk, webhook: WebhookArgument) -> None:
     """Send again, the queued events first."""
-    _change(webhook, "webhook.resumed", {"enabled": True}, project, config, data, as_json)
+    await _change(desk, webhook, "webhook.resumed", {"enabled": True})
 
 
-@app.command("delete")
-def delete(
-    webhook: WebhookArgument,
-    yes: YesOption = False,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
+@command(app, "delete", webhook_desk, asks="Delete the webhook {webhook!r}? What is queued is not sent.")
+async def delete(desk: WebhookDesk, webhook: WebhookArgument) -> None:
     """Delete a webhook. Events that wait in its queue are not sent. Asks first."""
-    output.confirm(f"Delete the webhook {webhook!r}? What is queued is not sent.", yes=yes, as_json=as_json)
-
-    async def run() -> None:
-        async with (
-            registry_of(config, data, project) as (at, registry),
-            at.audited("webhook.deleted", webhook),
-        ):
-            await registry.delete(at.project_id, webhook, real_now())
-
-    asyncio.run(run())
-    if as_json:
-        output.write({"object": "webhook", "id": webhook, "deleted_at": real_now()})
-    else:
-        output.done(f"The webhook {output.plain(webhook)} is deleted.")
+    async with desk.at.audited("webhook.deleted", webhook):
+        await desk.webhooks.delete(desk.at.project_id, webhook, real_now())
+    desk.at.show_deleted("webhook", webhook, f"The webhook {output.plain(webhook)} is deleted.")
 
 
 def _given(
@@ -217,43 +176,7 @@ def _given(
     return {field: value for field, value in given.items() if value is not None}
 
 
-def _change(
-    webhook: str,
-    action: str,
-    changes: dict[str, Any],
-    project: str | None,
-    config: Path | None,
-    data: Path,
-    as_json: bool,
-) -> None:
-    async def run() -> wire.Webhook:
-        async with registry_of(config, data, project) as (at, registry), at.audited(action, webhook):
-            return render.webhook(await registry.update(at.project_id, webhook, changes, real_now()))
-
-    _show(asyncio.run(run()), as_json)
-
-
-def _show(one: wire.Webhook, as_json: bool) -> None:
-    if as_json:
-        output.write(one)
-        return
-    health = one.health
-    output.show_facts(
-        (
-            ("id", one.id),
-            ("name", one.name),
-            ("url", one.url),
-            ("state", health.state),
-            ("sends", ", ".join(one.event_types) or "all types"),
-            ("environment", one.environment or "both"),
-            ("app", one.app_id or "every app"),
-            ("dialect", one.dialect),
-            ("authorization", "is set, and never shown" if one.has_authorization_header else "none"),
-            ("last success", shown(health.last_success_at) or "never"),
-            ("failing since", shown(health.failing_since)),
-            ("paused", shown(health.paused_at)),
-            ("waiting", f"{health.waiting:,}"),
-            ("failed", f"{health.failed:,}"),
-            ("created", shown(one.created_at)),
-        )
-    )
+async def _change(desk: WebhookDesk, webhook: str, action: str, changes: dict[str, Any]) -> None:
+    async with desk.at.audited(action, webhook):
+        await desk.webhooks.update(desk.at.project_id, webhook, changes, real_now())
+    await show_one(desk, webhook)

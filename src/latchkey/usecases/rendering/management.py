@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from latchkey.domain.catalog import ProductKind, is_consumable
 from latchkey.usecases.access.keys import ApiKey, is_sandbox
@@ -19,6 +19,8 @@ from latchkey.usecases.customers.listing import ListedCustomer
 from latchkey.usecases.experiments.experiments import Experiment
 from latchkey.usecases.rendering.app_details import app_details
 from latchkey.usecases.rendering.v2 import page
+from latchkey.usecases.sandbox.clocks import Advanced, TestClock
+from latchkey.wire import actions
 from latchkey.wire import management as wire
 from latchkey.wire.v2 import Page
 
@@ -189,3 +191,11 @@ def listed_customer(project_id: str, one: ListedCustomer) -> wire.ListedCustomer
         last_seen_platform=seen.platform,
         last_seen_platform_version=seen.platform_version,
     )
+
+
+def test_clock(project_id: str, one: TestClock) -> actions.TestClock:
+    return actions.TestClock(id=one.id, project_id=project_id, name=one.name, now_ms=one.now, created_at=one.created_at)
+
+
+def test_clock_advanced(project_id: str, moved: Advanced) -> actions.TestClockAdvanced:
+    return actions.TestClockAdvanced(**structs.asdict(test_clock(project_id, moved.clock)), events_count=moved.events)

@@ -70,7 +70,7 @@ async def load_some(connections: Connections, project_id: str, apps: Sequence[Ap
 
 async def save(connections: Connections, project_id: str, app_id: str, given: Mapping[str, Any]) -> Connected:
     """Checked with a real call to the store, and saved even if that could not be made: the result says so."""
-    before = await _required(connections, project_id, app_id)
+    before = await required(connections, project_id, app_id)
     store = before.row.store
     adapter = connections.adapters[store]
     parsed = check_form(connections, store, given)
@@ -93,7 +93,7 @@ async def save(connections: Connections, project_id: str, app_id: str, given: Ma
     # Checked after saving: the store may send a trial notification at once, which then finds the credentials.
     trial = ConnectedApp(project_id=project_id, app_id=app_id, store=store, credentials=parsed, version=row.version)
     await note_check(connections, trial)
-    return await _required(connections, project_id, app_id)
+    return await required(connections, project_id, app_id)
 
 
 def check_form(connections: Connections, store: str, given: Mapping[str, Any]) -> Any:
@@ -107,18 +107,18 @@ def check_form(connections: Connections, store: str, given: Mapping[str, Any]) -
 
 async def save_some(connections: Connections, project_id: str, app_id: str, given: Mapping[str, Any]) -> Connected:
     """As `save`; fields that are not given stay as they were saved."""
-    row = (await _required(connections, project_id, app_id)).row
+    row = (await required(connections, project_id, app_id)).row
     return await save(connections, project_id, app_id, {**connections.unsealed(row), **given})
 
 
 async def check(connections: Connections, project_id: str, app_id: str) -> Connected:
     """Try the saved credentials with a real call. Apple sends a test notification for it."""
-    await _required(connections, project_id, app_id)
+    await required(connections, project_id, app_id)
     known = await connections.of_app(project_id, app_id)
     if known is None or known.connected is None:
         raise Refusal("This app has no credentials that could be checked.", param="app_id")
     await note_check(connections, known.connected)
-    return await _required(connections, project_id, app_id)
+    return await required(connections, project_id, app_id)
 
 
 async def note_check(connections: Connections, app: ConnectedApp) -> None:
@@ -132,7 +132,7 @@ async def note_check(connections: Connections, app: ConnectedApp) -> None:
 
 
 async def delete(connections: Connections, project_id: str, app_id: str) -> Connected:
-    await _required(connections, project_id, app_id)
+    await required(connections, project_id, app_id)
     async with connections.database.transaction() as connection:
         row = await storage.delete(connection, project_id, app_id)
     connections.forget(project_id, app_id)
@@ -142,7 +142,7 @@ async def delete(connections: Connections, project_id: str, app_id: str) -> Conn
 
 async def rotate_url(connections: Connections, project_id: str, app_id: str) -> Connected:
     """A new notification URL. Every old one works on for a week after it was replaced, however often this is done."""
-    await _required(connections, project_id, app_id)
+    await required(connections, project_id, app_id)
     token = secrets.token_urlsafe(24)
     sealed = connections.sealer.seal(token, _url_place(project_id, app_id))
     async with connections.database.transaction() as connection:
@@ -159,7 +159,7 @@ async def healings(connections: Connections, project_id: str, days: int = 30) ->
         return await handles.healings(connection, project_id, connections.now() - days * DAY)
 
 
-async def _required(connections: Connections, project_id: str, app_id: str) -> Connected:
+async def required(connections: Connections, project_id: str, app_id: str) -> Connected:
     found = await load(connections, project_id, app_id)
     if found is None:
         raise Refusal("Apps of this store need no credentials.", param="app_id")

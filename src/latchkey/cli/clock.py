@@ -1,0 +1,112 @@
+"""`latchkey clock`: test clocks. Customers on a clock live in its time, which these commands move."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated
+
+import typer
+
+from latchkey.cli import output
+from latchkey.cli.desk import Desk, command, desk
+from latchkey.cli.instants import shown, typed_ahead
+from latchkey.cli.product import typed_duration
+from latchkey.domain.instants import parse_duration
+from latchkey.domain.naming import checked_name
+from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.domain.user_id import problem_with
+from latchkey.now import real_now
+from latchkey.usecases.rendering import management as render
+from latchkey.usecases.sandbox import clocks
+
+app = typer.Typer(no_args_is_help=True, help="Create test clocks, put customers on them, and move their time.")
+
+ClockArgument = Annotated[str, typer.Argument(help="The clock's id or name.", metavar="CLOCK")]
+CustomersOption = Annotated[
+    list[str] | None, typer.Option("--customer", help="Create this customer on the clock. May be given several times.")
+]
+
+
+@command(app, "list", desk)
+async def show_list(at: Desk) -> None:
+    """List the test clocks."""
+    found = await _every(at)
+    if at.as_json:
+        output.write_list(render.test_clock(at.project_id, one) for one in found)
+        return
+    rows = [[one.id, one.name, shown(one.now)] for one in found]
+    output.show_list(
+        rows, ("id", "name", "time"), "There is no test clock yet. Create one with `latchkey clock create`."
+    )
+
+
+@command(app, "create", desk)
+async def create(
+    at: Desk,
+    name: Annotated[str, typer.Argument(help="The name that people see.", metavar="NAME")],
+    start: Annotated[
+        str | None, typer.Option("--at", help="Its time: a date and time in UTC, or 12h, 90d from now.")
+    ] = None,
+    customers: CustomersOption = None,
+) -> None:
+    """Create a test clock. It stands still until it is moved."""
+    now, id = real_now(), f"clk_{secrets.token_hex(12)}"
+    begins = typed_ahead(start, now) if start is not None else now
+    for customer in customers or []:
+        if (problem := problem_with(customer)) is not None:
+            raise Invalid(problem, param="customer")
+    async with at.audited("test_clock.created", id, name=name):
+        clock = await clocks.create_clock(at.database, at.project_id, id, checked_name(name), begins, now)
+    for customer in customers or []:
+        async with at.audited("test_clock.customer_created", f"{id}, {customer}"):
+            await clocks.create_customer(at.changes, at.project_id, customer, id)
+    if at.as_json:
+        output.write(render.test_clock(at.project_id, clock))
+    else:
+        output.done(f"The clock {clock.id} ({output.plain(clock.name)}) is at {shown(clock.now)}.")
+
+
+@command(app, "advance", desk)
+async def advance(
+    at: Desk,
+    clock: ClockArgument,
+    by: Annotated[str | None, typer.Option(help="How far: '1 month', '7 days', P1Y.")] = None,
+    to: Annotated[str | None, typer.Option(help="To a date and time in UTC such as 2027-01-31T08:00.")] = None,
+) -> None:
+    """Move a clock forward. Everything that falls due on the way happens, each at its own time."""
+    if (by is None) == (to is None):
+        raise typer.BadParameter("Give either --by or --to.", param_hint="--by")
+    length = parse_duration(typed_duration(by, "--by") or "") if by is not None else None
+    moment = typed_ahead(to, real_now()) if to is not None else None
+    id = await _id_of(at, clock)
+    async with at.audited("test_clock.advanced", id, by=by or "", to=to or ""):
+        moved = await clocks.advance(at.changes, at.project_id, id, by=length, to=moment)
+    if at.as_json:
+        output.write(render.test_clock_advanced(at.project_id, moved))
+    else:
+        output.done(f"It is {shown(moved.clock.now)}. Events on the way: {moved.events:,}.")
+
+
+@command(app, "delete", desk, asks="Delete the test clock {clock!r}?")
+async def delete(at: Desk, clock: ClockArgument) -> None:
+    """Delete a clock without customers. Asks first."""
+    id = await _id_of(at, clock)
+    async with at.audited("test_clock.deleted", id):
+        await clocks.delete_clock(at.database, at.project_id, id)
+    at.show_deleted("test_clock", id, f"The clock {output.plain(clock)} is deleted.")
+
+
+async def _every(at: Desk) -> list[clocks.TestClock]:
+    found: list[clocks.TestClock] = []
+    while page := await clocks.list_clocks(at.database, at.project_id, found[-1].id if found else None, 100):
+        found += page
+    return found
+
+
+async def _id_of(at: Desk, clock: str) -> str:
+    ids = [one.id for one in await _every(at) if clock in (one.id, one.name)]
+    if len(ids) > 1:
+        raise Invalid(f"Several clocks are called {clock!r}. Give one of the ids: {', '.join(ids)}.", param="clock")
+    if not ids:
+        raise NotFound(f"There is no test clock {clock!r} in this project.", param="test_clock_id")
+    return ids[0]
