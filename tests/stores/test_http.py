@@ -40,9 +40,8 @@ async def test_a_request_carries_headers_query_and_json_and_the_answer_comes_bac
         return Reply.json({"ok": True}, headers={"X-Extra": "yes"})
 
     async with http(handler) as (client, address):
-        answer = await client.post_json(
-            f"{address}/a/b", {"n": 1}, headers={"Authorization": "Bearer x"}, query={"page": "a b&c"}
-        )
+        sent: Any = {"json": {"n": 1}, "headers": {"Authorization": "Bearer x"}, "query": {"page": "a b&c"}}
+        answer = await client.request("POST", f"{address}/a/b", **sent)
     assert answer.status == 200
     assert answer.headers["x-extra"] == "yes"
     assert answer.json(dict[str, bool], "Apple") == {"ok": True}

@@ -71,11 +71,6 @@ class StoreHttp:
     ) -> Answer:
         return await self.request("GET", url, headers=headers, query=query)
 
-    async def post_json(
-        self, url: str, body: Any, *, headers: Mapping[str, str] | None = None, query: Mapping[str, str] | None = None
-    ) -> Answer:
-        return await self.request("POST", url, headers=headers, query=query, json=body)
-
     async def request(
         self,
         method: str,

@@ -3,13 +3,12 @@ from __future__ import annotations
 import base64
 from uuid import UUID
 
-import jwt
 from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from latchkey.emulators.apple.certificates import Chain
 from latchkey.stores.apple.credentials import parse
-from latchkey.stores.apple.offers import sign_offer, sign_offer_v2
+from latchkey.stores.apple.offers import sign_offer
 from tests.stores.apple.app_store import ACCOUNT, BUNDLE_ID, PUBLIC_KEY, START, given_credentials
 
 NONCE = UUID("5CF1A0A2-0A9B-4B31-8D5B-2A2F6B1F3D10")
@@ -23,12 +22,3 @@ def test_a_signature_holds_for_one_offer_and_one_account(chain: Chain) -> None:
     assert (signed.key_id, signed.nonce, signed.timestamp) == ("2X9R4HXF34", NONCE, START)
     said = "\u2063".join((BUNDLE_ID, "2X9R4HXF34", "monthly", "spring", ACCOUNT, str(NONCE), str(START)))
     PUBLIC_KEY.verify(base64.b64decode(signed.signature), said.encode(), ECDSA(SHA256()))
-
-
-def test_the_newer_form_is_a_signed_request(chain: Chain) -> None:
-    credentials = parse(given_credentials(chain), frozenset())
-    signed = sign_offer_v2(credentials, product_id="monthly", offer_id="spring", transaction_id="1")
-    claims = jwt.decode(signed, PUBLIC_KEY, algorithms=["ES256"], audience="promotional-offer")
-    assert (claims["productId"], claims["offerIdentifier"], claims["transactionId"]) == ("monthly", "spring", "1")
-    assert (claims["bid"], claims["iss"]) == (BUNDLE_ID, credentials.issuer_id)
-    assert jwt.get_unverified_header(signed)["kid"] == "2X9R4HXF34"

@@ -33,7 +33,6 @@ class Column:
     title: str
     # The place of its series in the picture; None if it is not drawn. 0 is the line over the bars.
     key: int | None
-    is_before: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +153,7 @@ def table(data: ChartData) -> Table:
         columns.append(Column(one.title, key))
         values.append((one, one.unit))
         if one.id in compared and (earlier := before.get(one.id)):
-            columns.append(Column(f"{one.title}, {BEFORE}", None, is_before=True))
+            columns.append(Column(f"{one.title}, {BEFORE}", None))
             values.append((earlier, one.unit))
     rows = [
         Row(

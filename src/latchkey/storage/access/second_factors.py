@@ -30,8 +30,6 @@ class SecondFactor:
     created_at: Ms
     # None: it is being set up.
     confirmed_at: Ms | None
-    # The time step of the last code that was accepted.
-    last_step: int
 
 
 async def begin(connection: Connection, account_id: str, secret_sealed: bytes, now: Ms) -> bool:

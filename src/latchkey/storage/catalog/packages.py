@@ -21,7 +21,6 @@ _DELETE = query("delete_package")
 _PRODUCTS = query("products_of_packages")
 _ATTACH = query("attach_to_package")
 _DETACH = query("detach_from_package")
-_WITH_PRODUCT = query("packages_with_product")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +106,6 @@ async def attach(connection: Connection, project_id: str, package_id: str, attac
 
 async def detach(connection: Connection, project_id: str, package_id: str, product_ids: Sequence[str]) -> None:
     await connection.execute(_DETACH, project_id, package_id, list(product_ids))
-
-
-async def with_product(connection: Connection, project_id: str, product_id: str) -> list[tuple[str, str]]:
-    """The lookup keys of offering and package."""
-    rows = await connection.fetch(_WITH_PRODUCT, project_id, product_id)
-    return [(row["offering"], row["package"]) for row in rows]
 
 
 def _package(row: Record) -> Package:

@@ -127,15 +127,6 @@ on conflict (project_id, package_id, product_id) do update set eligibility_crite
 -- detach products from a package
 delete from package_products where project_id = $1 and package_id = $2 and product_id = any($3::text[]);
 
--- name: packages_with_product
--- the packages that have a product, with their offerings
-select o.lookup_key as offering, k.lookup_key as package
-from package_products i
-join packages k on k.project_id = i.project_id and k.id = i.package_id
-join offerings o on o.project_id = k.project_id and o.id = k.offering_id
-where i.project_id = $1 and i.product_id = $2
-order by o.created_at, o.id, k.position;
-
 -- name: offering_choice
 -- the version of the catalog, with what one customer's choice of offering depends on
 select p.catalog_version, v.offering_id, c.state

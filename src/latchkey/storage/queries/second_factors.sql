@@ -7,7 +7,7 @@ returning account_id;
 
 -- name: load_second_factor
 -- the second factor of an account, confirmed or not
-select secret_sealed, created_at, confirmed_at, last_step from second_factors where account_id = $1;
+select secret_sealed, created_at, confirmed_at from second_factors where account_id = $1;
 
 -- name: confirm_second_factor
 -- ask for codes from now on; the code of this time step counts as used

@@ -31,13 +31,3 @@ def sign_offer(
     )
     signature = creator.create_signature(product_id, offer_id, account_token, nonce, now)
     return OfferSignature(credentials.key_id, nonce, now, signature)
-
-
-def sign_offer_v2(credentials: AppleCredentials, *, product_id: str, offer_id: str, transaction_id: str | None) -> str:
-    """The signed request that newer StoreKit takes instead. `transaction_id` is any of the customer's, if known."""
-    from appstoreserverlibrary.jws_signature_creator import PromotionalOfferV2SignatureCreator
-
-    creator = PromotionalOfferV2SignatureCreator(
-        credentials.private_key.encode(), credentials.key_id, credentials.issuer_id, credentials.bundle_id
-    )
-    return creator.create_signature(product_id, offer_id, transaction_id)

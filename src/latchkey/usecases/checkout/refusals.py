@@ -36,7 +36,3 @@ class InvalidEmail(CheckoutRefusal):
 
 class NotInThisWay(CheckoutRefusal):
     """The shortcut that the page asked for is not there; the ordinary checkout is."""
-
-
-class TooManyCheckouts(CheckoutRefusal):
-    """One address or user begins too many."""

@@ -1,4 +1,4 @@
-"""The local copy, its jobs, and what was set aside."""
+"""The local copy, its jobs, what was set aside, invoices and users' phones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def upgrade() -> None:
         sa.Column("event_id", sa.String(length=255), nullable=False),
         sa.Column("app_user_id", sa.String(length=255), nullable=False),
         sa.Column("currency", sa.String(length=255), nullable=False),
-        sa.Column("amount", sa.BigInteger(), nullable=False),
+        sa.Column("amount", sa.Double(), nullable=False),
         sa.Column("transaction_type", sa.String(length=255), nullable=False),
         sa.Column("happened_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("event_id", name="pk_billing_currency_transactions"),
@@ -127,20 +127,37 @@ def upgrade() -> None:
         sa.Column("last_event_at", sa.BigInteger(), nullable=True),
         sa.Column("stale", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("revision", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("read_sequence", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("app_user_id", name="pk_billing_subscriptions"),
     )
     op.create_index(
         "ix_billing_subscriptions_last_revenue_sync_at", "billing_subscriptions", ["last_revenue_sync_at"], unique=False
     )
-
-
-def downgrade() -> None:
-    op.drop_table("billing_subscriptions")
-    op.drop_table("billing_progress")
-    op.drop_table("billing_processed_events")
-    op.drop_table("billing_jobs")
-    op.drop_table("billing_events_set_aside")
-    op.drop_table("billing_entitlements")
-    op.drop_table("billing_enrollments")
-    op.drop_table("billing_currency_transactions")
-    op.drop_table("billing_aliases")
+    op.create_table(
+        "billing_devices",
+        sa.Column("player_id", sa.String(length=255), nullable=False),
+        sa.Column("app_user_id", sa.String(length=255), nullable=False),
+        sa.Column("platform", sa.String(length=32), nullable=True),
+        sa.Column("language", sa.String(length=35), nullable=True),
+        sa.Column("registered_at", sa.BigInteger(), nullable=False),
+        sa.Column("last_seen_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("player_id", name="pk_billing_devices"),
+    )
+    op.create_index("ix_billing_devices_app_user_id", "billing_devices", ["app_user_id"], unique=False)
+    op.create_table(
+        "billing_invoices",
+        sa.Column("event_id", sa.String(length=255), nullable=False),
+        sa.Column("app_user_id", sa.String(length=255), nullable=False),
+        sa.Column("issued_at", sa.BigInteger(), nullable=False),
+        sa.Column("body", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("event_id", name="pk_billing_invoices"),
+    )
+    op.create_index("ix_billing_invoices_app_user_id", "billing_invoices", ["app_user_id"], unique=False)
+    op.create_table(
+        "billing_event_bodies",
+        sa.Column("event_id", sa.String(length=255), nullable=False),
+        sa.Column("unread_fields", sa.Text(), nullable=False),
+        sa.Column("body", sa.LargeBinary(), nullable=False),
+        sa.Column("received_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("event_id", name="pk_billing_event_bodies"),
+    )
