@@ -37,7 +37,7 @@ def test_the_environment_is_read_in_every_kind() -> None:
     read = Settings.from_env(
         {
             **NEEDED,
-            PREFIX + "STRICT_BODY": "false",
+            PREFIX + "VERIFY_ONLY_IF_STILL_AHEAD": "true",
             PREFIX + "PORT": "9000",
             PREFIX + "SIGNING_SECRETS": "whsec_a, whsec_b",
             PREFIX + "ON_ERROR": "retry",
@@ -45,7 +45,7 @@ def test_the_environment_is_read_in_every_kind() -> None:
             PREFIX + "LOG_LEVEL": "",
         }
     )
-    assert (read.strict_body, read.port, read.signing_secrets) == (False, 9000, ("whsec_a", "whsec_b"))
+    assert (read.verify_only_if_still_ahead, read.port, read.signing_secrets) == (True, 9000, ("whsec_a", "whsec_b"))
     assert (read.on_error, read.jwt_algorithms, read.log_level) == ("retry", ("ES256",), "info")
 
 
@@ -60,7 +60,7 @@ def test_production_is_known_by_either_name(name: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("PORT", "eighty"), ("PORT", "70000"), ("STRICT_BODY", "perhaps"), ("ON_ERROR", "ignore"),
+        ("PORT", "eighty"), ("PORT", "70000"), ("VERIFY_ONLY_IF_STILL_AHEAD", "perhaps"), ("ON_ERROR", "ignore"),
         ("SERVICE_URL", "http://billing.example.com"), ("SERVICE_URL", "http://localhost:8443"),
         ("SERVICE_CA", "/nowhere.pem"), ("SERVICE_CA", __file__), ("DATABASE_URL", "mysql://x"),
         ("JWT_SECRET", "short"),

@@ -80,7 +80,7 @@ class Consumer:
         self._runner = Runner(self._store.jobs, handlers, now, workers=settings.job_workers)
         follow_up = self._pushes.follow_up if self._pushes is not None else None
         self._intake = Intake(self._store, now, jobs_added=self._runner.wake, follow_up=follow_up)
-        self._reconciler = Reconciler(self._store, self._billing, self._intake, now, strict=settings.strict_body)
+        self._reconciler = Reconciler(self._store, self._billing, self._intake, now)
         self._operations = Operations(self._store, self._intake, settings, self._metrics)
         self._receiver = Receiver(self._intake, settings, self._metrics)
         self._endpoints = Endpoints(self._billing, self._store, settings, self._identify, self._metrics, now)

@@ -120,19 +120,19 @@ _events = msgspec.json.Decoder(Fields)
 _UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError, OverflowError)
 
 
-def read(body: bytes, *, strict: bool = True) -> Event:
-    """The event in a webhook's body. `strict` also requires a type and a user."""
+def read(body: bytes) -> Event:
+    """The event in a webhook's body."""
     try:
         raw = _envelopes.decode(body).event
         found = b"" if raw is UNSET else bytes(raw)
     except _UNREADABLE:
         found = _enveloped(body)
     if found in (b"", b"null"):
-        raise Malformed(INVALID_EVENT if strict else INVALID_BODY)
-    return read_event(found, strict=strict)
+        raise Malformed(INVALID_BODY)
+    return read_event(found)
 
 
-def read_event(raw: bytes, *, strict: bool = True) -> Event:
+def read_event(raw: bytes) -> Event:
     """An event by itself, as the service's feed lists it."""
     unread: tuple[str, ...] = ()
     try:
@@ -148,13 +148,13 @@ def read_event(raw: bytes, *, strict: bool = True) -> Event:
         if not isinstance(given, dict):
             raise Malformed(INVALID_EVENT) from None
         fields, held, attributes, unread = _loosely(given)
-    if strict and not (fields.type and fields.app_user_id):
+    if not (fields.type and fields.app_user_id):
         raise Malformed(INVALID_EVENT)
     return Event(
         # Without an id, the hash of the body identifies copies of the same event.
         id=fields.id or f"body_{hashlib.sha256(raw).hexdigest()}",
-        type=fields.type or "",
-        app_user_id=fields.app_user_id or "",
+        type=fields.type,
+        app_user_id=fields.app_user_id,
         fields=fields,
         held=held,
         attributes=attributes,

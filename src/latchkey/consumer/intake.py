@@ -23,7 +23,7 @@ from latchkey.consumer.record import LocalCopy
 from latchkey.consumer.storage.copies import Locked
 from latchkey.consumer.storage.jobs import NewJob
 from latchkey.consumer.storage.store import Store
-from latchkey.consumer.sync import Applied, NobodyError, apply_event
+from latchkey.consumer.sync import Applied, apply_event
 
 log = structlog.get_logger()
 
@@ -66,8 +66,7 @@ class Intake:
 
         async def work(connection: AsyncConnection) -> None:
             await self._store.events.put_aside(connection, event, f"{type(error).__name__}: {error}", now)
-            if event.app_user_id:
-                await self._store.jobs.add(connection, [NewJob(REREAD, event.app_user_id)], now)
+            await self._store.jobs.add(connection, [NewJob(REREAD, event.app_user_id)], now)
 
         await self._store.database.write(work)
         self._jobs_added()
@@ -121,8 +120,6 @@ class Intake:
 
     async def _process(self, connection: AsyncConnection, events: list[Event], now: Ms) -> _Work:
         store = self._store
-        if any(not event.app_user_id for event in events):
-            raise NobodyError("The event names no user.")
         ids = {event.app_user_id for event in events}
         others = {id for event in events for id in event.other_ids | event.transfer_ids}
         locked = await store.copies.lock(connection, ids, others, [event.id for event in events])

@@ -91,7 +91,7 @@ class Operations:
 
     async def _again(self, one: SetAside) -> Reprocessed:
         try:
-            event = read_event(one.body, strict=self._settings.strict_body)
+            event = read_event(one.body)
         except Malformed as error:
             return Reprocessed(one.event_id, "failed", str(error))
         try:

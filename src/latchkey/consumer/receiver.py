@@ -4,9 +4,8 @@
 |---|---|
 | no or wrong Authorization; a wrong signature, if one is required | 401 `{error: 'Unauthorized'}` |
 | a body above the limit | 413 `{error: 'Payload too large'}` |
-| not a JSON object | 400 `{error: 'Invalid webhook body'}` |
-| no `event` | 400 `{error: 'Invalid event structure'}`, or `'Invalid webhook body'` if the check is not strict |
-| no type or user (strict only) | 400 `{error: 'Invalid event structure'}` |
+| not a JSON object, or without `event` | 400 `{error: 'Invalid webhook body'}` |
+| no type or user | 400 `{error: 'Invalid event structure'}` |
 | a test delivery (`Latchkey-Test-Event: true`) | 200 `{message}`, and nothing is changed or recorded |
 | an event that was processed before | 200 `{message}` |
 | an event that could not be processed | 200 `{message, error}` and it is set aside; or 500, depending on the setting |
@@ -71,7 +70,7 @@ class Receiver:
             self._metrics.refused("unauthorized")
             raise Refused(401, "Unauthorized")
         try:
-            event = read(body, strict=self._settings.strict_body)
+            event = read(body)
         except Malformed as malformed:
             self._metrics.refused("malformed")
             log.warning("malformed webhook", error=str(malformed), bytes=len(body))

@@ -66,12 +66,11 @@ class Report:
 
 
 class Reconciler:
-    def __init__(self, store: Store, billing: Billing, intake: Intake, now: Callable[[], Ms], *, strict: bool) -> None:
+    def __init__(self, store: Store, billing: Billing, intake: Intake, now: Callable[[], Ms]) -> None:
         self._store = store
         self._billing = billing
         self._intake = intake
         self._now = now
-        self._strict = strict
 
     async def everything(self, *, mend: bool = True, from_start: bool = False) -> Report:
         """All events since the last run, or from the start, and all users."""
@@ -127,7 +126,7 @@ class Reconciler:
         events = []
         for body in bodies:
             try:
-                events.append(read_event(body, strict=self._strict))
+                events.append(read_event(body))
             except Malformed:
                 report.events_unreadable.append(body[:200].decode(errors="replace"))
         return events

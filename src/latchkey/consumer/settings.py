@@ -42,7 +42,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     # The database of the local copy.
     database_url: str = "sqlite:///latchkey-consumer.db"
     # The variants that the specification leaves open.
-    strict_body: bool = True
     verify_only_if_still_ahead: bool = False
     on_error: Literal["set_aside", "retry"] = "set_aside"
     missing_customer: Literal["keep", "inactive"] = "keep"

@@ -47,10 +47,6 @@ _OF_A_PURCHASE = (
 )  # fmt: skip
 
 
-class NobodyError(Exception):
-    """The event names no user."""
-
-
 def is_late(event: Event, known: Subscription) -> bool:
     """Older than the last event applied to this record: by `sequence`, else by its timestamp."""
     sequence, at = event.fields.sequence, event.fields.event_timestamp_ms
@@ -72,8 +68,6 @@ def apply_event(copy: LocalCopy, event: Event, now: Ms, others: Sequence[LocalCo
     """The copy after an event. `copy` is where the event's user id leads, which is to another id where the event's has
     become an alias since. `others` are copies that exist under further ids the event names: they are the same customer,
     so that `copy` takes their place."""
-    if not event.app_user_id:
-        raise NobodyError("The event names no user.")
     known = copy.subscription
     everybody = {event.app_user_id, known.app_user_id, *(one.subscription.app_user_id for one in others)}
     if event.held is None or is_late(event, known) or not _is_comparable(event, known):
