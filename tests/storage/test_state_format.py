@@ -122,4 +122,4 @@ def test_every_state_is_read_back_and_both_decoders_lead_to_the_same_answers(lif
 
 def answers(view: View) -> Any:
     """Of V1 and V2."""
-    return json.decode(json.encode((v1.subscriber(view, with_attributes=True), v2.customer(view))))
+    return json.decode(json.encode((v1.subscriber(view), v2.customer(view))))

@@ -132,13 +132,13 @@ async def test_v1_refunds_cancels_and_extends_by_transaction_at_google(google: W
     reply = await v1(google, f"subscriptions/{order}/extend", EXTENDED)
     assert reply.status == 200, reply
     assert google.store.known(purchase).ends_at == ends_at + 10 * DAY
-    shown = reply.json()["subscriber"]["subscriptions"]["pro_monthly"]
+    shown = reply.json()["subscriber"]["subscriptions"]["pro_monthly:monthly"]
     assert shown["expires_date"] == end_to_iso(ends_at + 10 * DAY, google.now)
     reply = await v1(google, f"subscriptions/{order}/cancel")
-    assert reply.json()["subscriber"]["subscriptions"]["pro_monthly"]["unsubscribe_detected_at"] is not None
+    assert reply.json()["subscriber"]["subscriptions"]["pro_monthly:monthly"]["unsubscribe_detected_at"] is not None
     reply = await v1(google, f"transactions/{order}/refund")
     assert reply.status == 200, reply
-    assert reply.json()["subscriber"]["subscriptions"]["pro_monthly"]["refunded_at"] is not None
+    assert reply.json()["subscriber"]["subscriptions"]["pro_monthly:monthly"]["refunded_at"] is not None
     assert await types(google) == ["INITIAL_PURCHASE", "SUBSCRIPTION_EXTENDED", "CANCELLATION", "REFUND"]
 
 

@@ -47,15 +47,14 @@ async def test_a_push_becomes_an_event_and_access_and_the_purchase_is_acknowledg
     assert google.store.known(bought).acknowledged
 
 
-async def test_an_app_sees_the_product_and_its_base_plan_apart(google: World) -> None:
+async def test_an_app_and_the_vendors_shape_have_the_product_and_its_base_plan_apart(google: World) -> None:
     google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     await google.settle()
-    shown = (await google.client.get("/v1/subscribers/ada")).json()["subscriber"]
-    assert shown["subscriptions"]["pro_monthly"]["product_plan_identifier"] == "monthly"
-    entitlement = shown["entitlements"]["pro"]
-    assert (entitlement["product_identifier"], entitlement["product_plan_identifier"]) == ("pro_monthly", "monthly")
-    [event] = await google.events("ada")
-    assert event["product_id"] == "pro_monthly:monthly"
+    for key, headers in ((google.public_key, {}), ("", {"latchkey-shape": "vendor"})):
+        reply = await google.client.get("/v1/subscribers/ada", key=key, headers=headers)
+        bought, held = (reply.json()["subscriber"][part] for part in ("subscriptions", "entitlements"))
+        assert bought["pro_monthly"]["product_plan_identifier"] == "monthly"
+        assert (held["pro"]["product_identifier"], held["pro"]["product_plan_identifier"]) == ("pro_monthly", "monthly")
 
 
 async def test_an_acknowledgement_is_tried_until_it_holds(google: World) -> None:
@@ -88,7 +87,7 @@ async def test_a_receipt_gives_access_for_a_day_while_the_store_is_down_and_then
     google.store.clock.move_to(google.now + HOUR)
     await google.process()
     assert await types(google, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT", "INITIAL_PURCHASE"]
-    assert (await v1(google, "ada"))["subscriptions"]["pro_monthly"]["store"] == "play_store"
+    assert (await v1(google, "ada"))["subscriptions"]["pro_monthly:monthly"]["store"] == "play_store"
 
 
 async def test_a_made_up_token_gives_a_day_once_in_thirty_and_ends(google: World) -> None:
@@ -224,7 +223,7 @@ async def test_a_payment_that_is_missed_after_a_deferral_is_dated_to_the_deferre
     await google.move(extended["expiration_at_ms"] + DAY)
     issue = (await google.events("ada"))[-1]
     assert (issue["type"], issue["event_timestamp_ms"]) == ("BILLING_ISSUE", extended["expiration_at_ms"])
-    shown = (await google.client.get("/v1/subscribers/ada")).json()["subscriber"]["subscriptions"]["pro_monthly"]
+    shown = (await v1(google, "ada"))["subscriptions"]["pro_monthly:monthly"]
     assert shown["expires_date"] == to_iso(extended["expiration_at_ms"])
 
 
@@ -242,7 +241,7 @@ async def test_a_refunded_top_up_leaves_the_access_that_google_leaves(google: Wo
     assert not truth.active
     assert await access(google, "ada") == set()
     shown = await v1(google, "ada")
-    assert shown["subscriptions"]["pro_monthly"]["refunded_at"] is not None
+    assert shown["subscriptions"]["pro_monthly:prepaid"]["refunded_at"] is not None
     assert all(one["expires_date"] <= to_iso(google.now) for one in shown["entitlements"].values())
     await google.move(google.now + 90 * DAY)
     assert await types(google, "ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE", "REFUND"]
@@ -317,15 +316,16 @@ async def test_a_prepaid_plan_takes_the_place_of_a_subscription(google: World) -
     assert (await types(google, "ada"))[3:] == ["REFUND"]
 
 
-async def test_a_prepaid_plan_stands_under_subscriptions_alone(google: World) -> None:
-    google.store.sell(product_id="pro_monthly:prepaid", buyer="ada", account_token="ada")
-    google.store.sell(product_id="pro_lifetime", buyer="ada", account_token="ada")
+async def test_a_server_sees_two_plans_of_one_product_apart_the_prepaid_one_too(google: World) -> None:
+    for product in ("pro_monthly:prepaid", "pro_monthly:monthly", "pro_lifetime"):
+        google.store.sell(product_id=product, buyer=product, account_token="ada")
     await google.settle()
     shown = await v1(google, "ada")
-    [(product, plan)] = shown["subscriptions"].items()
-    assert (product, plan["product_plan_identifier"]) == ("pro_monthly", "prepaid")
-    assert (plan["period_type"], plan["store"]) == ("prepaid", "play_store")
     assert set(shown["non_subscriptions"]) == {"pro_lifetime"}
+    assert set(shown["subscriptions"]) == {"pro_monthly:prepaid", "pro_monthly:monthly"}
+    assert {one["product_id"] for one in await google.events("ada")} == {*shown["subscriptions"], "pro_lifetime"}
+    plan = shown["subscriptions"]["pro_monthly:prepaid"]
+    assert (plan["period_type"], plan["store"]) == ("prepaid", "play_store")
 
 
 async def outage(world: World, length: Ms) -> None:
@@ -463,10 +463,10 @@ async def test_a_refund_of_what_google_no_longer_tells_of_is_told(google: World,
     google.store.act(bought, "refund")
     await google.settle()
     assert await types(google, "ada") == [*before, "REFUND"]
-    after = (await v1(google, "ada"))["subscriptions"]["pro_monthly"]
+    after = (await v1(google, "ada"))["subscriptions"][product]
     assert after.pop("refunded_at") is not None
-    assert shown["subscriptions"]["pro_monthly"].pop("refunded_at") is None
-    assert after == shown["subscriptions"]["pro_monthly"], "nothing else has changed"
+    assert shown["subscriptions"][product].pop("refunded_at") is None
+    assert after == shown["subscriptions"][product], "nothing else has changed"
     await google.move(google.now + 3 * DAY, every=DAY)
     assert (await types(google, "ada"))[len(before) :] == ["REFUND"]
 

@@ -220,7 +220,7 @@ async def test_a_receipt_is_kept_while_stripe_is_down_and_gives_a_day(billing: W
     billing.store.clock.move_to(billing.now + HOUR)
     await billing.process()
     assert await types(billing, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT", "INITIAL_PURCHASE", "INVOICE_ISSUANCE"]
-    assert (await v1(billing, "ada"))["subscriptions"]["pro_monthly"]["store"] == "stripe"
+    assert (await v1(billing, "ada"))["subscriptions"][PRO]["store"] == "stripe"
 
 
 async def test_a_checkout_that_is_not_paid_gives_nothing(billing: World) -> None:

@@ -16,7 +16,7 @@ from tests.domain.web_sdk import active_in_web_sdk, active_subscriptions_in_web_
 
 
 def subscriber(customer: Customer, now: Ms) -> Subscriber:
-    return v1.subscriber(View(1, customer, CATALOG, now, LastSeen(now)), with_attributes=True).subscriber
+    return v1.subscriber(View(1, customer, CATALOG, now, LastSeen(now))).subscriber
 
 
 def held_in_v2(customer: Customer, now: Ms) -> dict[str, int]:
@@ -89,6 +89,8 @@ def test_a_one_time_purchase_with_an_end_ends_in_the_web_sdk_too() -> None:
         # Both: apps look for the transaction among the one-time purchases.
         assert list(shown.non_subscriptions) == list(shown.subscriptions) == [PRO_PASS.id]
         assert active_in_web_sdk(shown, now) == held_in_v2(customer, now).keys() == expected
+    customer = take_in(customer, actions.refund(customer.purchases[0], NOON + DAY), NOON + DAY)
+    assert active_subscriptions_in_web_sdk(subscriber(customer, NOON + DAY), NOON + DAY) == set()
 
 
 def test_a_temporary_grant_stands_under_its_product_and_ends() -> None:

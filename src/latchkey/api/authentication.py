@@ -1,4 +1,4 @@
-"""API keys on requests: `Authorization: Bearer <key>`, and on V1 also the bare key.
+"""API keys on requests: `Authorization: Bearer <key>`.
 
 Keys are compared by their SHA-256, looked up with every request, and never written anywhere. Router modules use these
 as the type of a parameter:
@@ -19,7 +19,7 @@ from typing import Annotated
 from fastapi import Depends, Path, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from latchkey.api.errors import ApiError, Forbidden, TooManyRequests, Unauthenticated, Version
+from latchkey.api.errors import ApiError, Forbidden, TooManyRequests, Unauthenticated
 from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.services import Provided
 from latchkey.domain.instants import Ms
@@ -35,14 +35,11 @@ _UNKNOWN = "This API key is not known here, or it was revoked."
 # A few keys make thousands of requests a second; parsing and hashing the header again would take a twentieth of a read.
 # The cache reveals nothing more: the headers are in this process's memory anyway.
 @lru_cache(maxsize=256)
-def key_hash(authorization: bytes | None, version: Version) -> bytes:
-    """The hash of the key in this header. V1 also takes the bare key, without the word `Bearer`."""
+def key_hash(authorization: bytes | None) -> bytes:
+    """The hash of the key in this header."""
     if authorization is None:
         raise Unauthenticated("Send your API key as 'Authorization: Bearer <key>'.", code=7224)
-    if authorization[:7].lower() == b"bearer ":
-        key = authorization[7:].strip()
-    else:
-        key = authorization.strip() if version == "v1" and authorization.lower() != b"bearer" else b""
+    key = authorization[7:].strip() if authorization[:7].lower() == b"bearer " else b""
     if not key or b" " in key or len(key) > _LONGEST:
         raise Unauthenticated("The Authorization header must read 'Bearer <key>'.", code=7224)
     return hashlib.sha256(key).digest()
@@ -71,7 +68,7 @@ def require_rules(rules: KeyRules, caller: Caller, exchange: Exchange, services:
     address, now = address_of(exchange, services), services.now()
     if rules.allows(address, now):
         return
-    services.refused_keys.add(key_hash(exchange.headers.get(b"authorization"), exchange.version), caller)
+    services.refused_keys.add(key_hash(exchange.headers.get(b"authorization")), caller)
     raise _refusal(rules, address, now)
 
 
@@ -190,7 +187,7 @@ async def caller_of(
     exchange: Exchange, services: Services, *, app_user_id: str | None = None, receipt: bool = False
 ) -> Caller:
     """A receipt with a public key is never refused for its rate: a phone drops a purchase for good on any 4xx."""
-    hashed = key_hash(exchange.headers.get(b"authorization"), exchange.version)
+    hashed = key_hash(exchange.headers.get(b"authorization"))
     if services.refused_keys:
         await check_refused_before(exchange, services, hashed)
     caller = admitted(await services.admission.admit(hashed), exchange, services)
@@ -210,7 +207,7 @@ async def project_caller(exchange: Exchange, services: Services, scope: Scope, p
 def leased_caller(exchange: Exchange, services: Services, scope: Scope, project_id: str) -> Leased | None:
     """The caller of a request that a lease covers. The key is still to be checked, with the request's first statement.
     None: check it now, as `project_caller` does, which also says what is wrong."""
-    leased = services.admission.leased(key_hash(exchange.headers.get(b"authorization"), exchange.version))
+    leased = services.admission.leased(key_hash(exchange.headers.get(b"authorization")))
     if leased is None:
         return None
     caller = leased.caller

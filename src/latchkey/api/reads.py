@@ -23,6 +23,7 @@ from latchkey.api.authentication import (
 from latchkey.api.errors import InvalidAppUserId, Missing
 from latchkey.api.etag import etag_of_subscriber
 from latchkey.api.exchange import ETAG, Exchange
+from latchkey.api.shape import is_vendors
 from latchkey.api.visit import visit_of
 from latchkey.domain.user_id import problem_with
 from latchkey.usecases.engine.admission import Caller
@@ -77,7 +78,7 @@ class Reads:
         else:
             status, view = await self._get_or_create(caller, app_user_id)
         self._note(exchange, caller, view)
-        shown = v1.subscriber(view, with_attributes=not caller.is_public)
+        shown = v1.subscriber(view, v1.Reader(caller.is_public, vendor_shape=is_vendors(exchange)))
         exchange.request_time = view.now if caller.is_public else None
         # Only the vendor's native SDKs send a tag.
         if caller.is_public and (known := exchange.headers.get(ETAG)) is not None and not exchange.is_head:
@@ -104,7 +105,7 @@ class Reads:
 
     def _ask(self, exchange: Exchange, app_user_id: str, problem: str | None) -> Coroutine[Any, Any, Answer]:
         """An invalid id is not looked up; the request is still authenticated and counted."""
-        hashed = key_hash(exchange.headers.get(b"authorization"), exchange.version)
+        hashed = key_hash(exchange.headers.get(b"authorization"))
         asked = app_user_id if problem is None else None
         return self._check_and_ask(exchange, hashed, asked) if self._refused_keys else self._admit(hashed, asked)
 

@@ -142,7 +142,7 @@ def _show_views(views: list[View], matched: list[str], as_json: bool, *, more: b
     found_by = ("found by",) if any(matched) else ()
     rows = []
     for view, by in zip(views, matched, strict=True):
-        active = [one.entitlement_id for one in render.active_in_full(view)]
+        active = [one.entitlement_id for one in render.active_entitlements(view, render.LARGEST_LIMIT, None).items]
         row = [
             view.customer.app_user_id,
             ", ".join(active) or "none",

@@ -15,7 +15,7 @@ class Entitlement(Struct, frozen=True, kw_only=True):
     grace_period_expires_date: str | None = None
     product_identifier: str
     purchase_date: str
-    # V1 only: the base plan, where the store has such plans. The product is then named without it.
+    # V1 only: the base plan, for readers that know the product without it.
     product_plan_identifier: str | UnsetType = UNSET
 
 

@@ -30,7 +30,7 @@ class Money(Struct, frozen=True, kw_only=True, gc=False):
 class Subscription(Struct, frozen=True, kw_only=True, gc=False):
     auto_resume_date: str | None
     billing_issues_detected_at: str | None
-    # The end of the paid time. A grace period moves the entitlement's end, never this one.
+    # The end of the paid time, or of access after a refund. A grace period moves only the entitlement's end.
     expires_date: str
     grace_period_expires_date: str | None
     original_purchase_date: str
@@ -49,7 +49,7 @@ class Subscription(Struct, frozen=True, kw_only=True, gc=False):
     price: Money | UnsetType | None = UNSET
     # Where the user manages it, while it is active and if its store has such a page.
     management_url: str | UnsetType | None = UNSET
-    # The base plan, where the store has such plans.
+    # The base plan, for readers that know the product without it.
     product_plan_identifier: str | UnsetType = UNSET
 
 

@@ -221,7 +221,7 @@ async def _of_a_former_key(exchange: Exchange, services: Services) -> ApiError |
     """503, if the key was revoked or its app was deleted: installed copies of the app still have it, and what they show
     may be paid for. None: no app of a real store ever had this key, so no phone loses anything."""
     try:
-        hashed = key_hash(exchange.headers.get(b"authorization"), exchange.version)
+        hashed = key_hash(exchange.headers.get(b"authorization"))
         store = await services.admission.former_store(hashed)
     except ApiError:
         return None

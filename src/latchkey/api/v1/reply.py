@@ -10,6 +10,7 @@ from starlette.responses import Response
 from latchkey.api.errors import Missing
 from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.replies import reply
+from latchkey.api.shape import is_vendors
 from latchkey.api.visit import visit_of
 from latchkey.usecases.engine.admission import Caller
 from latchkey.usecases.rendering import v1
@@ -46,4 +47,4 @@ def subscriber(
     if seen is not None:
         services.presence.note(caller.project_id, view.key, seen)
     exchange.request_time = view.now
-    return v1.subscriber(view, with_attributes=not caller.is_public, token=token)
+    return v1.subscriber(view, v1.Reader(caller.is_public, token, is_vendors(exchange)))

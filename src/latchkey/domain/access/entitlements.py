@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog, Former, without_plan
 from latchkey.domain.customers.customer import Customer
@@ -13,10 +15,10 @@ from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Subscription
 
 
-class Access(NamedTuple):
+class Access(Struct, frozen=True, gc=False):
     """One reason to hold an entitlement. Readers judge by `ends_at` alone; None never ends."""
 
-    # A tuple: every read makes one for each period and entitlement, and a frozen dataclass takes four times as long.
+    # A struct: every read makes one for each period and entitlement, and a frozen dataclass takes ten times as long.
 
     entitlement_id: str
     product_id: str
@@ -85,7 +87,7 @@ def _cut_off(access: Access, at: Ms) -> Access:
     """The access, ended when its product was detached, unless it ended earlier."""
     if access.ends_at is not None and access.ends_at <= at:
         return access
-    return access._replace(ends_at=at, grace_ends_at=None, detached=True)
+    return replace(access, ends_at=at, grace_ends_at=None, detached=True)
 
 
 def held(customer: Customer, catalog: Catalog) -> dict[str, Access]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from functools import lru_cache
 
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from latchkey.domain.access.entitlements import Access, on_record
 from latchkey.domain.catalog import Catalog, without_plan
@@ -19,78 +19,32 @@ from latchkey.domain.purchases.subscription import Period, PeriodType, Subscript
 from latchkey.stores.registry import BASE_PLANS, PROMOTIONAL, STORES, TEST_STORE
 from latchkey.usecases.rendering import event
 from latchkey.usecases.rendering.lifetime import lifetime_end
-from latchkey.usecases.rendering.plain import only_subscription
 from latchkey.usecases.rendering.view import View
 from latchkey.wire import v1
 
 _URLS = {store.name: store.management_url for store in STORES.values() if store.management_url is not None}
 
 
-def subscriber(view: View, *, with_attributes: bool, token: str | None = None) -> v1.SubscriberResponse:
-    """With attributes for a secret key, without for a public key. A public key sees no test-store tokens either, except
-    the one it has just sent."""
-    subscription = only_subscription(view.customer, view.catalog)
-    if subscription is None:
-        return in_full(view, with_attributes=with_attributes, token=token)
-    return _plain(view, subscription, with_attributes, token)
+class Reader(Struct, frozen=True, gc=False):
+    """Who reads a subscriber."""
+
+    # A public key sees no attributes, and no tokens of the test store except the one it has just sent.
+    public: bool = False
+    token: str | None = None
+    vendor_shape: bool = False
+
+    @property
+    def names_plans(self) -> bool:
+        """Whether a product is named as in events, with its base plan: two plans of one product are two subscriptions.
+        The SDKs, and clients of the vendor's shape, look for the product alone and read the plan beside it."""
+        return not self.public and not self.vendor_shape
 
 
-def _plain(view: View, subscription: Subscription, with_attributes: bool, token: str | None) -> v1.SubscriberResponse:
-    """Of a customer with only this subscription, see `plain.py`."""
-    customer, catalog, now = view.customer, view.catalog, view.now
-    store, status, periods = subscription.store, subscription.status, subscription.periods
-    first, period = periods[0], periods[-1]
-    product_id, ends_at, attributes = period.product_id, period.ends_at, customer.attributes
-    began, purchased = to_iso(first.purchased_at), to_iso(period.purchased_at)
-    expires, url = (to_iso(ends_at + 999), _URLS.get(store)) if ends_at > now else (to_iso(ends_at), None)
-    product = catalog.products.get(product_id) or catalog.find(product_id)
-    transaction_id = period.id
-    if store == TEST_STORE:
-        id = _transaction_id(customer, store, subscription.id, not with_attributes, token)
-        transaction_id = _test_period_id(subscription, period, id)
-    entitlement = v1.Entitlement(
-        expires_date=expires, grace_period_expires_date=None, product_identifier=product_id, purchase_date=purchased
-    )
-    return v1.SubscriberResponse(
-        request_date=to_iso(now),
-        request_date_ms=now,
-        subscriber=v1.Subscriber(
-            original_app_user_id=customer.original_app_user_id,
-            original_application_version=None,
-            first_seen=to_iso(customer.first_seen_at),
-            last_seen=to_iso(view.last_seen.at),
-            management_url=url,
-            original_purchase_date=began,
-            non_subscriptions={},
-            subscriptions={
-                product_id: v1.Subscription(
-                    auto_resume_date=None,
-                    billing_issues_detected_at=None,
-                    expires_date=expires,
-                    grace_period_expires_date=None,
-                    original_purchase_date=began,
-                    purchase_date=purchased,
-                    refunded_at=None,
-                    unsubscribe_detected_at=None if status.auto_renew else _iso(status.renewal_off_at),
-                    is_sandbox=subscription.environment is Environment.SANDBOX,
-                    ownership_type=subscription.ownership,
-                    period_type=_shown_type(period.period_type),
-                    store=store,
-                    store_transaction_id=transaction_id,
-                    display_name=(product.display_name or None) if product is not None else None,
-                    price=_money(period.price),
-                    management_url=url,
-                )
-            },
-            entitlements=dict.fromkeys(sorted(product.grants), entitlement) if product is not None else {},
-            subscriber_attributes=(_attributes(customer) if attributes else {}) if with_attributes else UNSET,
-        ),
-    )
+SERVER = Reader()
 
 
-def in_full(view: View, *, with_attributes: bool, token: str | None = None) -> v1.SubscriberResponse:
-    """The same for any customer."""
-    customer, now, public = view.customer, view.now, not with_attributes
+def subscriber(view: View, reader: Reader = SERVER) -> v1.SubscriberResponse:
+    customer, now, names_plans = view.customer, view.now, reader.names_plans
     return v1.SubscriberResponse(
         request_date=to_iso(now),
         request_date_ms=now,
@@ -102,10 +56,12 @@ def in_full(view: View, *, with_attributes: bool, token: str | None = None) -> v
             last_seen=to_iso(view.last_seen.at),
             management_url=_management_url(customer, now),
             original_purchase_date=_iso(_first_purchase_at(customer)),
-            non_subscriptions=_non_subscriptions(view, public, token) if customer.purchases else {},
-            subscriptions=_subscriptions(view, public, token),
-            entitlements={id: _entitlement(access, now) for id, access in on_record(customer, view.catalog).items()},
-            subscriber_attributes=_attributes(customer) if with_attributes else UNSET,
+            non_subscriptions=_non_subscriptions(view, reader) if customer.purchases else {},
+            subscriptions=_subscriptions(view, reader),
+            entitlements={
+                id: _entitlement(access, now, names_plans) for id, access in on_record(customer, view.catalog).items()
+            },
+            subscriber_attributes=UNSET if reader.public else _attributes(customer) if customer.attributes else {},
         ),
     )
 
@@ -116,36 +72,36 @@ def _attributes(customer: Customer) -> dict[str, v1.Attribute]:
     }
 
 
-def _subscriptions(view: View, public: bool, token: str | None) -> dict[str, v1.Subscription]:
+def _subscriptions(view: View, reader: Reader) -> dict[str, v1.Subscription]:
     """The latest period of each product ever subscribed to; of several subscriptions, the one that ends last. Grants,
     prepaid plans and one-time purchases with an end are listed here too, because the vendor's web SDK looks for an end
     only here."""
-    customer = view.customer
+    customer, names_plans = view.customer, reader.names_plans
     shown: dict[str, v1.Subscription] = {}
     ends: dict[str, Ms] = {}
     for purchase in customer.purchases:
         if purchase.kind is PurchaseKind.ONE_TIME and purchase.ends_at is None:
             continue
         end = purchase.access_ends_at or lifetime_end(purchase.purchased_at)
-        product_id = _product(purchase.store, purchase.product_id)
+        product_id = _product(purchase.store, purchase.product_id, names_plans)
         if end >= ends.get(product_id, end):
             ends[product_id] = end
-            shown[product_id] = _as_subscription(view, purchase, public, token)
+            shown[product_id] = _as_subscription(view, purchase, reader)
     several = bool(ends) or len(customer.subscriptions) > 1
     for subscription in customer.subscriptions:
-        id = _transaction_id(customer, subscription.store, subscription.id, public, token)
+        id = _transaction_id(customer, subscription.store, subscription.id, reader)
         # Later periods overwrite earlier ones; another subscription to the same product only if it ends later.
         latest = {period.product_id: period for period in subscription.periods}
-        if subscription.store in BASE_PLANS:
-            # Apps look for the product. Of several plans of one product, the later period counts.
-            latest = {_product(subscription.store, id): period for id, period in latest.items()}
+        if subscription.store in BASE_PLANS and not names_plans:
+            # Of several plans of one product, the later period counts.
+            latest = {without_plan(id): period for id, period in latest.items()}
         for product_id, period in latest.items():
             if several:
                 end = _end(subscription, period)
                 if end < ends.get(product_id, end):
                     continue
                 ends[product_id] = end
-            shown[product_id] = _subscription(view, subscription, period, id)
+            shown[product_id] = _subscription(view, subscription, period, id, names_plans)
     return shown
 
 
@@ -153,12 +109,10 @@ def _end(subscription: Subscription, period: Period) -> Ms:
     return subscription.access_ends_at if period is subscription.current else period.access_ends_at
 
 
-def _as_subscription(view: View, purchase: Purchase, public: bool, token: str | None) -> v1.Subscription:
+def _as_subscription(view: View, purchase: Purchase, reader: Reader) -> v1.Subscription:
     now = view.now
     purchased = to_iso(purchase.purchased_at)
-    # As with a subscription, a refund does not move the paid end. What is revoked ends when it is revoked.
-    bought = purchase.kind is PurchaseKind.ONE_TIME and purchase.revoked_at is None
-    ends_at = purchase.ends_at if bought else purchase.access_ends_at
+    ends_at = purchase.access_ends_at
     temporary = purchase.kind is PurchaseKind.TEMPORARY
     return v1.Subscription(
         auto_resume_date=None,
@@ -175,17 +129,17 @@ def _as_subscription(view: View, purchase: Purchase, public: bool, token: str | 
         period_type=PeriodType.PREPAID if is_prepaid(purchase) else PeriodType.NORMAL,
         # No store has vouched for what a temporary grant is for.
         store=PROMOTIONAL if temporary else purchase.store,
-        store_transaction_id=None
-        if temporary
-        else _transaction_id(view.customer, purchase.store, purchase.id, public, token),
+        store_transaction_id=None if temporary else _transaction_id(view.customer, purchase.store, purchase.id, reader),
         display_name=_display_name(view.catalog, purchase.product_id),
         price=_money(purchase.price),
         management_url=None,
-        product_plan_identifier=_plan(purchase.store, purchase.product_id),
+        product_plan_identifier=_plan(purchase.store, purchase.product_id, reader.names_plans),
     )
 
 
-def _subscription(view: View, subscription: Subscription, period: Period, id: str) -> v1.Subscription:
+def _subscription(
+    view: View, subscription: Subscription, period: Period, id: str, names_plans: bool
+) -> v1.Subscription:
     """`id` is the subscription's id, or what replaces it for this reader."""
     now, store = view.now, subscription.store
     periods, status = subscription.periods, subscription.status
@@ -194,7 +148,7 @@ def _subscription(view: View, subscription: Subscription, period: Period, id: st
     return v1.Subscription(
         auto_resume_date=_iso(status.pause.ends_at) if running and status.pause is not None else None,
         billing_issues_detected_at=_iso(failed_at) if running else None,
-        expires_date=end_to_iso(period.ends_at, now),
+        expires_date=end_to_iso(period.access_ends_at, now),
         grace_period_expires_date=end_to_iso(status.grace_ends_at, now)
         if running and subscription.in_grace and status.grace_ends_at is not None
         else None,
@@ -210,7 +164,7 @@ def _subscription(view: View, subscription: Subscription, period: Period, id: st
         display_name=_display_name(view.catalog, period.product_id),
         price=_money(period.price),
         management_url=_URLS.get(store) if running and subscription.access_ends_at > now else None,
-        product_plan_identifier=_plan(store, period.product_id),
+        product_plan_identifier=_plan(store, period.product_id, names_plans),
     )
 
 
@@ -224,9 +178,8 @@ def _test_period_id(subscription: Subscription, period: Period, id: str) -> str:
     return id if period is subscription.periods[0] else id + period.id.removeprefix(subscription.id)
 
 
-def _transaction_id(customer: Customer, store: str, id: str, public: bool, token: str | None) -> str:
-    """A public key sees no test-store tokens, except the one it has just sent."""
-    hidden = store == TEST_STORE and public and id != token
+def _transaction_id(customer: Customer, store: str, id: str, reader: Reader) -> str:
+    hidden = store == TEST_STORE and reader.public and id != reader.token
     return disguised(customer.project_id, id) if hidden else id
 
 
@@ -241,33 +194,36 @@ def _money(price: Price) -> v1.Money | None:
     return v1.Money(amount=price.amount, currency=price.currency) if price.known else None
 
 
-def _product(store: str, product_id: str) -> str:
-    return without_plan(product_id) if store in BASE_PLANS else product_id
+def _product(store: str, product_id: str, names_plans: bool) -> str:
+    return product_id if names_plans or store not in BASE_PLANS else without_plan(product_id)
 
 
-def _plan(store: str, product_id: str) -> str | UnsetType:
-    return (product_id.partition(":")[2] or UNSET) if store in BASE_PLANS else UNSET
+def _plan(store: str, product_id: str, names_plans: bool) -> str | UnsetType:
+    return UNSET if names_plans or store not in BASE_PLANS else product_id.partition(":")[2] or UNSET
 
 
-def _entitlement(access: Access, now: Ms) -> v1.Entitlement:
+def _entitlement(access: Access, now: Ms, names_plans: bool) -> v1.Entitlement:
     shown = event.entitlement(access, now)
     store, product_id = access.source.store, access.product_id
-    if store not in BASE_PLANS:
+    if names_plans or store not in BASE_PLANS:
         return shown
     return structs.replace(
-        shown, product_identifier=_product(store, product_id), product_plan_identifier=_plan(store, product_id)
+        shown,
+        product_identifier=without_plan(product_id),
+        product_plan_identifier=_plan(store, product_id, names_plans),
     )
 
 
-def _non_subscriptions(view: View, public: bool, token: str | None) -> dict[str, list[v1.NonSubscription]]:
+def _non_subscriptions(view: View, reader: Reader) -> dict[str, list[v1.NonSubscription]]:
     """In the order of purchase: the SDKs use the last one of a product."""
     customer = view.customer
     found: dict[str, list[v1.NonSubscription]] = {}
     for purchase in customer.purchases:
         if purchase.kind is PurchaseKind.ONE_TIME and not is_prepaid(purchase):
-            id = _transaction_id(customer, purchase.store, purchase.id, public, token)
+            id = _transaction_id(customer, purchase.store, purchase.id, reader)
             shown = _non_subscription(view.catalog, purchase, id)
-            found.setdefault(_product(purchase.store, purchase.product_id), []).append(shown)
+            product_id = _product(purchase.store, purchase.product_id, reader.names_plans)
+            found.setdefault(product_id, []).append(shown)
     return found
 
 

@@ -14,7 +14,6 @@ from msgspec import UNSET, UnsetType
 from latchkey.domain.access.entitlements import held
 from latchkey.domain.customers.attributes import visible
 from latchkey.usecases.rendering.lifetime import lifetime_end
-from latchkey.usecases.rendering.plain import only_subscription
 from latchkey.usecases.rendering.view import View
 from latchkey.wire import v2
 
@@ -55,19 +54,6 @@ def attributes(view: View, limit: int, starting_after: str | None) -> v2.Page[v2
 
 
 def _active_entitlements(view: View) -> list[v2.ActiveEntitlement]:
-    customer, catalog = view.customer, view.catalog
-    subscription = only_subscription(customer, catalog)
-    if subscription is None:
-        return active_in_full(view)
-    period = subscription.periods[-1]
-    if period.ends_at <= view.now:
-        return []
-    ends_at, grants = period.ends_at, catalog.grants(period.product_id)
-    return [v2.ActiveEntitlement(entitlement_id=id, expires_at=ends_at) for id in sorted(set(grants))]
-
-
-def active_in_full(view: View) -> list[v2.ActiveEntitlement]:
-    """The same for any customer."""
     return [
         v2.ActiveEntitlement(
             entitlement_id=access.entitlement_id,
