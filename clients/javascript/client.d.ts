@@ -20,7 +20,7 @@ export class Latchkey {
      */
     customer(customerId: string): Promise<Customer>;
     /**
-     * V1: the customer with its history.
+     * V1: the customer with its history. The service creates one that it does not know.
      * @param {string} appUserId
      * @returns {Promise<Subscriber>}
      */

@@ -46,7 +46,7 @@ export class Latchkey {
   }
 
   /**
-   * V1: the customer with its history.
+   * V1: the customer with its history. The service creates one that it does not know.
    * @param {string} appUserId
    * @returns {Promise<Subscriber>}
    */

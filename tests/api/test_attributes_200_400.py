@@ -138,7 +138,7 @@ async def test_one_who_has_too_many_from_receipts_can_still_delete_and_change_so
 async def test_attributes_that_are_no_object_are_400(steady_shop: Shop, attributes: Any) -> None:
     reply = await note(steady_shop, "refused", attributes)
     assert (reply.status, reply.json()["code"]) == (400, 7226), reply
-    assert (await steady_shop.v1("refused")).status == 404
+    assert (await steady_shop.v2("refused")).status == 404
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ async def test_an_attribute_of_another_shape_is_named(steady_shop: Shop, attribu
     reply = await note(steady_shop, "refused", {"a": attribute})
     assert (reply.status, reply.json()["code"]) == (400, 7263), reply
     assert [error["key_name"] for error in reply.json()["attribute_errors"]] == ["a"]
-    assert (await steady_shop.v1("refused")).status == 404
+    assert (await steady_shop.v2("refused")).status == 404
 
 
 async def test_without_a_moment_an_attribute_counts_from_now_on(steady_shop: Shop) -> None:

@@ -65,7 +65,7 @@ async def test_the_providers_page_is_paid_and_access_is_there_with_the_answer(ho
     }
     hosted.provider.standing["pay_1"] = Standing.PENDING
     assert (await hosted.status(id))["status"] == "in_progress"
-    assert (await hosted.shop.v1("ada")).status == 404
+    assert (await hosted.shop.v2("ada")).status == 404
     hosted.provider.pays("pay_1")
     assert await hosted.status(id) == {
         "status": "succeeded",

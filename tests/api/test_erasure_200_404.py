@@ -111,12 +111,14 @@ async def test_afterwards_every_id_is_unknown_and_a_second_time_is_404(shop: Sho
     await live(shop)
     assert (await erase(shop, ADA)).status == 200
     for who in (ADA, ANONYMOUS):
-        assert (await shop.v1(quote(who))).status == 404
+        assert (await shop.v2(quote(who))).status == 404
         assert (await get(shop, f"customers/{quote(who)}/events")).status == 404
         reply = await erase(shop, who)
         assert (reply.status, reply.json()["code"]) == (404, 7259)
         assert (await delete(shop, f"customers/{quote(who)}")).status == 404
     assert (await act(shop, "cancel", ADA, "pro_monthly")).status == 404
+    again = await shop.v1(quote(ADA))
+    assert (again.status, again.json()["subscriber"]["entitlements"]) == (201, {})
 
 
 async def test_v2_deletes_by_any_alias(shop: Shop) -> None:

@@ -91,8 +91,8 @@ async def test_the_log_has_the_request_but_never_the_key_nor_the_users_id(
         await asyncio.sleep(0)
     requests = [line for line in lines if line["event"] == "request"]
     assert [(line["route"], line["status"]) for line in requests] == [
-        ("/v1/subscribers/{app_user_id}", 404),
-        ("/v2/projects/{project_id}/customers/{customer_id}/attributes", 404),
+        ("/v1/subscribers/{app_user_id}", 201),
+        ("/v2/projects/{project_id}/customers/{customer_id}/attributes", 200),
         ("unmatched", 404),
     ]
     assert requests[0]["request_id"] == "mine"
@@ -140,7 +140,7 @@ async def test_as_json_requests_that_end_together_are_written_together(
             "level",
             "timestamp",
         }
-        assert (line["event"], line["level"], line["status"]) == ("request", "info", 404)
+        assert (line["event"], line["level"], line["status"]) == ("request", "info", 201)
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", line["timestamp"])
 
 

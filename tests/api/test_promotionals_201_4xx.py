@@ -138,7 +138,7 @@ async def test_an_entitlement_that_does_not_exist_is_404(steady_shop: Shop) -> N
     before = await count_rows(steady_shop)
     assert (await revoke(steady_shop, "known", "gold")).status == 404
     assert await count_rows(steady_shop) == before
-    assert (await steady_shop.v1("refused")).status == 404
+    assert (await steady_shop.v2("refused")).status == 404
 
 
 async def test_revoking_ends_every_running_grant_and_is_told(steady_shop: Shop) -> None:

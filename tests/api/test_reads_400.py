@@ -37,7 +37,7 @@ async def test_an_id_that_hides_a_slash_or_a_nul_or_is_no_utf8_is_refused(shop: 
 
 
 async def test_a_slash_that_is_encoded_twice_is_an_ordinary_id(shop: Shop) -> None:
-    assert (await shop.v1("a%252Fb")).status == 404
+    assert (await shop.v2("a%252Fb")).status == 404
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "abc", "", "1.5", "1e1"])

@@ -5,13 +5,6 @@ import pytest
 from tests.api.client import Shop
 
 
-async def test_an_unknown_subscriber_is_404_for_a_secret_key(shop: Shop) -> None:
-    reply = await shop.v1("nobody")
-    assert reply.status == 404
-    assert reply.json() == {"code": 7259, "message": "There is no subscriber 'nobody'."}
-    assert (await shop.v1("nobody")).status == 404, "a read must not create"
-
-
 @pytest.mark.parametrize("more", ["", "/attributes", "/active_entitlements"])
 async def test_an_unknown_customer_is_404(shop: Shop, more: str) -> None:
     reply = await shop.v2("nobody", more)

@@ -43,7 +43,7 @@ async def test_a_receipt_of_another_is_7102_where_the_project_keeps_purchases(sh
     before = await count_rows(shop)
     refused(await show_receipt(shop, "bob"), 422, 7102)
     assert await count_rows(shop) == before
-    assert (await shop.v1("bob")).status == 404
+    assert (await shop.v2("bob")).status == 404
     assert (await show_receipt(shop, "ada")).status == 200
 
 

@@ -120,7 +120,7 @@ async def test_nor_takes_over_what_somebody_bought_in_the_test_store(steady_shop
     reply = await show_receipt(steady_shop, "thief", "test_1_owned", key=appl, is_restore=True)
     assert (reply.status, reply.json()["code"]) == (400, 7103)
     assert "pro" in (await steady_shop.v1("owner")).json()["subscriber"]["entitlements"]
-    assert (await steady_shop.v1("thief")).status == 404
+    assert (await steady_shop.v2("thief")).status == 404
 
 
 async def test_a_secret_key_belongs_to_no_store(steady_shop: Shop, client: Client) -> None:

@@ -131,7 +131,7 @@ async def test_no_header_makes_a_read_or_a_note_or_a_log_in_change_what_was_boug
 async def test_attributes_take_no_claims_beside_them(steady_shop: Shop, body: dict[str, Any]) -> None:
     reply = await steady_shop.client.post("/v1/subscribers/claimant/attributes", body, key=steady_shop.public)
     assert (reply.status, reply.json()["subscriber"]["entitlements"]) == (200, {})
-    assert (await steady_shop.v1("bystander")).status == 404
+    assert (await steady_shop.v2("bystander")).status == 404
 
 
 @pytest.mark.parametrize("more", [{"merge": True}, {"transfer": True}, {"aliases": ["bob"]}, {"is_restore": True}])
@@ -144,7 +144,7 @@ async def test_a_log_in_takes_no_claims_beside_it(steady_shop: Shop, more: dict[
 
 
 async def holds_nothing(shop: Shop) -> bool:
-    return (await shop.v1("victim")).status == 404
+    return (await shop.v2("victim")).status == 404
 
 
 async def test_a_purchase_that_the_operator_made_cannot_be_claimed_by_a_phone(shop: Shop) -> None:
@@ -155,7 +155,7 @@ async def test_a_purchase_that_the_operator_made_cannot_be_claimed_by_a_phone(sh
     for thief, more in (("bob", {}), ("$RCAnonymousID:" + "b" * 32, {"is_restore": True})):
         reply = await show_receipt(shop, thief, token, "pro_lifetime", **more)
         assert (reply.status, reply.json()["code"]) == (422, 7102)
-        assert (await shop.v1(thief)).status == 404
+        assert (await shop.v2(thief)).status == 404
     assert await holds(shop, "ada") == {"pro"}
     assert await types_told(shop) == ["NON_RENEWING_PURCHASE"]
 

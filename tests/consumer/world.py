@@ -85,7 +85,9 @@ class Service:
         asked = path.rsplit("/", 1)[1]
         user = self.aliases.get(asked, asked)
         if user not in self.holds:
-            return 404, {"message": "no such customer"}
+            if path.startswith("/v2"):
+                return 404, {"message": "no such customer"}
+            self.holds[user] = {}
         if path.startswith("/v1"):
             return 200, self._v1(user)
         noted = [

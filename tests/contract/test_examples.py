@@ -423,7 +423,7 @@ async def refuse(story: Story, shop: Shop) -> None:
     wrong = {"attributes": {"$email": {"value": "nobody", "updated_at_ms": NOW}}}
     await story.ask("POST /v1/subscribers/{app_user_id}/attributes", wrong)
     await story.ask("GET /v1/subscribers/{app_user_id}", key="sk_unknown")
-    await story.ask("GET /v1/subscribers/{app_user_id}", app_user_id="nobody")
+    await story.ask("DELETE /v1/subscribers/{app_user_id}", app_user_id="nobody")
     await story.ask("DELETE /v1/subscribers/{app_user_id}", key=shop.public)
     await story.ask("GET /customers/{customer_id}", key="sk_unknown")
     await story.ask("GET /customers/{customer_id}", key=shop.public)

@@ -59,7 +59,7 @@ async def test_a_lie_is_refused_and_nothing_is_stored(apple: World, lie: str, st
     with capture_logs() as logs:
         await apple.settle()
     assert await apple.journal() == []
-    assert (await apple.client.get(f"/v1/subscribers/{BUYER}")).status == 404
+    assert (await apple.client.get(f"/v2/projects/{PROJECT}/customers/{BUYER}")).status == 404
     refused = [line for line in logs if line["event"] == "notification refused"]
     assert refused
     assert {line["app_id"] for line in refused} == {apple.app_id}
@@ -131,7 +131,7 @@ async def test_erasing_a_customer_erases_what_the_store_told_of_them(apple: Worl
     await apple.settle()
     [entry] = await apple.journal()
     assert (entry.status, entry.app_user_id) == ("ignored", None)
-    assert (await apple.client.get(f"/v1/subscribers/{BUYER}")).status == 404
+    assert (await apple.client.get(f"/v2/projects/{PROJECT}/customers/{BUYER}")).status == 404
 
 
 async def test_a_one_time_purchase_says_whether_to_use_it_up(apple: World) -> None:
@@ -151,7 +151,7 @@ async def test_a_forged_receipt_is_invalid_and_gives_nothing(apple: World) -> No
     body = {"app_user_id": "eve", "fetch_token": forged, "product_id": "pro_monthly"}
     reply = await apple.client.post("/v1/receipts", body, key=apple.public_key)
     assert (reply.status, reply.json()["code"]) == (400, 7103), reply
-    assert (await apple.client.get("/v1/subscribers/eve")).status == 404
+    assert (await apple.client.get(f"/v2/projects/{PROJECT}/customers/eve")).status == 404
 
 
 async def test_a_renewal_that_comes_before_everything_else_reads_the_history(apple: World) -> None:
@@ -229,7 +229,7 @@ async def test_an_app_without_credentials_asks_the_store_and_the_phone_to_come_a
     assert (reply.status, reply.json()["code"]) == (503, 7101)
     [entry] = await apple.journal()
     assert (entry.source, entry.status) == ("receipt", "failed")
-    assert (await apple.client.get("/v1/subscribers/ada")).status == 404
+    assert (await apple.client.get(f"/v2/projects/{PROJECT}/customers/ada")).status == 404
     # With credentials again, what was kept is processed without the phone.
     await apple.connect()
     apple.store.clock.move_to(apple.now + 10_000)
@@ -247,7 +247,7 @@ async def test_a_receipt_that_does_not_fit_credentials_nobody_has_proven_is_kept
     bought = apple.store.sell(product_id="pro_monthly", buyer="ada")
     reply = await apple.show_receipt(bought, "ada")
     assert (reply.status, reply.json()["code"]) == (503, 7101), reply
-    assert (await apple.client.get("/v1/subscribers/ada")).status == 404
+    assert (await apple.client.get(f"/v2/projects/{PROJECT}/customers/ada")).status == 404
     await apple.connect()
     apple.store.clock.move_to(apple.now + 10_000)
     await apple.process()

@@ -108,7 +108,7 @@ async def test_a_token_that_google_does_not_know_is_invalid_while_google_answers
     forged = google.store.receipt(bought)["fetch_token"][:-4] + "evil"
     reply = await google.show_receipt(bought, "eve", fetch_token=forged)
     assert (reply.status, reply.json()["code"]) == (400, 7103)
-    assert (await google.client.get("/v1/subscribers/eve")).status == 404
+    assert (await google.client.get(f"/v2/projects/{PROJECT}/customers/eve")).status == 404
 
 
 async def test_without_credentials_nothing_is_given(google: World) -> None:
@@ -118,7 +118,7 @@ async def test_without_credentials_nothing_is_given(google: World) -> None:
     google.store.misbehave(api=DOWN)
     reply = await google.show_receipt(bought, "ada")
     assert (reply.status, reply.json()["code"]) == (503, 7101)
-    assert (await google.client.get("/v1/subscribers/ada")).status == 404
+    assert (await google.client.get(f"/v2/projects/{PROJECT}/customers/ada")).status == 404
 
 
 async def test_a_consumable_is_used_up(google: World) -> None:
@@ -419,7 +419,7 @@ async def test_a_digest_of_nobody_known_waits_for_the_phone(google: World, behav
     assert changed.status == 200, changed
     bought = google.store.sell(product_id="pro_monthly:monthly", buyer="x", account_token=digest("vera"))
     await google.settle()
-    assert (await google.client.get(f"/v1/subscribers/{digest('vera')}")).status == 404
+    assert (await google.client.get(f"/v2/projects/{PROJECT}/customers/{digest('vera')}")).status == 404
     assert (await google.show_receipt(bought, "vera")).status == 200
     assert await access(google, "vera") == {"pro"}
     assert await types(google, "vera") == ["SUBSCRIBER_ALIAS"]

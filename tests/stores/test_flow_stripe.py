@@ -62,7 +62,7 @@ async def test_a_lie_is_refused_and_nothing_is_stored(billing: World, lie: str) 
     await bought(billing)
     assert {attempt.status for one in billing.store.outbox.messages for attempt in one.attempts} == {401}
     assert await billing.journal() == []
-    assert (await billing.client.get("/v1/subscribers/ada")).status == 404
+    assert (await billing.client.get(f"/v2/projects/{PROJECT}/customers/ada")).status == 404
 
 
 async def test_the_signing_secret_is_rolled_without_a_gap(billing: World) -> None:
@@ -201,7 +201,7 @@ async def test_a_page_shows_the_id_of_a_subscription_or_of_a_checkout(billing: W
 async def test_what_stripe_does_not_know_is_no_receipt(billing: World, token: str) -> None:
     reply = await shown(billing, token, "eve")
     assert (reply.status, reply.json()["code"]) == (400, 7103)
-    assert (await billing.client.get("/v1/subscribers/eve")).status == 404
+    assert (await billing.client.get(f"/v2/projects/{PROJECT}/customers/eve")).status == 404
 
 
 async def test_the_id_of_another_account_is_no_receipt(billing: World) -> None:

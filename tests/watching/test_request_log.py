@@ -41,7 +41,7 @@ async def test_a_request_is_written_with_its_route_and_nothing_that_names_the_cu
     headers = {"user-agent": "my-server/2 \x7f", "x-request-id": "mine"}
     reply = await shop.client.get("/v1/subscribers/margot", headers=headers)
     (one,) = await written(shop)
-    assert (one.method, one.route, one.status, one.bytes) == ("GET", V1, 404, len(reply.body))
+    assert (one.method, one.route, one.status, one.bytes) == ("GET", V1, 201, len(reply.body))
     assert (one.request_id, one.address, one.agent, one.left_out) == ("mine", "203.0.113.9", "my-server/2 ", 0)
     assert abs(one.at - NOW) < 600_000
     assert one.took_us > 0
@@ -76,7 +76,7 @@ async def test_in_a_burst_all_errors_and_some_successes_are_kept_and_the_rest_is
     for n in range(request_log.SECRET_KEPT + 25):
         assert (await shop.v1("ada")).status == 200
         if n % 5 == 0:
-            assert (await shop.v1("nobody")).status == 404
+            assert (await shop.v2("nobody")).status == 404
     for _ in range(request_log.PUBLIC_KEPT + 3):
         await shop.client.get("/v1/subscribers/ada", key=APP)
     found = await written(shop)
@@ -93,7 +93,7 @@ async def test_requests_beyond_what_a_process_writes_are_counted(shop: Shop, mon
     log_of(shop)
     monkeypatch.setattr(request_log, "MOST", 4)
     for _ in range(10):
-        await shop.v1("nobody")
+        await shop.v2("nobody")
     found = await written(shop)
     assert [one.status for one in found] == [404] * 4 + [0]
     assert found[-1].left_out == 6
@@ -103,9 +103,9 @@ async def test_a_refusal_of_the_rate_limit_is_in_the_log_and_an_unknown_key_is_o
     log_of(shop)
     issued = await keys.create_secret_key(shop.database, PROJECT, "slow", NOW, rate_limit=1)
     statuses = [(await shop.client.get("/v1/subscribers/a", key=issued.plaintext)).status for _ in range(2)]
-    assert statuses == [404, 429]
+    assert statuses == [201, 429]
     assert (await shop.v1("ada", key="sk_unknown")).status == 401
-    assert [one.status for one in await written(shop)] == [404, 429]
+    assert [one.status for one in await written(shop)] == [201, 429]
     metrics = (await shop.client.get("/metrics", key=METRICS_KEY)).body.decode()
     assert f'latchkey_requests_total{{process="api",route="{V1}",status="401"}} 1.0' in metrics
 

@@ -67,14 +67,13 @@ class Reads:
             require_room(exchange, self._services, caller, app_user_id)
         if problem is not None:
             raise InvalidAppUserId(problem, param="app_user_id", empty=not app_user_id.strip())
-        row = answer.row
         if not caller.is_public:
             require_scope(caller, "read")
-        # Only an app's GET creates a customer: HEAD is sent by link checkers, and must not change anything.
-        if row is None and (not caller.is_public or exchange.is_head):
+        if answer.row is not None:
+            status, view = 200, view_for_reading(answer.row, self._now())
+        elif exchange.is_head:
+            # Sent by link checkers, and must not change anything.
             raise Missing(f"There is no subscriber {app_user_id!r}.", param="app_user_id")
-        if row is not None:
-            status, view = 200, view_for_reading(row, self._now())
         else:
             status, view = await self._get_or_create(caller, app_user_id)
         self._note(exchange, caller, view)

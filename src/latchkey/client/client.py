@@ -47,7 +47,7 @@ class Client:
         self._deadline = deadline
 
     async def subscriber(self, app_user_id: str, *, deadline: float | None = None) -> SubscriberResponse:
-        """V1: the user with all entitlements ever granted, subscriptions and attributes."""
+        """V1: the user with all entitlements ever granted, subscriptions and attributes. An unknown user is created."""
         return await self._read(f"/v1/subscribers/{_segment(app_user_id)}", SubscriberResponse, deadline)
 
     async def customer(self, customer_id: str, *, deadline: float | None = None) -> Customer:

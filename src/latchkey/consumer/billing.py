@@ -157,13 +157,9 @@ class Billing:
 
     async def _read(self, app_user_id: str, details: bool, deadline: float) -> Reading:
         client = self.client
-        if details:
-            (customer, sequence), answer = await asyncio.gather(
-                client.customer_as_of(app_user_id, deadline=deadline), client.subscriber(app_user_id, deadline=deadline)
-            )
-            subscriber = answer.subscriber
-        else:
-            (customer, sequence), subscriber = await client.customer_as_of(app_user_id, deadline=deadline), None
+        customer, sequence = await client.customer_as_of(app_user_id, deadline=deadline)
+        # After V2 has answered, because V1 creates a user that it does not know.
+        subscriber = (await client.subscriber(app_user_id, deadline=deadline)).subscriber if details else None
         active, noted = customer.active_entitlements, customer.attributes
         return reading_of(
             customer,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +20,6 @@ from latchkey.consumer.record import LocalCopy
 from latchkey.consumer.settings import Settings
 from latchkey.consumer.storage.store import Store
 from latchkey.consumer.users import Identify, identified
-from latchkey.wire import v1, v2
 
 log = structlog.get_logger()
 
@@ -104,9 +102,12 @@ class Endpoints:
             raise Refused(403, "Not available in production")
         await self._user(request)
         asked = request.path_params["userId"]
-        copy, first, second = await asyncio.gather(
-            self._billing.local(asked), self._answer(self._v1(asked)), self._answer(self._v2(asked))
-        )
+        client = self._billing.client
+        copy = await self._billing.local(asked)
+        second = await self._answer(client.customer(asked, deadline=SYNC_DEADLINE))
+        # V1 creates a user that it does not know.
+        known = second is not None
+        first = await self._answer(client.subscriber(asked, deadline=SYNC_DEADLINE)) if known else None
         now = self._now()
         comparison = {
             "dbActive": bool(copy and copy.held(now)),
@@ -168,12 +169,6 @@ class Endpoints:
             body["ageSeconds"] = age // 1000
         headers = {"Age": str(age // 1000)} if view.source == "database" and age is not None else {}
         return reply(body, headers={**headers, "Cache-Control": "no-store"})
-
-    async def _v1(self, asked: str) -> v1.SubscriberResponse:
-        return await self._billing.client.subscriber(asked, deadline=SYNC_DEADLINE)
-
-    async def _v2(self, asked: str) -> v2.Customer:
-        return await self._billing.client.customer(asked, deadline=SYNC_DEADLINE)
 
     async def _answer(self, asking: Any) -> Any:
         try:

@@ -18,11 +18,11 @@ router = Router(tags=["V1 subscribers"])
 
 @router.get(
     V1_ROUTE,
-    responses=shows(SubscriberResponse) | shows(SubscriberResponse, 201, "Created for a public key"),
+    responses=shows(SubscriberResponse) | shows(SubscriberResponse, 201, "Created"),
     response_class=Response,
     dependencies=[documented],
 )
 async def read_subscriber(request: Request, app_user_id: PathUserId) -> Response:
-    """The subscriber with this id or alias. A public key creates a missing one; a secret key gets 404."""
+    """The subscriber with this id or alias. An unknown id is created, with any key that may read."""
     status, body = await request.scope[READS_KEY].subscriber(request.scope[SCOPE_KEY], app_user_id)
     return Response(body, status, media_type="application/json")
