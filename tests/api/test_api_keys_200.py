@@ -77,7 +77,7 @@ async def test_a_keys_rules_are_shown_in_canonical_form_and_changed_one_by_one(s
 
 async def test_a_rotated_key_has_a_successor_and_works_on_for_some_days(shop: Shop) -> None:
     rules = {"expires_at": NOW + 30 * DAY, "allowed_networks": ["127.0.0.0/8"], "shape": "vendor"}
-    old = (await post(shop, "api_keys", {"name": "r", "scopes": ["read"], "rate_limit": 700, **rules})).json()
+    old = (await post(shop, "api_keys", {"name": "r", "scopes": ["read"], "rate_limit": 70, **rules})).json()
     shop.clock.now += 10 * DAY
     made = await post(shop, f"api_keys/{old['id']}/actions/rotate", {"overlap_days": 2})
     assert made.status == 201

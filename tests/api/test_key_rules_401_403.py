@@ -154,6 +154,8 @@ async def test_a_key_cannot_free_itself_or_make_a_freer_one(shop: Shop) -> None:
         await post(shop, f"api_keys/{free['id']}/actions/rotate", {}, **mine), 403, "authorization_error", "expires_at"
     )
     assert (await get(shop, "products", **mine)).status == 200
+    beside = (await shop.client.post("/v2/projects", {"name": "Second"}, **mine)).json()["api_key"]
+    assert (beside["allowed_networks"], beside["expires_at"]) == (["127.0.0.0/8"], NOW + DAY)
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

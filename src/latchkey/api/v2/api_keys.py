@@ -85,14 +85,15 @@ class Rotation(Body):
 @audited("key.created")
 async def create_api_key(services: Provided, caller: WriteKey, new: NewKey) -> Response:
     """Create a secret key. Only this response shows it."""
-    require_own(caller, new.scopes, new.expires_at, checked_networks(new.allowed_networks))
+    rate_limit = new.rate_limit if "rate_limit" in new.model_fields_set else min(new.rate_limit, caller.rate_limit)
+    require_own(caller, new.scopes, rate_limit, new.expires_at, checked_networks(new.allowed_networks))
     made = await keys.create_secret_key(
         services.database,
         caller.project_id,
         new.name,
         services.now(),
         scopes=new.scopes,
-        rate_limit=new.rate_limit,
+        rate_limit=rate_limit,
         expires_at=new.expires_at,
         allowed_networks=new.allowed_networks,
         shape=new.shape,
@@ -125,7 +126,8 @@ async def change_api_key(services: Provided, caller: WriteKey, key_id: str, chan
             expires_at=changes.expires_at if "expires_at" in changes.model_fields_set else key.expires_at,
             allowed_networks=tuple(checked_networks(networks)) if networks is not None else key.allowed_networks,
         )
-        require_own(caller, key.scopes, wanted.expires_at, wanted.allowed_networks)
+        raised = wanted.rate_limit if wanted.rate_limit > key.rate_limit else 0
+        require_own(caller, key.scopes, raised, wanted.expires_at, wanted.allowed_networks)
         return wanted
 
     changed = await keys.change_key(services.database, caller.project_id, key_id, change, services.now())
@@ -138,7 +140,7 @@ async def rotate_api_key(services: Provided, caller: WriteKey, key_id: str, rota
     """Create a key that replaces this one. The response shows it; the old one works for `overlap_days` more."""
 
     def check(old: keys.ApiKey, expires_at: int | None) -> None:
-        require_own(caller, old.scopes, expires_at, old.allowed_networks)
+        require_own(caller, old.scopes, old.rate_limit, expires_at, old.allowed_networks)
 
     made, _ = await keys.rotate_key(
         services.database,
@@ -161,12 +163,19 @@ async def revoke_api_key(services: Provided, caller: WriteKey, key_id: str) -> R
     return reply(render.api_key(caller.project_id, revoked))
 
 
-def require_own(caller: Caller, scopes: Collection[str], expires_at: int | None, networks: Sequence[str]) -> None:
-    """A key cannot make a key that may do more than itself, works longer or from elsewhere."""
+def require_own(
+    caller: Caller, scopes: Collection[str], rate_limit: int, expires_at: int | None, networks: Sequence[str]
+) -> None:
+    """A key cannot make a key that may do more than itself, more often, for longer or from elsewhere."""
     implied = {"charts"} if "read" in caller.scopes else set()
     missing = sorted(set(scopes) - caller.scopes - implied)
     if missing:
         raise Forbidden(f"This key lacks the scope '{missing[0]}', so it cannot give it to another.", param="scopes")
+    if rate_limit > caller.rate_limit:
+        raise Forbidden(
+            f"This key may make {caller.rate_limit:,} requests a minute, so it cannot allow a key more. An owner can.",
+            param="rate_limit",
+        )
     refusal = beyond(caller.rules, expires_at, networks)
     if refusal is not None:
         raise Forbidden(refusal.message, param=refusal.param)

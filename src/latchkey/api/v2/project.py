@@ -48,8 +48,8 @@ async def list_projects(
 @router.post("", responses=shows(wire.Project), response_class=Response)
 @audited("project.created")
 async def create_project(services: Provided, caller: SecretWriteKey, new: NewProject) -> Response:
-    """Create a project with its first secret key, which only this response shows. The owners of this key's project own
-    it too. Needs the setting `keys_create_projects`."""
+    """Create a project with its first secret key, which only this response shows and which works as long, as often and
+    from where this key does. The owners of this key's project own it too. Needs the setting `keys_create_projects`."""
     if not services.keys_create_projects:
         raise Forbidden(
             "Keys may not create projects here. The operator creates them with `latchkey project create`, or allows it "
@@ -57,7 +57,16 @@ async def create_project(services: Provided, caller: SecretWriteKey, new: NewPro
         )
     now = services.now()
     made = await create_beside(services.database, caller.project_id, new.name, now)
-    issued = await keys.create_secret_key(services.database, made.id, f"made with {made.name}"[:LONGEST_NAME], now)
+    rules = caller.rules
+    issued = await keys.create_secret_key(
+        services.database,
+        made.id,
+        f"made with {made.name}"[:LONGEST_NAME],
+        now,
+        rate_limit=min(keys.RATE_LIMIT, caller.rate_limit),
+        expires_at=rules.expires_at if rules is not None else None,
+        allowed_networks=rules.networks if rules is not None else (),
+    )
     return reply(render.project(made, render.api_key(made.id, issued.key, issued.plaintext)))
 
 
