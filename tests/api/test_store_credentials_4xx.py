@@ -28,7 +28,6 @@ def good() -> dict[str, Any]:
 
 WRONG: list[tuple[dict[str, Any], str | None]] = [
     *(({name: None}, name) for name in ("bundle_id", "app_apple_id", "issuer_id", "key_id", "private_key")),
-    ({"root_certificates": []}, "root_certificates"),
     ({"root_certificates": ["not PEM"]}, "root_certificates"),
     ({"bundle_id": "not a bundle id!"}, "bundle_id"),
     ({"bundle_id": 7}, "bundle_id"),

@@ -62,8 +62,10 @@ async def test_credentials_from_a_file_are_checked_shown_and_deleted(
     environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     async with app_store() as store:
-        file = written(tmp_path, store.credentials)
-        words = ("app", "credentials", "set", "app_notes", "--file", file)
+        file = written(tmp_path, {**store.credentials, "private_key": ""})
+        key = tmp_path / "SubscriptionKey_2X9R4HXF34.p8"
+        key.write_text(keys().private_key)
+        words = ("app", "credentials", "set", "app_notes", "--file", file, "--private-key", key)
         told = await asyncio.to_thread(typed, *words, **environment)
         again = await asyncio.to_thread(typed, "app", "credentials", "check", "app_notes", **environment)
         assert (again.returncode, again.stdout) == (0, told.stdout)

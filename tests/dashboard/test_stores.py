@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, FilePayload, Page, expect
 
 from latchkey.dashboard.store_form import label
 from latchkey.domain.team.account import Role
@@ -28,9 +28,16 @@ async def store() -> AsyncIterator[AppStore]:
 
 
 async def fill(page: Page, credentials: dict[str, Any], **other: str) -> None:
-    for name, value in ({**credentials, "root_certificates": credentials["root_certificates"][0], **other}).items():
+    for name, value in (
+        {"api_base_url": "", **credentials, "root_certificates": credentials["root_certificates"][0], **other}
+    ).items():
         if name == "api_base_url":
-            await page.get_by_text("Other addresses").click()
+            await page.get_by_text("For a pretend store").click()
+        if name == "private_key":
+            file = FilePayload(name="SubscriptionKey_2X9R4HXF34.p8", mimeType="text/plain", buffer=str(value).encode())
+            await page.get_by_label("Private key, from a file").set_input_files(file)
+            await expect(page.get_by_label("Private key", exact=True)).to_have_value(str(value))
+            continue
         await page.locator(f"[name={name}]").fill(str(value))
 
 
@@ -110,7 +117,7 @@ async def test_wrong_credentials_come_back_filled_in_but_for_the_secret(
     await page.get_by_role("button", name="Save and check").click()
     await expect(page.get_by_role("alert").first).to_contain_text("private_key must be the content of the .p8 file")
     await expect(page.get_by_label("Bundle ID")).to_have_value("com.example.mine")
-    await expect(page.get_by_label("Private key")).to_have_value("")
+    await expect(page.get_by_label("Private key", exact=True)).to_have_value("")
     assert "s3cret" not in await page.content()
     entry = (await audit.entries(site.database, site.project_id, limit=1))[0]
     assert (entry.action, entry.outcome) == ("app.credentials_saved", "refused")

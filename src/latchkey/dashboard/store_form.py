@@ -17,13 +17,13 @@ class Field:
     name: str
     label: str
     hint: str = ""
-    # The content of a file: a text area.
+    # The content of a file: a text area, into which a script reads a file.
     file: bool = False
     # Never sent back to the browser.
     secret: bool = False
     # May be left empty.
     optional: bool = False
-    # Another address in place of the store's own. Offered only where the settings allow one.
+    # Of a pretend store, in place of the store's own. Offered only where the settings allow one.
     address: bool = False
 
 
@@ -54,8 +54,8 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("issuer_id", "Issuer ID", "Above the list of in-app purchase keys."),
         Field("key_id", "Key ID", "Beside the key in that list, such as 2X9R4HXF34."),
         Field("private_key", "Private key", "The content of the .p8 file.", file=True, secret=True),
-        Field("root_certificates", "Apple's root certificates", "PEM, one after the other.", file=True),
         Field("api_base_url", "Address of the App Store Server API", address=True),
+        Field("root_certificates", "Root certificates", "PEM. In place of Apple's.", file=True, address=True),
     ),
     PLAY_STORE: (
         Field("package_name", "Package name", "Such as com.example.app."),

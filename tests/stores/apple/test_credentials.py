@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP384R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from latchkey.emulators.apple.certificates import Chain, make_chain
+from latchkey.stores.apple import credentials
 from latchkey.stores.apple.credentials import AppleCredentials, describe, parse
 from tests.stores.apple.app_store import PRIVATE_KEY, given_credentials
 
@@ -17,11 +19,11 @@ SECRET = "".join(PRIVATE_KEY.splitlines()[1:-1])
 
 
 def test_credentials_are_typed_and_hide_their_key(chain: Chain) -> None:
-    credentials = parse(given_credentials(chain), NOBODY)
-    assert credentials.app_apple_id == 1_234_567_890
-    assert credentials.root_certificates == (chain.root_pem,)
-    shown = describe(credentials)
-    for text in (repr(credentials), str(credentials), repr(shown)):
+    parsed = parse(given_credentials(chain), NOBODY)
+    assert parsed.app_apple_id == 1_234_567_890
+    assert parsed.root_certificates == (chain.root_pem,)
+    shown = describe(parsed)
+    for text in (repr(parsed), str(parsed), repr(shown)):
         assert "PRIVATE" not in text
         assert SECRET[:20] not in text
     assert shown["key_id"] == "2X9R4HXF34"
@@ -32,10 +34,24 @@ def test_credentials_are_typed_and_hide_their_key(chain: Chain) -> None:
 
 def test_what_was_parsed_can_be_stored_and_parsed_again(chain: Chain) -> None:
     given = given_credentials(chain, consumption={"customer_consented": True}, app_apple_id="1234567890")
-    credentials = parse(given, NOBODY)
-    stored = msgspec.to_builtins(credentials)
-    assert parse({k: v for k, v in stored.items() if v is not None}, NOBODY) == credentials
-    assert msgspec.convert(stored, AppleCredentials) == credentials
+    parsed = parse(given, NOBODY)
+    stored = msgspec.to_builtins(parsed)
+    assert parse({k: v for k, v in stored.items() if v is not None}, NOBODY) == parsed
+    assert msgspec.convert(stored, AppleCredentials) == parsed
+
+
+@pytest.mark.parametrize("left_out", [None, [], ""])
+def test_apples_own_roots_need_no_download(chain: Chain, left_out: Any) -> None:
+    shown = describe(parse(given_credentials(chain, root_certificates=left_out), NOBODY))["root_certificates"]
+    assert re.findall(r"SHA-256 (\w{8})", shown) == ["63343abf", "b0b1730e"]
+    given = given_credentials(chain, root_certificates=list(credentials.apple_roots()))
+    assert describe(parse(given, NOBODY))["root_certificates"] == shown
+
+
+def test_a_root_with_another_fingerprint_is_not_apples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(credentials._APPLE_ROOTS, "AppleRootCA", "00" * 32)
+    with pytest.raises(RuntimeError, match="is not Apple's certificate"):
+        credentials.apple_roots.__wrapped__()
 
 
 def test_several_roots_in_one_text_and_the_same_twice(chain: Chain) -> None:
@@ -63,8 +79,6 @@ P384 = (
     ("field", "value"),
     [
         *((field, None) for field in ("bundle_id", "app_apple_id", "issuer_id", "key_id", "private_key")),
-        ("root_certificates", None),
-        ("root_certificates", []),
         ("bundle_id", "not a bundle"),
         ("bundle_id", 5),
         ("app_apple_id", "abc"),

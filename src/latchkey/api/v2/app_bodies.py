@@ -22,8 +22,8 @@ Unused = Annotated[str | None, Field(max_length=4500, description=_UNUSED)]
 
 
 class AppStoreApp(Body):
-    """The three `subscription_` fields are the in-app purchase key. It works with the app's Apple id and Apple's root
-    certificates, which are saved with it."""
+    """The three `subscription_` fields are the in-app purchase key. It works with the app's Apple id, which is saved
+    with it. `root_certificates` are for an emulator; without them Apple's own count."""
 
     bundle_id: Identifier = not_null()
     subscription_private_key: Secret | None = None

@@ -34,7 +34,8 @@ class NewCredentials(Body):
     key_id: Annotated[str | None, Field(description="App Store: the id of the in-app purchase key.")] = None
     private_key: Annotated[str | None, Field(repr=False, description="App Store: the key, PEM.")] = None
     root_certificates: Annotated[
-        list[str] | str | None, Field(description="App Store: Apple's root certificates, a list of PEM.")
+        list[str] | str | None,
+        Field(description="App Store: a list of PEM, for an emulator. Default: Apple's root certificates."),
     ] = None
     consumption: Annotated[
         dict[str, Any] | None, Field(description="App Store: how to answer consumption requests.")

@@ -22,6 +22,14 @@ export function offerCopy(button) {
   });
 }
 
+// A key that was downloaded as a file is read into its text field. Without the script it is pasted.
+for (const chooser of document.querySelectorAll("[data-into]")) {
+  chooser.hidden = false;
+  chooser.addEventListener("change", async () => {
+    if (chooser.files[0]) document.getElementById(chooser.dataset.into).value = await chooser.files[0].text();
+  });
+}
+
 // A filter takes effect at once; without the script its button does it.
 for (const form of document.querySelectorAll("form[data-at-once]")) {
   form.addEventListener("change", () => form.requestSubmit());

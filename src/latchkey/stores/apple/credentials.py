@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
 from typing import Any, Literal
 
 import msgspec
@@ -14,8 +16,13 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurv
 
 from latchkey.stores.http import allowed_address
 
-_REQUIRED = ("bundle_id", "app_apple_id", "issuer_id", "key_id", "private_key", "root_certificates")
-_OPTIONAL = ("api_base_url", "consumption")
+_REQUIRED = ("bundle_id", "app_apple_id", "issuer_id", "key_id", "private_key")
+_OPTIONAL = ("root_certificates", "api_base_url", "consumption")
+# SHA-256 fingerprints. The first signs what StoreKit 2 and Apple's servers send, the second StoreKit 1 receipts.
+_APPLE_ROOTS = {
+    "AppleRootCA-G3": "63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179",
+    "AppleRootCA": "b0b1730ecbc7ff4505142c49f1295e6eda6bcaed7e2c68c5be91b5a11001f024",
+}
 _BUNDLE_ID = re.compile(r"[A-Za-z0-9.-]{1,155}")
 _ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 _LARGEST_PEM = 20_000
@@ -53,7 +60,7 @@ class AppleCredentials(msgspec.Struct, frozen=True, kw_only=True):
     issuer_id: str
     key_id: str
     private_key: str
-    # PEM, one certificate each.
+    # PEM, one certificate each. Others than Apple's are for an emulator.
     root_certificates: tuple[str, ...]
     # Replaces Apple's own addresses, for production and sandbox alike.
     api_base_url: str | None = None
@@ -76,10 +83,25 @@ def parse(given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> AppleCrede
         issuer_id=_text(given, "issuer_id", _ID, "the issuer id beside the key in App Store Connect"),
         key_id=_text(given, "key_id", _ID, "the id of the key in App Store Connect, such as 2X9R4HXF34"),
         private_key=_private_key(given["private_key"]),
-        root_certificates=_root_certificates(given["root_certificates"]),
+        root_certificates=_root_certificates(given["root_certificates"])
+        if given.get("root_certificates")
+        else apple_roots(),
         api_base_url=None if base in (None, "") else allowed_address("api_base_url", base, allowed_hosts),
         consumption=_consumption(given.get("consumption")),
     )
+
+
+@cache
+def apple_roots() -> tuple[str, ...]:
+    """Apple's root certificates, which come with Latchkey."""
+    return tuple(_apple_root(*one) for one in _APPLE_ROOTS.items())
+
+
+def _apple_root(name: str, fingerprint: str) -> str:
+    pem = files(__package__).joinpath("roots", f"{name}.pem").read_text()
+    if x509.load_pem_x509_certificate(pem.encode()).fingerprint(hashes.SHA256()).hex() != fingerprint:
+        raise RuntimeError(f"{name}.pem is not Apple's certificate. Install Latchkey again.")
+    return pem
 
 
 def describe(credentials: AppleCredentials) -> dict[str, str]:
@@ -164,6 +186,9 @@ def _root_certificates(value: object) -> tuple[str, ...]:
 
 
 def _is_root(certificate: x509.Certificate) -> bool:
+    # The older one signs itself with SHA-1, which the library does not check any more.
+    if certificate.fingerprint(hashes.SHA256()).hex() in _APPLE_ROOTS.values():
+        return True
     try:
         certificate.verify_directly_issued_by(certificate)
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
