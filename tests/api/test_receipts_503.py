@@ -3,6 +3,8 @@ purchase for good on any 4xx: so everything but a token of the test store, and a
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec import json
 
@@ -112,6 +114,18 @@ async def test_nobody_gives_themselves_a_subscription_with_a_real_stores_key(
     body = {"app_user_id": "thief", "fetch_token": token, "product_id": "pro_lifetime", "price": 0.01}
     reply = await client.post("/v1/receipts", body, key=appl, headers=headers)
     assert (reply.status, reply.json()["code"]) == (400, 7103)
+    assert await count_rows(steady_shop) == before
+
+
+@pytest.mark.parametrize("nothing", [{}, {"fetch_token": None}, {"fetch_token": ""}, {"fetch_token": " \n"}])
+async def test_without_a_receipt_every_key_is_told_so_and_nothing_is_kept(
+    steady_shop: Shop, appl: str, nothing: dict[str, Any]
+) -> None:
+    before = await count_rows(steady_shop)
+    for key in (appl, steady_shop.public, steady_shop.secret):
+        reply = await steady_shop.client.post("/v1/receipts", {"app_user_id": "ada", **nothing}, key=key)
+        assert (reply.status, reply.json()["code"]) == (400, 7103)
+        assert "There is no receipt in this request" in reply.json()["message"]
     assert await count_rows(steady_shop) == before
 
 

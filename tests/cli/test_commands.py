@@ -129,6 +129,8 @@ def test_a_key_is_shown_once_listed_by_its_ends_and_revoked(database_url: str) -
     (app_id,) = re.findall(r"app_[0-9a-f]+", app.stderr)
     public = typed("key", "create", "--name", "ios", "--app", app_id, "--project", project, **environment)
     assert public.stdout.startswith("appl_"), public.stderr
+    assert ["cannot be shown again" in made.stderr for made in (secret, public)] == [True, False]
+    assert public.stdout.strip() in typed("key", "list", "--json", **environment).stdout
 
     listed = typed("key", "list", **environment).stdout
     assert key not in listed

@@ -80,6 +80,7 @@ async def test_without_the_key_nothing_is_sent_or_shown(provider: Provider, auth
         ("POST", "/api/v1/notifications", {**HELLO, "include_player_ids": [device]}),
         ("GET", "/api/v1/notifications", None),
         ("GET", "/api/v1/players", None),
+        ("GET", f"/api/v1/players/{device}", None),
         ("DELETE", f"/api/v1/players/{device}", None),
         ("PUT", "/sandbox/fault", {"kind": "down"}),
         ("GET", "/sandbox/fault", None),
@@ -180,6 +181,8 @@ async def test_only_the_device_itself_hears_its_line(provider: Provider) -> None
     async with line(provider, device, "its-own-secret"):
         (shown,) = (await provider.call("GET", "/api/v1/players"))[1]["players"]
         assert (shown["id"], shown["connected"], shown["notification_types"]) == (device, True, -2)
+        assert await provider.call("GET", f"/api/v1/players/{device}") == (200, shown)
+    assert (await provider.call("GET", "/api/v1/players/nobody"))[0] == 404
 
 
 async def test_a_line_that_was_let_go_of_is_noticed(provider: Provider) -> None:

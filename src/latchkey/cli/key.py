@@ -1,4 +1,4 @@
-"""`latchkey key`: API keys. A key is shown once, when it is created."""
+"""`latchkey key`: API keys. A secret key is shown once, when it is created."""
 
 from __future__ import annotations
 
@@ -103,7 +103,8 @@ def _show_once(issued: keys.IssuedKey, as_json: bool) -> None:
     told.print(f"[green]✓[/green] {issued.key.kind} key {issued.key.id} of {issued.key.project_id}", soft_wrap=True)
     if issued.key.app_id is not None:
         told.print(f"[green]✓[/green] for the app {issued.key.app_id}", soft_wrap=True)
-    told.print("Copy the key now. Only a hash of it is stored, so it cannot be shown again.", style="bold")
+    if issued.key.kind == "secret":
+        told.print("Copy the key now. Only a hash of it is stored, so it cannot be shown again.", style="bold")
     sys.stdout.write(issued.plaintext + "\n")
 
 

@@ -70,7 +70,7 @@ class NewReceipt(BaseModel):
 
     app_user_id: AppUserId
     # Left out by an app that only shows its app transaction.
-    fetch_token: Annotated[str, Field(min_length=1)] | None = None
+    fetch_token: str | None = None
     # The model does not check the types of these seven: an invalid value must not refuse the purchase.
     product_id: Annotated[Any, Field(description="What was bought: a text. Any other type is ignored.")] = None
     product_ids: Annotated[
@@ -141,6 +141,13 @@ async def post_receipt(
 async def take(exchange: Exchange, services: Services, caller: Caller, new: NewReceipt) -> ReceiptResponse:
     attributes, problems = sorted_out(new.attributes, services.now())
     app_transaction = _text(new.app_transaction)
+    if not (new.fetch_token or "").strip() and app_transaction is None:
+        raise BadRequest(
+            "There is no receipt in this request: send it as fetch_token.",
+            code=INVALID_RECEIPT,
+            type="store_error",
+            param="fetch_token",
+        )
     consume: Mapping[str, bool] = {}
     try:
         if _of_a_store(services, caller, new):

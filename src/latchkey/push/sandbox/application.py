@@ -1,7 +1,8 @@
 """The sandbox as an ASGI application.
 
 Servers:  POST /api/v1/notifications (or /notifications) with Authorization: Basic KEY (or Key KEY)
-          GET  /api/v1/notifications, /api/v1/notifications/{id}, /api/v1/players      what was sent, and to whom
+          GET  /api/v1/notifications, /api/v1/notifications/{id}           what was sent
+          GET  /api/v1/players, /api/v1/players/{id}                       to whom
 Devices:  POST /api/v1/players                    register; answers {success, id}
           PUT  /api/v1/players/{id}               language, notifications on or off
           GET  /api/v1/players/{id}/arrivals      a stream of server-sent events
@@ -29,6 +30,7 @@ from latchkey.push.sandbox.lines import Lines
 from latchkey.push.sandbox.protocol import NewNotification, NewPlayer, PlayerChange, Refused
 
 MOST_BYTES = 1024 * 1024
+NO_PLAYER = "No user with this id found"
 
 
 class Sandbox:
@@ -63,6 +65,7 @@ class Sandbox:
                     Route(f"{base}/notifications/{{id}}", self._one_sent, methods=["GET"]),
                     Route(f"{base}/players", self._register, methods=["POST"]),
                     Route(f"{base}/players", self._players, methods=["GET"]),
+                    Route(f"{base}/players/{{id}}", self._player, methods=["GET"]),
                     Route(f"{base}/players/{{id}}", self._change, methods=["PUT"]),
                     Route(f"{base}/players/{{id}}", self._forget, methods=["DELETE"]),
                     Route(f"{base}/players/{{id}}/arrivals", self._arrivals, methods=["GET"]),
@@ -112,8 +115,18 @@ class Sandbox:
         self._authenticate(request)
         limit, offset = _page(request)
         count, found = self.database.players(limit, offset)
-        shown = [{**one, "connected": self.lines.connected(one["id"])} for one in found]
+        shown = [self._with_line(player) for player in found]
         return _json({"total_count": count, "offset": offset, "limit": limit, "players": shown})
+
+    async def _player(self, request: Request) -> Response:
+        self._authenticate(request)
+        player = self.database.player(request.path_params["id"])
+        if player is None:
+            raise Refused(404, NO_PLAYER)
+        return _json(self._with_line(player))
+
+    def _with_line(self, player: dict[str, Any]) -> dict[str, Any]:
+        return {**player, "connected": self.lines.connected(player["id"])}
 
     async def _register(self, request: Request) -> Response:
         return await self.faults.around(lambda: self._registered(request))
@@ -164,7 +177,7 @@ class Sandbox:
         exists, identifier = self.database.identifier_of(id)
         given = request.headers.get("authorization", "").removeprefix("Device ")
         if not exists or (identifier is not None and not hmac.compare_digest(given.encode(), identifier.encode())):
-            raise Refused(404, "No user with this id found")
+            raise Refused(404, NO_PLAYER)
         return id
 
 

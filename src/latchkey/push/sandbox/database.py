@@ -154,18 +154,11 @@ class SandboxDatabase:
 
     def players(self, limit: int, offset: int) -> tuple[int, list[dict[str, Any]]]:
         rows = self._page("players", "created_at desc, rowid desc", limit, offset)
-        return self._count("players"), [
-            {
-                "id": row["id"],
-                "device_type": row["device_type"],
-                "language": row["language"],
-                "notification_types": row["notification_types"],
-                "invalid_identifier": row["notification_types"] <= 0,
-                "created_at": row["created_at"] // 1000,
-                "last_active": row["last_active"] // 1000,
-            }
-            for row in rows
-        ]
+        return self._count("players"), [_player(row) for row in rows]
+
+    def player(self, id: str) -> dict[str, Any] | None:
+        row = self._database.execute("select * from players where id = ?", (id,)).fetchone()
+        return _player(row) if row else None
 
     def notifications(self, limit: int, offset: int) -> tuple[int, list[dict[str, Any]]]:
         rows = self._page("notifications", "number desc", limit, offset)
@@ -211,3 +204,15 @@ class SandboxDatabase:
 
 def _text(value: Any) -> str | None:
     return None if value is None else json.encode(value).decode()
+
+
+def _player(row: sqlite3.Row) -> dict[str, Any]:
+    return {
+        "id": row["id"],
+        "device_type": row["device_type"],
+        "language": row["language"],
+        "notification_types": row["notification_types"],
+        "invalid_identifier": row["notification_types"] <= 0,
+        "created_at": row["created_at"] // 1000,
+        "last_active": row["last_active"] // 1000,
+    }
