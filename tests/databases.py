@@ -262,6 +262,16 @@ async def _left_alone(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
     return False
 
 
+async def hold_minute(database: Database) -> None:
+    """The clock of the rate limit stands still in this database: no minute ends because a busy machine is slow."""
+    await database.pool.execute("""
+        create schema held;
+        create function held.clock_timestamp() returns timestamptz language sql
+            return timestamptz '2027-01-15 12:00:00.1+00';
+        alter function take_requests set search_path = held, pg_catalog, public;
+    """)
+
+
 @dataclass(frozen=True)
 class DemoShelf:
     """Databases that have the demo project already, and the demo's keys."""

@@ -98,7 +98,6 @@ async def posting(
             secret_key=SECRET_KEY,
             webhook_allow_networks=(ip_network("127.0.0.0/8"),),
             webhook_extra_ca=certificates.authority,
-            webhook_timeout_ms=5_000,
             store_allow_hosts=("127.0.0.1",),
             export_folder=folder / "exports",
             tls_cert=certificates.cert,

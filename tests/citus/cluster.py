@@ -15,7 +15,6 @@ import itertools
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from latchkey.storage.embedded.system_user import server_user
+from tests.cli.running import free_port
 from tests.patience import wait_until
 
 BIN, URL = "LATCHKEY_TEST_CITUS_BIN", "LATCHKEY_TEST_CITUS_URL"
@@ -297,10 +297,3 @@ def _make(programs: Path, place: Path) -> None:
             # A server without other processes goes on after an error.
             assert "ERROR" not in done.stderr, done.stderr
         draft.rename(place)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -170,3 +171,10 @@ def get(base_url: str, authority: str | None, path: str, **headers: str) -> tupl
         return reply.status, reply.read()
     finally:
         connection.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ import pytest
 from latchkey.cli.authority import Certificates, ensure_certificates
 from latchkey.now import real_now
 from latchkey.storage.embedded.server import EmbeddedServer
-from tests.cli.running import LATCHKEY, Running, Shell, Up, get
+from tests.cli.running import LATCHKEY, Running, Shell, Up, free_port, get
 from tests.conftest import UNSAFE_BUT_FAST
 from tests.machine import ensure
 from tests.patience import PATIENCE
@@ -110,13 +109,6 @@ async def prepare(url: str) -> None:
     await connection.execute("create role latchkey login password 'correct-horse'")
     await connection.execute("create database shop owner latchkey")
     await connection.close()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def test_running_it_for_real(site: Site, tmp_path: Path) -> None:

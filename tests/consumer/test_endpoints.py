@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from typing import Any
 
 import pytest
 
@@ -196,7 +198,17 @@ async def test_an_end_that_has_passed_ends_access_without_any_event(on_sqlite: W
     assert (await on_sqlite.get("/api/subscription-status")).json()["isActive"] is False
 
 
-async def test_questions_that_meet_share_one_read(on_sqlite: World) -> None:
+async def test_questions_that_meet_share_one_read(on_sqlite: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    billing, met, everybody = on_sqlite.consumer._billing, itertools.count(1), asyncio.Event()
+    once = billing._once
+
+    async def meet(*words: Any) -> Any:
+        if next(met) == 20:
+            everybody.set()
+        await everybody.wait()
+        return await once(*words)
+
+    monkeypatch.setattr(billing, "_once", meet)
     on_sqlite.service.holds["ada"] = {"pro": None}
     replies = await asyncio.gather(*(on_sqlite.get("/api/entitlement/pro") for _ in range(20)))
     assert {reply.json()["hasAccess"] for reply in replies} == {True}

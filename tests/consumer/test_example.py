@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import Up, clean_environment, get
+from tests.cli.running import Up, clean_environment, free_port, get
 from tests.machine import ensure
 from tests.patience import PATIENCE
 
@@ -23,13 +24,21 @@ START, FIRST, THEN = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
 @pytest.fixture
-def home(short_folder: Path) -> Iterator[Path]:
+def ports() -> tuple[str, str]:
+    """That of the page, which may be in use on this machine, and the one to use."""
+    return "9443", str(free_port())
+
+
+@pytest.fixture
+def home(short_folder: Path, ports: tuple[str, str]) -> Iterator[Path]:
     """A folder like the project's own, with the service running in `.latchkey`."""
     ensure("curl")
     home = short_folder / "example"
     home.mkdir()
     (home / ".venv").symlink_to(Path(sys.executable).parents[1])
-    (home / "examples").symlink_to(PROJECT / "examples")
+    shutil.copytree(PROJECT / "examples", home / "examples")
+    connect = home / "examples" / "notes" / "connect.py"
+    connect.write_text(connect.read_text().replace(*ports))
     with Up(home / ".latchkey", "--port", "0") as up:
         up.wait_until_ready()
         yield home
@@ -37,13 +46,15 @@ def home(short_folder: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def running(home: Path) -> Iterator[Path]:
-    app = subprocess.Popen(["bash", "-euc", START], cwd=home, env=clean_environment(), start_new_session=True)
+def running(home: Path, ports: tuple[str, str]) -> Iterator[Path]:
+    app = subprocess.Popen(
+        ["bash", "-euc", START.replace(*ports)], cwd=home, env=clean_environment(), start_new_session=True
+    )
     authority = str(home / ".latchkey" / "tls" / "authority.pem")
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            assert get("https://127.0.0.1:9443", authority, "/healthz")[0] == 200
+            assert get(f"https://127.0.0.1:{ports[1]}", authority, "/healthz")[0] == 200
             break
         except OSError:
             assert time.monotonic() < deadline, "the app did not start"
@@ -54,9 +65,9 @@ def running(home: Path) -> Iterator[Path]:
     app.wait(PATIENCE)
 
 
-def test_the_page_is_true(running: Path) -> None:
+def test_the_page_is_true(running: Path, ports: tuple[str, str]) -> None:
     done = subprocess.run(
-        ["bash", "-euc", FIRST + THEN],
+        ["bash", "-euc", (FIRST + THEN).replace(*ports)],
         cwd=running,
         capture_output=True,
         text=True,

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import pytest
@@ -363,9 +362,7 @@ async def test_open_streams_do_not_keep_a_process_from_stopping(database: Databa
         )
         writer.write("\r\n".join((*lines, "", "")).encode())
         await asyncio.wait_for(reader.readuntil(b"id: 0\n\n"), PATIENCE)
-        began = perf_counter()
-        await stack.aclose()
-        # Faster than the time that open requests get to finish.
-        assert perf_counter() - began < site.settings.drain_seconds
+        # The server waits for open requests without a limit here.
+        await asyncio.wait_for(stack.aclose(), PATIENCE)
         await asyncio.wait_for(reader.read(), PATIENCE)
         writer.close()

@@ -100,7 +100,8 @@ class Worker(Process):
             "LATCHKEY_SECRET_KEY": base64.b64encode(SECRET_KEY).decode(),
             "LATCHKEY_WEBHOOK_EXTRA_CA": str(authority),
             "LATCHKEY_WEBHOOK_ALLOW_NETWORKS": "127.0.0.0/8,::1/128",
-            "LATCHKEY_WEBHOOK_TIMEOUT_MS": "5000",
+            # A busy machine may need long for a handshake and an answer.
+            "LATCHKEY_WEBHOOK_TIMEOUT_MS": "60000",
             "LATCHKEY_LOG_FORMAT": "json",
             **settings,
         }

@@ -38,7 +38,7 @@ async def test_a_database_restarted_under_load_loses_nothing(
                 for path in PATHS:
                     setup = Setup(name=path, url=receiver.url(path), retry_seconds=(1,) * 30)
                     await Webhooks(database, Sealer(SECRET_KEY)).create("proj_shop", setup, 0)
-            with Worker(folder, server.url(), certs.authority) as worker:
+            with Worker(folder, server.url(), certs.authority, LATCHKEY_WEBHOOK_TIMEOUT_MS="5000") as worker:
                 with Writer(folder, server.url(), 100, seed=5) as writer:
                     before = await _until_arrived(receiver, 30)
                     await asyncio.to_thread(server.stop)

@@ -20,7 +20,7 @@ import pytest
 from latchkey.delivery.sending.signing import signature
 from tests import machine, not_run
 from tests.api.client import Client, running
-from tests.cli.running import Running, Up, get, typed
+from tests.cli.running import Running, Up, free_port, get, typed
 from tests.docs.tutorials import FOLDER, marked, only
 from tests.npm import installed
 from tests.patience import PATIENCE
@@ -139,7 +139,7 @@ def test_first_webhook(up: Up, tmp_path: Path) -> None:
     machine.ensure("curl")
     (tmp_path / "receiver.py").write_text(only("first-webhook.md", "file: receiver.py"))
     (tmp_path / ".latchkey").symlink_to(up.folder)
-    port = _free_port()
+    port = free_port()
     command = shlex.split(only("first-webhook.md", "run in the background: receiver"))
     assert command[0] == "latchkey"
     words = [word.replace(":3000", f":{port}") for word in command[1:]]
@@ -187,12 +187,3 @@ def test_go_live(empty_database_url: str, tmp_path: Path, monkeypatch: pytest.Mo
             project = json.loads(done.stdout)["id"]
     shown = typed("project", "list", "--json", **environment)
     assert json.loads(shown.stdout)["items"][0]["test_store"] == "closed"
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -16,6 +16,7 @@ from latchkey.storage.database import Database
 from latchkey.usecases.engine.admission import Admission, Caller, Limited
 from latchkey.usecases.engine.leases import Leases
 from latchkey.usecases.engine.reading import Reader
+from tests.databases import hold_minute
 from tests.patience import until
 from tests.usecases.test_rate_limit import key
 
@@ -162,6 +163,7 @@ async def total(database: Database) -> tuple[int, int]:
 
 
 async def test_a_busy_key_is_counted_with_few_writes_and_its_leases_are_handed_back(database: Database) -> None:
+    await hold_minute(database)
     digest = await key(database, "busy", limit=100_000)
     leases = Leases(database)
     reader, admission = Reader(database, Catalogs(), leases), Admission(database, leases)
@@ -179,6 +181,7 @@ async def test_a_busy_key_is_counted_with_few_writes_and_its_leases_are_handed_b
 
 
 async def test_a_lease_that_no_request_follows_is_handed_back_by_itself(database: Database) -> None:
+    await hold_minute(database)
     digest = await key(database, "busy", limit=100_000)
     admission = Admission(database, Leases(database))
     leased = False
@@ -196,6 +199,7 @@ async def test_a_lease_that_no_request_follows_is_handed_back_by_itself(database
 
 @pytest.mark.parametrize("limit", [480, 600])
 async def test_up_to_600_a_minute_there_are_no_leases(database: Database, limit: int) -> None:
+    await hold_minute(database)
     digest = await key(database, "exact", limit=limit)
     admission = Admission(database)
     for _ in range(10):
@@ -204,37 +208,30 @@ async def test_up_to_600_a_minute_there_are_no_leases(database: Database, limit:
     assert await total(database) == (300, 0)
 
 
-class Patient(Leases):
-    """Of a process that is refused: while it waits, the other process hands back its leases."""
-
-    def __init__(self, database: Database, other: Leases) -> None:
-        super().__init__(database)
-        self._other = other
-        self.waited = False
-
-    async def others(self, ms: int) -> None:
-        assert 0 < ms <= 750
-        self.waited = True
-        await self._other.close()
-
-
-async def test_a_refusal_waits_for_the_leases_of_other_processes(database: Database) -> None:
+async def test_a_refusal_waits_for_the_leases_of_other_processes(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process holds a lease of a key. Another one asks for everything that is left: it gets what the first has not
     used, not a refusal."""
-    limit, waited, number = 700, False, 0
-    # On a busy machine the lease may be over before the other process asks. Then nobody waits: try again.
-    while not waited:
-        number += 1
-        digest = await key(database, f"shared {number}", limit=limit)
-        holder = Leases(database)
-        patient = Patient(database, holder)
-        first, second = Admission(database, holder), Admission(database, patient)
-        for _ in range(5):
-            await asyncio.gather(*(first.admit(digest) for _ in range(20)))
-        rest = await asyncio.gather(*(second.admit(digest) for _ in range(limit - 100)))
-        refused = await second.admit(digest)
-        waited = patient.waited
+    await hold_minute(database)
+    limit = 700
+    digest = await key(database, "shared", limit=limit)
+    holder, patient = Leases(database, clock=lambda: 100.0), Leases(database)
+    # It hands back nothing by itself, but while the other one waits.
+    monkeypatch.setattr(holder, "_watch", lambda *_: None)
+    waits: list[int] = []
+
+    async def others(ms: int) -> None:
+        waits.append(ms)
         await holder.close()
+
+    monkeypatch.setattr(patient, "others", others)
+    first, second = Admission(database, holder), Admission(database, patient)
+    for _ in range(5):
+        await asyncio.gather(*(first.admit(digest) for _ in range(20)))
+    rest = await asyncio.gather(*(second.admit(digest) for _ in range(limit - 100)))
+    refused = await second.admit(digest)
+    assert set(waits) == {650}
     assert all(isinstance(verdict, Caller) for verdict in rest)
     assert isinstance(refused, Limited)
     assert 0 < refused.retry_after_ms <= 60_500
@@ -274,6 +271,7 @@ async def test_a_changed_catalog_shows_with_the_next_read_although_the_key_has_a
 
 
 async def test_a_statement_that_fails_has_counted_nothing(database: Database) -> None:
+    await hold_minute(database)
     digest = await key(database, "busy", limit=100_000)
     leases = Leases(database)
     reader = Reader(database, Catalogs(), leases)
