@@ -11,7 +11,7 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 	--no-emit-find-links --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick setup check fmt types lint bench lock clean chaos screenshots image docs docs-serve
+.PHONY: help run test machine quick setup check fmt types lint bench lock clean chaos screenshots image docs docs-serve
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -24,8 +24,11 @@ run: setup ## start everything on this machine and say where to go next
 PROCESSES ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
-test: setup ## run the whole test suite
+test: setup machine ## run the whole test suite
 	@$(PYTEST)
+
+machine: setup ## install what the tests need from the machine: a browser, curl, Node and such (as root on Debian)
+	@$(BIN)/python -m tests.machine
 
 # No test here waits for long, so there is one process for each core: each collects all tests first.
 quick: PROCESSES = logical

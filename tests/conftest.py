@@ -23,14 +23,13 @@ from playwright.async_api import Browser, async_playwright, expect
 from latchkey import logs
 from latchkey.runtime.chromium import FLAGS, find_chromium
 from latchkey.runtime.chromium import VARIABLE as CHOSEN_BROWSER
-from latchkey.runtime.errors import ChromiumMissingError
 from latchkey.storage.database import Database
 from latchkey.storage.embedded.server import DATABASE, EmbeddedServer
 from latchkey.storage.migrate import migrate
 from latchkey.stores.google import credentials as google_credentials
 from latchkey.usecases.access import accounts
 from latchkey.usecases.sandbox.demo import Demo, ensure_demo
-from tests import distributed, left_out, machine, not_run, order
+from tests import distributed, left_out, machine, order
 from tests.api.client import NOW
 from tests.cli.running import Up
 from tests.databases import DemoShelf, Shelf, copy, drop
@@ -88,15 +87,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    machine.remember(config)
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says loudly what was not tested. Here and not in a folder below: the process that collects the results of the
     others loads only this file."""
     reports = terminalreporter.stats.get("skipped", [])
-    for line in not_run.summary([report.longrepr[2] for report in reports if isinstance(report.longrepr, tuple)]):
+    for line in machine.summary([report.longrepr[2] for report in reports if isinstance(report.longrepr, tuple)]):
         terminalreporter.write_line(line, yellow=True, bold=True)
 
 
@@ -243,19 +238,15 @@ def up(short_folder: Path) -> Iterator[Up]:
 
 @pytest.fixture(scope="session")
 def chromium() -> Path:
-    """Tests in a browser never skip: it is installed, or they say what is missing."""
-    try:
-        return find_chromium()
-    except ChromiumMissingError:
-        machine.ensure("chromium")
-        return find_chromium()
+    """Tests in a browser never skip: where there is none, they say so and fail."""
+    return find_chromium()
 
 
 @pytest.fixture(scope="session")
 def page_browser(request: pytest.FixtureRequest) -> Path:
     """Chromium's engine without the windows and the menus: a page costs a fifth of the CPU (0.03 s instead of 0.16 s
     for a small one). Where it cannot be had, Chromium itself."""
-    shell = None if os.environ.get(CHOSEN_BROWSER) else machine.wanted("chromium-headless-shell")
+    shell = None if os.environ.get(CHOSEN_BROWSER) else shutil.which("chromium-headless-shell")
     chromium: Path = Path(shell) if shell else request.getfixturevalue("chromium")
     return chromium
 

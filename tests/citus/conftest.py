@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import not_run
+from tests import machine
 from tests.citus.cluster import HOW_TO_RUN, Cluster, cluster, is_named
 from tests.citus.moving import prepare
 
@@ -17,7 +17,7 @@ from tests.citus.moving import prepare
 async def citus(short_folder: Path) -> AsyncIterator[Cluster]:
     """One cluster for all tests of this process."""
     if not is_named():
-        not_run.skip("Citus", HOW_TO_RUN)
+        machine.skip("Citus", HOW_TO_RUN)
     async with cluster(short_folder / "citus") as started:
         yield started
 

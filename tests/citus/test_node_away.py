@@ -16,7 +16,7 @@ from latchkey.storage.outlook import look_out
 from latchkey.usecases.access.keys import create_secret_key, hash_of
 from latchkey.usecases.engine.clock import pass_time
 from latchkey.usecases.engine.reading import Reader
-from tests import not_run
+from tests import machine
 from tests.citus.cluster import BIN, Cluster
 from tests.citus.moving import HOME, compare, elsewhere, loaded, prepare
 
@@ -38,7 +38,7 @@ async def test_a_worker_that_crashes_and_comes_back_loses_nothing_and_disturbs_n
     citus: Cluster, citus_url: str, tmp_path: Path
 ) -> None:
     if not citus.servers:
-        not_run.skip("Citus", f"A server is crashed and started again: set {BIN}.")
+        machine.skip("Citus", f"A server is crashed and started again: set {BIN}.")
     await prepare(citus_url)
     crashing, other = projects = await on_two_nodes(citus_url)
     home, _ = await elsewhere(citus_url, crashing)

@@ -19,7 +19,6 @@ from latchkey.now import real_now
 from latchkey.storage.embedded.server import EmbeddedServer
 from tests.cli.running import LATCHKEY, Running, Shell, Up, free_port, get
 from tests.conftest import UNSAFE_BUT_FAST
-from tests.machine import ensure
 from tests.patience import PATIENCE
 
 README = Path(__file__).parents[2] / "README.md"
@@ -28,7 +27,6 @@ README = Path(__file__).parents[2] / "README.md"
 @pytest.fixture(scope="module")
 def home(short_folder: Path) -> Iterator[Path]:
     """A folder like the project's own, with the service running in `.latchkey`."""
-    ensure("curl")
     home = short_folder / "readme"
     home.mkdir()
     (home / ".venv").symlink_to(Path(sys.executable).parents[1])
@@ -112,7 +110,6 @@ async def prepare(url: str) -> None:
 
 
 def test_running_it_for_real(site: Site, tmp_path: Path) -> None:
-    ensure("openssl")
     (block,) = blocks("Running it for real")
     preparation, commands = block.split("\n\n")
     # Only the operator's own values are replaced: addresses, files and the project's id.

@@ -35,7 +35,7 @@ from latchkey.runtime.chromium import FLAGS
 from latchkey.server import Listener
 from latchkey.settings import Settings
 from tests.cli.running import typed
-from tests.machine import ensure
+from tests.machine import needed
 from tests.settings.test_safety import write_pair
 
 
@@ -52,13 +52,13 @@ def authority(certificates: Certificates) -> Authority:
 
 @pytest.fixture(scope="module")
 def certutil() -> str:
-    return ensure("certutil", "libnss3-tools")
+    return needed("certutil")
 
 
 @pytest.fixture
 def system(tmp_path: Path) -> SystemFolder:
     """A Debian trust store in a temporary folder, made by Debian's own program."""
-    program = ensure("update-ca-certificates", "ca-certificates")
+    program = needed("update-ca-certificates")
     folders = {name: tmp_path / name for name in ("local", "certs", "etc", "hooks")}
     for folder in folders.values():
         folder.mkdir()
@@ -214,7 +214,7 @@ def test_each_system_has_its_own_way(tmp_path: Path) -> None:
     assert "System.keychain" in Keychain().removing("x")
     assert system_stores("linux", tmp_path) == []
     (tmp_path / "usr/local/share/ca-certificates").mkdir(parents=True)
-    ensure("update-ca-certificates", "ca-certificates")
+    needed("update-ca-certificates")
     [debian] = system_stores("linux", tmp_path)
     assert str(tmp_path / "usr/local/share/ca-certificates") in debian.adding("x")
     shutil.rmtree(tmp_path / "usr")

@@ -18,9 +18,8 @@ import pytest
 from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.embedded.system_user import NAME
 from latchkey.storage.errors import EmbeddedServerError
-from tests import not_run
+from tests import machine
 from tests.cli.running import LATCHKEY, Up, latchkey
-from tests.machine import announce
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.processes
@@ -32,7 +31,7 @@ only_root = pytest.mark.usefixtures("root")
 @pytest.fixture(scope="module")
 def root() -> None:
     if os.geteuid() != 0:
-        not_run.skip("root user for tests/cli/test_users.py", "Only root can become another user: run them as root.")
+        machine.skip("root user for tests/cli/test_users.py", "Only root can become another user: run them as root.")
 
 
 def becoming(name: str) -> list[str] | None:
@@ -57,9 +56,7 @@ def becoming(name: str) -> list[str] | None:
 def as_nobody() -> list[str]:
     found = becoming(NOBODY) if shutil.which("setpriv") else None
     if found is None:
-        words = f"NOT RUN: the user {NOBODY} cannot be given {sys.executable} on this machine"
-        announce(words)
-        pytest.skip(words)
+        machine.skip(f"user {NOBODY} who may run {sys.executable}", "Use a Python that every user may run.")
     return found
 
 

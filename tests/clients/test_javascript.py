@@ -18,7 +18,6 @@ from latchkey.domain.events.event import EventType
 from latchkey.usecases.events.samples import sample
 from tests import machine
 from tests.cli.running import Up
-from tests.npm import installed, skip
 from tests.patience import PATIENCE
 from tests.web_sdk.shopping import act, call
 
@@ -33,10 +32,6 @@ EXAMPLES = {
     "{ subscriber: Subscriber }": ["v1/subscribers.app_user_id.get.200.json"],
     "{ event: Event }": [f"events/{type}.json" for type in EventType],
 }
-
-
-def node() -> str:
-    return machine.wanted("node", "nodejs") or skip("the JavaScript client", "Node is missing")
 
 
 def test_a_server_reads_grants_and_verifies(up: Up) -> None:
@@ -60,7 +55,11 @@ def test_a_server_reads_grants_and_verifies(up: Up) -> None:
     }
     environment = {**os.environ, "NODE_EXTRA_CA_CERTS": there["ca_cert"], "STORY": json.dumps(story)}
     done = subprocess.run(
-        [node(), HERE / "story.mjs"], env=environment, capture_output=True, text=True, timeout=PATIENCE
+        [machine.optional("node"), HERE / "story.mjs"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
 
@@ -70,14 +69,14 @@ def test_the_code_in_the_readme_can_be_read(tmp_path: Path) -> None:
     assert len(found) == 2
     (tmp_path / "readme.mjs").write_text("\n".join(found))
     done = subprocess.run(
-        [node(), "--check", tmp_path / "readme.mjs"], capture_output=True, text=True, timeout=PATIENCE
+        [machine.optional("node"), "--check", tmp_path / "readme.mjs"], capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
 
 
 def test_the_types_are_those_of_the_code_and_fit_the_examples(tmp_path: Path) -> None:
-    modules = installed(HERE, "the types of the JavaScript client")
-    compiler: list[str | Path] = [node(), modules / "typescript" / "bin" / "tsc"]
+    modules = machine.downloaded(HERE)
+    compiler: list[str | Path] = [machine.optional("node"), modules / "typescript" / "bin" / "tsc"]
 
     def compiled(folder: Path, *words: str | Path) -> None:
         done = subprocess.run([*compiler, *words], cwd=folder, capture_output=True, text=True, timeout=PATIENCE)

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import Up, clean_environment, free_port, get
-from tests.machine import ensure
 from tests.patience import PATIENCE
 
 PROJECT = Path(__file__).parents[2]
@@ -32,7 +31,6 @@ def ports() -> tuple[str, str]:
 @pytest.fixture
 def home(short_folder: Path, ports: tuple[str, str]) -> Iterator[Path]:
     """A folder like the project's own, with the service running in `.latchkey`."""
-    ensure("curl")
     home = short_folder / "example"
     home.mkdir()
     (home / ".venv").symlink_to(Path(sys.executable).parents[1])

@@ -13,7 +13,6 @@ from latchkey.domain.team.account import Role
 from latchkey.usecases.access import keys, projects, team
 from tests.dashboard.asking import somebody
 from tests.dashboard.site import Site
-from tests.machine import ensure
 
 # Pages that are empty in a new project and say what to do first.
 PAGES = ["", "/customers", "/events", "/settings", "/test-clocks", "/webhooks", "/catalog", "/catalog/products"]
@@ -40,7 +39,6 @@ def commands(site: Site, page: str) -> list[str]:
 
 @pytest.mark.parametrize("path", PAGES)
 async def test_the_commands_of_an_empty_project_work_as_they_stand(site: Site, path: str) -> None:
-    ensure("curl")
     now = site.clock.now
     project = await projects.create_project(site.database, "Brand new", now)
     key = (await keys.create_secret_key(site.database, project.id, "mine", now, scopes={"read", "write"})).plaintext

@@ -17,7 +17,7 @@ from latchkey.api.body import LIMIT
 from latchkey.cli import probe
 from latchkey.dashboard.stream import SILENT_FOR
 from latchkey.settings import _FILES, PREFIX, Settings, gather, load
-from tests import not_run
+from tests import machine
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -252,7 +252,7 @@ def test_the_script_makes_every_secret_of_the_compose_file_once(tmp_path: Path) 
 
 def needs(program: str) -> None:
     if shutil.which(program) is None:
-        not_run.skip(program, "Install it to check the files under deploy/ that are for it.")
+        machine.skip(program, "Install it to check the files under deploy/ that are for it.")
 
 
 def compose_is_there() -> bool:
@@ -262,7 +262,7 @@ def compose_is_there() -> bool:
 
 def test_docker_understands_the_compose_file(tmp_path: Path) -> None:
     if not compose_is_there():
-        not_run.skip("`docker compose`", "Install Docker's compose plugin to check deploy/compose.")
+        machine.skip("`docker compose`", "Install Docker's compose plugin to check deploy/compose.")
     told = subprocess.run(
         ["docker", "compose", "--file", DEPLOY / "compose" / "compose.yaml", "config", "--quiet"],
         capture_output=True,

@@ -13,7 +13,6 @@ from uuid import uuid4
 
 from latchkey.delivery.sending.signing import signature
 from tests.cli.running import Up
-from tests.machine import ensure
 from tests.patience import PATIENCE
 from tests.web_sdk.shopping import act
 
@@ -39,7 +38,6 @@ def shell(script: str, **environment: str) -> str:
 
 
 def test_the_requests_are_answered(up: Up) -> None:
-    ensure("curl")
     user = f"curl_{uuid4().hex}"
     act(up, "purchase", user, "pro_monthly")
     there = up.connection
@@ -61,7 +59,6 @@ def test_the_requests_are_answered(up: Up) -> None:
 
 
 def test_the_signature_is_computed_by_hand() -> None:
-    ensure("openssl")
     [script] = [one for one in blocks("sh") if "openssl" in one]
     made = shell(script, SECRET=SECRET, WEBHOOK_ID="evt_1", WEBHOOK_TIMESTAMP="1800000000", BODY=BODY)
     assert f"v1,{made}" == signature([SECRET], "evt_1", 1_800_000_000, BODY.encode())

@@ -18,11 +18,10 @@ from uuid import uuid4
 import pytest
 
 from latchkey.delivery.sending.signing import signature
-from tests import machine, not_run
+from tests import machine
 from tests.api.client import Client, running
 from tests.cli.running import Running, Up, free_port, get, typed
 from tests.docs.tutorials import FOLDER, marked, only
-from tests.npm import installed
 from tests.patience import PATIENCE
 from tests.web_sdk.shopping import act
 
@@ -114,10 +113,8 @@ class Server(Running):
 
 
 def test_express(reached: dict[str, str], users: tuple[str, str], tmp_path: Path) -> None:
-    node = machine.wanted("node", "nodejs")
-    if node is None:
-        not_run.skip("Node", "Install Node 20 and run tests/docs/test_tutorials.py.")
-    packages = installed(HERE / "express", "the tutorial for Express")
+    packages = machine.downloaded(HERE / "express")
+    node = machine.optional("node")
     folder = tmp_path / "node_modules"
     folder.mkdir()
     for one in packages.iterdir():
@@ -136,7 +133,6 @@ def test_express(reached: dict[str, str], users: tuple[str, str], tmp_path: Path
 
 
 def test_first_webhook(up: Up, tmp_path: Path) -> None:
-    machine.ensure("curl")
     (tmp_path / "receiver.py").write_text(only("first-webhook.md", "file: receiver.py"))
     (tmp_path / ".latchkey").symlink_to(up.folder)
     port = free_port()

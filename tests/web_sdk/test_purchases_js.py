@@ -18,7 +18,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.cli.running import Up
-from tests.npm import installed
+from tests.machine import downloaded
 from tests.web_sdk.shopping import DIALOG, Shopper, act, call, encoded, serving, shopping
 
 DAY = 86_400
@@ -27,7 +27,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "sdks.md"
 
 @pytest.fixture(scope="module")
 def shop() -> Iterator[str]:
-    modules = installed(Path(__file__).parent, "the vendor's web SDK (tests/web_sdk)")
+    modules = downloaded(Path(__file__).parent)
     with serving(modules / "@revenuecat" / "purchases-js" / "dist") as address:
         yield address
 

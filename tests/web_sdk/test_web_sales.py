@@ -23,7 +23,7 @@ from latchkey.usecases.access import keys, projects
 from latchkey.usecases.stores import credentials
 from latchkey.wire.management import AppStore
 from tests.emulators.stripe.shop import stripe_account
-from tests.npm import installed
+from tests.machine import downloaded
 from tests.stores.world import PROJECT, World, world
 from tests.web_sdk.shopping import Service, Shopper, serving, shopping
 
@@ -34,7 +34,7 @@ BUYER = "ada@example.com"
 
 @pytest.fixture(scope="module")
 def shop() -> Iterator[str]:
-    modules = installed(Path(__file__).parent, "the vendor's web SDK (tests/web_sdk)")
+    modules = downloaded(Path(__file__).parent)
     with serving(modules / "@revenuecat" / "purchases-js" / "dist") as address:
         yield address
 
