@@ -15,7 +15,6 @@ HERE = Path(__file__).parent
 
 # Folders and files, the longest first.
 WAIT = (
-    "upgrades",
     "restoring",
     "crash",
     "failover",
