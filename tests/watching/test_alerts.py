@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.not_run import skip
+from tests.machine import skip
 
 RULES = Path(__file__).parents[2] / "deploy/watching/alerts.yaml"
 GROUPS = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
