@@ -140,6 +140,35 @@ async def test_what_was_paid_with_credit_is_not_counted_again(billing: World) ->
     assert (last["type"], last["price_in_purchased_currency"]) == ("REFUND", told[-1]["price_in_purchased_currency"])
 
 
+@pytest.mark.parametrize("position", [0, 1])
+@pytest.mark.parametrize("proration", ["always_invoice", "create_prorations", "none"])
+async def test_an_item_that_is_removed_ends_there(billing: World, position: int, proration: str) -> None:
+    assert isinstance(billing.store, StripeEmulator)
+    purchase = await bought(billing, also=["team_monthly"])
+    assert await access(billing, "ada") == {"pro", "team"}
+    await billing.move(billing.now + 3 * DAY)
+    item, removed_at = billing.store.life.subscriptions[purchase].items[position], billing.now // 1000 * 1000
+    billing.store.act(purchase, "remove_item", item=item.id, proration=proration)
+    await billing.settle()
+    told = (await billing.events("ada"))[-1]
+    # The product for teams has both.
+    kept = {"pro"} if position else {"pro", "team"}
+    assert (told["type"], told["expiration_reason"], set(told["entitlements"])) == ("EXPIRATION", "UNSUBSCRIBE", kept)
+    assert (told["product_id"].partition(":")[2], told["expiration_at_ms"]) == (item.price, removed_at)
+    assert await access(billing, "ada") == kept
+    # Stripe is not asked to end what is left in its place.
+    gone = await subscription(billing, told["original_transaction_id"])
+    assert said(await act(billing, gone, "actions/cancel")) == (422, "store_error")
+    assert said(await act(billing, gone, "actions/refund")) == (422, "store_error")
+    await billing.move(billing.now + 30 * DAY)
+    await billing.settle()
+    assert (await types(billing, "ada")).count("RENEWAL") == 1
+    assert await access(billing, "ada") == kept
+    paid = sum(one.amount for one in billing.store.life.charges.values() if one.succeeded)
+    money = [one for one in await billing.events("ada") if one["type"] in ("INITIAL_PURCHASE", "RENEWAL")]
+    assert round(sum(one["price_in_purchased_currency"] for one in money) * 100) == paid
+
+
 # One account, two apps: Stripe tells both of everything.
 
 

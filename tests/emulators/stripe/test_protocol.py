@@ -189,6 +189,9 @@ async def test_a_subscription_is_changed_and_cancelled_through_the_api(stripe_ke
         assert changed["items"].data[0].price.product == "team_monthly"
         pending = await desk.ask(lambda v1: v1.invoice_items.list({"customer": customer.id, "pending": True}))
         assert [one.proration for one in pending.data] == [True, True]
+        removal: Any = {"items": [{"id": made["items"].data[0].id, "deleted": True}]}
+        with pytest.raises(stripe.InvalidRequestError):
+            await desk.ask(lambda v1: v1.subscriptions.update(made.id, removal))
         over = await desk.ask(lambda v1: v1.subscriptions.cancel(made.id))
         assert (over.status, over.cancellation_details.reason) == ("canceled", "cancellation_requested")
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from latchkey.domain.instants import DAY
+from latchkey.domain.purchases.purchase import Reason
 from latchkey.domain.purchases.subscription import PeriodType
 from tests.stores.google.life import Life
 from tests.stores.google.play import MONTH, ORDER, START, TOKEN, Play, error, notice, voided_notice
@@ -37,6 +40,22 @@ async def test_a_planned_pause_survives_readings_that_do_not_tell_of_it(life: Li
     assert await life.hear(notice(8)) == []
     assert await life.read_again(TOKEN) == []
     assert life.subscription.status.pause is not None
+
+
+@pytest.mark.parametrize("position", [0, 1])
+async def test_an_item_that_vanishes_from_a_purchase_ends_there(life: Life, play: Play, position: int) -> None:
+    bought = play.buy()
+    bought["lineItems"].append(bought["lineItems"][0] | {"productId": "extra"})
+    play.orders[ORDER]["lineItems"].append(play.orders[ORDER]["lineItems"][0] | {"productId": "extra"})
+    assert await life.hear(notice(4)) == ["INITIAL_PURCHASE", "INITIAL_PURCHASE"]
+    play.now = MID
+    gone = bought["lineItems"].pop(position)["productId"]
+    assert await life.hear(notice(17, at=MID)) == ["EXPIRATION UNSUBSCRIBE"]
+    play.now = MID + DAY
+    assert await life.read_again(TOKEN) == []
+    ends = {one.current.product_id: (one.access_ends_at, one.status.ended) for one in life.customer.subscriptions}
+    kept = "extra" if position == 0 else "pro"
+    assert ends == {f"{gone}:monthly": (MID, Reason.UNSUBSCRIBE), f"{kept}:monthly": (END, None)}
 
 
 async def test_renewals_that_were_never_heard_of_are_filled_in(life: Life, play: Play) -> None:

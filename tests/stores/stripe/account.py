@@ -25,7 +25,7 @@ KEY, SECRET, OLD_SECRET = "sk_test_aaaaaaaaaaaaaaaa", "whsec_aaaaaaaaaaaaaaaa", 
 START: Ms = 1_767_261_600_000
 MONTH: Ms = 30 * DAY
 SUB, CUSTOMER, ITEM, SESSION, PAYMENT = "sub_00000001", "cus_00000001", "si_00000001", "cs_test_00000001", "pi_once_1"
-PRICES = {"pro": 999, "max": 1999, "basic": 499, "coins": 299}
+PRICES = {"pro": 999, "max": 1999, "basic": 499, "extra": 299, "coins": 299}
 
 
 def given(**more: Any) -> Json:

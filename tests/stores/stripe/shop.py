@@ -36,7 +36,7 @@ class Shop(Account):
         item: Json = self.sub["items"]["data"][0]
         return item
 
-    def subscribe(self, product: str = "pro", *, status: str = "active", trial: Ms = 0, **more: Any) -> Json:
+    def subscribe(self, product: str = "pro", *also: str, status: str = "active", trial: Ms = 0, **more: Any) -> Json:
         end = self.now + (trial or MONTH)
         self.subscriptions[SUB] = {
             "id": SUB,
@@ -63,23 +63,51 @@ class Shop(Account):
                 "has_more": False,
                 "data": [
                     {
-                        "id": ITEM,
+                        "id": f"si_{next(_numbers):014}" if number else ITEM,
                         "object": "subscription_item",
                         "created": s(self.now),
-                        "price": price(product),
+                        "price": price(one),
                         "current_period_start": s(self.now),
                         "current_period_end": s(end),
                     }
+                    for number, one in enumerate((product, *also))
                 ],
             },
             **more,
         }
-        self.bill("subscription_create", 0 if trial else PRICES[product], paid=status == "active")
+        self.bill("subscription_create", lines=self._regular(0 if trial else 1), paid=status == "active")
         return self.sub
+
+    def _regular(self, times: int = 1) -> list[Json]:
+        return [self.line(one["price"]["unit_amount"] * times, item=one) for one in self.sub["items"]["data"]]
+
+    def add_item(self, product: str = "extra", *, credit: str = "later") -> None:
+        """Another item for the rest of the period. `credit` as for `remove_item`."""
+        new = {**self.item, "id": f"si_{next(_numbers):014}", "created": s(self.now), "price": price(product)}
+        self.sub["items"]["data"].append(new)
+        self._prorate(new, PRICES[product] // 2, credit)
+
+    def remove_item(self, position: int = 1, *, credit: str = "later") -> None:
+        """The rest of the price is credited with the next invoice, at once, or not at all."""
+        gone = self.sub["items"]["data"].pop(position)
+        self._prorate(gone, -gone["price"]["unit_amount"] // 2, credit)
+
+    def replace_item(self, position: int = 0, product: str = "max", *, credit: str = "later") -> None:
+        """In one request, as some shops change a plan."""
+        self.add_item(product, credit=credit)
+        self.remove_item(position, credit=credit)
+
+    def _prorate(self, item: Json, amount: int, credit: str) -> None:
+        end = item["current_period_end"]
+        if credit == "later":
+            self._wait(item, amount, end)
+        elif credit == "at once":
+            line = self.line(amount, self.now, end * 1000, proration=f"ii_{next(_numbers)}", price=item["price"])
+            self.bill("subscription_update", lines=[line])
 
     def line(self, amount: int, start: Ms | None = None, end: Ms | None = None, **more: Any) -> Json:
         """A regular line of the item as it is now; a proration where `proration` names its invoice item."""
-        item, proration = self.item, more.pop("proration", None)
+        item, proration = more.pop("item", self.item), more.pop("proration", None)
         priced = more.pop("price", item["price"])
         parent: Json = {
             "type": "subscription_item_details",
@@ -164,12 +192,22 @@ class Shop(Account):
         return invoice
 
     def renew(self, *, paid: bool = True) -> Json:
-        """The next period begins. Stripe charges an hour later, as this does."""
-        item = self.item
-        item["current_period_start"] = item["current_period_end"]
-        item["current_period_end"] += s(MONTH)
+        """The next period begins. Stripe charges an hour later, as this does, and for the changes of the last one."""
+        for item in self.sub["items"]["data"]:
+            item["current_period_start"] = item["current_period_end"]
+            item["current_period_end"] += s(MONTH)
+        pending, self.pending = self.pending, []
+        lines = []
+        for one in pending:
+            start, end, named = (
+                one["period"]["start"] * 1000,
+                one["period"]["end"] * 1000,
+                one["pricing"]["price_details"],
+            )
+            priced = {"id": named["price"], "product": named["product"]}
+            lines.append(self.line(one["amount"], start, end, proration=one["id"], price=priced))
         self.sub["status"] = "active" if paid else "past_due"
-        return self.bill("subscription_cycle", item["price"]["unit_amount"], paid=paid)
+        return self.bill("subscription_cycle", lines=[*lines, *self._regular()], paid=paid)
 
     def begin_period(self, **more: Any) -> Json:
         """The next period begins with a draft, for which Stripe charges an hour later."""
@@ -214,49 +252,30 @@ class Shop(Account):
 
     def upgrade_later_paid(self, product: str = "max") -> None:
         """At once, charged with the next invoice: Stripe's default."""
-        old, end, number = self.item["price"], self.item["current_period_end"], len(self.pending)
+        old, end = dict(self.item), self.item["current_period_end"]
         self.item["price"] = price(product)
-        for id, amount, priced in (
-            (f"ii_{number + 1}", -old["unit_amount"] // 2, old),
-            (f"ii_{number + 2}", PRICES[product] // 2, price(product)),
-        ):
-            self.pending.append(
-                {
-                    "id": id,
-                    "object": "invoiceitem",
-                    "amount": amount,
-                    "currency": "eur",
-                    "proration": True,
-                    "period": {"start": s(self.now), "end": end},
-                    "parent": {"subscription_details": {"subscription": SUB, "subscription_item": ITEM}},
-                    "pricing": {"price_details": {"price": priced["id"], "product": priced["product"]}},
-                }
-            )
+        self._wait(old, -old["price"]["unit_amount"] // 2, end)
+        self._wait(self.item, PRICES[product] // 2, end)
+
+    def _wait(self, item: Json, amount: int, end: int) -> None:
+        """A proration for the next invoice."""
+        priced = item["price"]
+        self.pending.append(
+            {
+                "id": f"ii_{len(self.pending) + 1}",
+                "object": "invoiceitem",
+                "amount": amount,
+                "currency": "eur",
+                "proration": True,
+                "period": {"start": s(self.now), "end": end},
+                "parent": {"subscription_details": {"subscription": SUB, "subscription_item": item["id"]}},
+                "pricing": {"price_details": {"price": priced["id"], "product": priced["product"]}},
+            }
+        )
 
     def change_for_nothing(self, product: str = "max") -> None:
         """At once, without a proration: nothing dates it."""
         self.item["price"] = price(product)
-
-    def renew_with_pending(self, *, paid: bool = True) -> Json:
-        item = self.item
-        item["current_period_start"] = item["current_period_end"]
-        item["current_period_end"] += s(MONTH)
-        pending, self.pending = self.pending, []
-        lines = [
-            self.line(
-                one["amount"],
-                one["period"]["start"] * 1000,
-                one["period"]["end"] * 1000,
-                proration=one["id"],
-                price={
-                    "id": one["pricing"]["price_details"]["price"],
-                    "product": one["pricing"]["price_details"]["product"],
-                },
-            )
-            for one in pending
-        ]
-        self.sub["status"] = "active" if paid else "past_due"
-        return self.bill("subscription_cycle", lines=[*lines, self.line(item["price"]["unit_amount"])], paid=paid)
 
     def schedule(self, product: str | None) -> None:
         end = self.item["current_period_end"]

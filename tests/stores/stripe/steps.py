@@ -7,7 +7,7 @@ from typing import Any
 
 from latchkey.domain.instants import DAY, Ms
 from tests.stores.stripe.account import SESSION, START, Json
-from tests.stores.stripe.shop import CHARGED, Shop
+from tests.stores.stripe.shop import CHARGED, END, Shop
 
 # Something happens; the event about it, by its type and the object that it is about.
 Happening = Callable[[Shop], object]
@@ -81,6 +81,9 @@ def trial_ends_without_card(shop: Shop) -> None:
 CREATED, UPDATED, DELETED = (f"customer.subscription.{one}" for one in ("created", "updated", "deleted"))
 BOUGHT: Step = (Shop.subscribe, CREATED, subscription)
 TRIED: Step = (at(START, Shop.subscribe, trial=TRIAL), CREATED, subscription)
+# With an add-on.
+BOTH: Step = (at(START, Shop.subscribe, "pro", "extra"), CREATED, subscription)
+REMOVED: Step = (at(MID, Shop.remove_item), UPDATED, subscription)
 INCOMPLETE: Step = (at(START, Shop.subscribe, status="incomplete"), CREATED, subscription)
 RENEWED: Step = (at(CHARGED, Shop.renew), "invoice.paid", invoice)
 FAILED: Step = (at(CHARGED, Shop.renew, paid=False), "invoice.payment_failed", invoice)
@@ -93,3 +96,40 @@ DISPUTED: Step = (at(MID, Shop.dispute), "charge.dispute.funds_withdrawn", dispu
 RENEWAL = ["INVOICE_ISSUANCE", "RENEWAL"]
 FIRST = ["INITIAL_PURCHASE", "INVOICE_ISSUANCE"]
 PRO, MAX, BASIC = (f"prod_{one}:price_{one}_monthly" for one in ("pro", "max", "basic"))
+
+# Rows of the table, about subscriptions with several items.
+ITEM_ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
+    "bought with an add-on": ([BOTH], [*FIRST, "INITIAL_PURCHASE"], True),
+    "an add-on removed, credited later": ([BOTH, REMOVED], ["EXPIRATION UNSUBSCRIBE"], True),
+    "the first item removed, credited at once": (
+        [BOTH, (at(MID, Shop.remove_item, 0, credit="at once"), UPDATED, subscription)],
+        ["EXPIRATION UNSUBSCRIBE"],
+        True,
+    ),
+    "an add-on removed, and the rest renewed": ([BOTH, REMOVED, RENEWED], RENEWAL, True),
+    "an add-on removed while its renewal is not paid": (
+        [BOTH, FAILED, (at(END + DAY, Shop.remove_item), UPDATED, subscription)],
+        ["EXPIRATION UNSUBSCRIBE"],
+        True,
+    ),
+    "an add-on removed and added again, charged at once": (
+        [BOTH, REMOVED, (at(MID + DAY, Shop.add_item, credit="at once"), UPDATED, subscription)],
+        FIRST,
+        True,
+    ),
+    "an add-on removed, added again and renewed": (
+        [BOTH, REMOVED, (at(MID + DAY, Shop.add_item), UPDATED, subscription), RENEWED],
+        ["INITIAL_PURCHASE", *RENEWAL],
+        True,
+    ),
+    "an item replaced by another, charged later": (
+        [BOUGHT, (at(MID, Shop.replace_item), UPDATED, subscription)],
+        [f"PRODUCT_CHANGE {PRO}>{MAX}"],
+        True,
+    ),
+    "one of two items replaced by another": (
+        [BOTH, (at(MID, Shop.replace_item, credit="at once"), UPDATED, subscription)],
+        ["INVOICE_ISSUANCE", f"PRODUCT_CHANGE {PRO}>{MAX}"],
+        True,
+    ),
+}

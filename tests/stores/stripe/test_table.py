@@ -25,6 +25,7 @@ from tests.stores.stripe.steps import (
     FAILED,
     FIRST,
     INCOMPLETE,
+    ITEM_ROWS,
     MAX,
     MID,
     PAUSED,
@@ -194,7 +195,7 @@ ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
         [
             BOUGHT,
             (at(MID, Shop.upgrade_later_paid), UPDATED, subscription),
-            (at(CHARGED, Shop.renew_with_pending), "invoice.paid", invoice),
+            (at(CHARGED, Shop.renew), "invoice.paid", invoice),
         ],
         RENEWAL,
         True,
@@ -209,7 +210,7 @@ ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
             BOUGHT,
             CHANGED,
             (at(MID + DAY, Shop.upgrade_later_paid, "pro"), UPDATED, subscription),
-            (at(CHARGED, Shop.renew_with_pending), "invoice.paid", invoice),
+            (at(CHARGED, Shop.renew), "invoice.paid", invoice),
         ],
         RENEWAL,
         True,
@@ -219,7 +220,7 @@ ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
             BOUGHT,
             (at(MID, Shop.upgrade), UPDATED, subscription),
             (at(MID + DAY, Shop.upgrade_later_paid, "pro"), UPDATED, subscription),
-            (at(CHARGED, Shop.renew_with_pending), "invoice.paid", invoice),
+            (at(CHARGED, Shop.renew), "invoice.paid", invoice),
         ],
         RENEWAL,
         True,
@@ -228,7 +229,7 @@ ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
         [
             BOUGHT,
             CHANGED,
-            (at(CHARGED, Shop.renew_with_pending, paid=False), "invoice.payment_failed", invoice),
+            (at(CHARGED, Shop.renew, paid=False), "invoice.payment_failed", invoice),
         ],
         ["BILLING_ISSUE", "INVOICE_ISSUANCE"],
         True,
@@ -405,6 +406,7 @@ ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
         ["REFUND_REVERSED"],
         True,
     ),
+    **ITEM_ROWS,
     "an event about nothing": ([BOUGHT, (nothing, "customer.updated", lambda shop: shop.customer)], [], True),
 }
 

@@ -112,7 +112,8 @@ def _stamped(before: Subscription | None, seen: Subscription, now: Ms) -> Subscr
     if seen.current.id in known and seen.current.id != before.current.id:
         # Another purchase has taken its place meanwhile. How the old one stands says nothing about the new one.
         seen = replace(seen, status=before.status)
-    seen = _still_given_up(before, _still_deferred(before, _still_in_grace(before, seen)))
+    for still in (_still_in_grace, _still_deferred, _still_over, _still_given_up):
+        seen = still(before, seen)
     status = replace(seen.status, as_of=before.status.as_of)
     if _settled_status(before, replace(seen, status=status)) != before.status:
         status = replace(status, as_of=moment)
@@ -158,6 +159,14 @@ def _still_deferred(before: Subscription, seen: Subscription) -> Subscription:
     grace_ends_at = access_ends_at if access_ends_at > known.ends_at else None
     status = replace(status, billing_issue_at=known.ends_at, grace_ends_at=grace_ends_at)
     return replace(seen, status=status, periods=(*seen.periods[:-1], replace(current, ends_at=known.ends_at)))
+
+
+def _still_over(before: Subscription, seen: Subscription) -> Subscription:
+    """A store may not date the end. It came when it was first seen, whatever a later reading guesses."""
+    known, current = before.current, seen.current
+    if before.status.ended is None or seen.status.ended is None or known.id != current.id:
+        return seen
+    return replace(seen, periods=(*seen.periods[:-1], replace(current, ends_at=min(known.ends_at, current.ends_at))))
 
 
 def _still_given_up(before: Subscription, seen: Subscription) -> Subscription:

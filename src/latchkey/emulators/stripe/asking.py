@@ -195,6 +195,15 @@ class Change(Act, frozen=True, tag="change"):
         return lives.change(life, at, purchase, self.product_id, proration=self.proration, item=self.item)
 
 
+class RemoveItem(Act, frozen=True, tag="remove_item"):
+    # The last one, if not given.
+    item: str | None = None
+    proration: lives.Proration = "always_invoice"
+
+    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
+        return lives.remove_item(life, at, purchase, self.item, proration=self.proration)
+
+
 class PauseAct(Act, frozen=True, tag="pause", rename={"duration": "for"}):
     # Until resumed, if not given.
     duration: str | None = None
@@ -267,6 +276,7 @@ AnyAct = (
     | Pay
     | Finalize
     | Change
+    | RemoveItem
     | PauseAct
     | Resume
     | ExtendTrial

@@ -162,16 +162,38 @@ def change(
     previous = {"items": {"data": [{"id": old.id, "price": {"id": before.id, "product": before.product}}]}}
     one = w.put(one, items=items, anchor=at if anew else one.anchor, **_released(w, one))
     lines = () if trialing or proration == "none" else _prorated(w, old, new, before, price, anew=anew)
-    if not anew and proration == "create_prorations":
-        one, lines = w.put(one, pending=(*one.pending, *lines)), ()
     if anew:
         lines = (*lines, billing.line_of(w, new))
+    return _charged(w, one, lines, previous, later=not anew and proration == "create_prorations")
+
+
+def remove_item(life: Life, at: Seconds, id: str, item: str | None, *, proration: Proration = "always_invoice") -> Step:
+    """Now. What is left of its price is a credit."""
+    w = Work(life, at)
+    one = running(w, id)
+    old = next((each for each in one.items if each.id == item), one.items[-1] if item is None else None)
+    if old is None:
+        raise Refusal(f"The subscription has no item {item!r}.", param="items")
+    if len(one.items) == 1:
+        raise Refusal("A subscription has at least one item.", param="items")
+    price = w.price(old.price)
+    previous = {"items": {"data": [{"id": old.id, "price": {"id": price.id, "product": price.product}}]}}
+    one = w.put(one, items=tuple(each for each in one.items if each.id != old.id), **_released(w, one))
+    free = one.status is Status.TRIALING or proration == "none"
+    lines = () if free else _prorated(w, old, old, price, price, anew=True)
+    return _charged(w, one, lines, previous, later=proration == "create_prorations")
+
+
+def _charged(w: Work, one: Subscription, lines: tuple[Line, ...], previous: dict[str, Any], *, later: bool) -> Step:
+    """A change is told of, and invoiced now or with the next invoice."""
+    if later:
+        one, lines = w.put(one, pending=(*one.pending, *lines)), ()
     if not lines:
-        w.tell("customer.subscription.updated", one, subject=id, **previous)
+        w.tell("customer.subscription.updated", one, subject=one.id, **previous)
         return w.done()
     invoice = billing.draft(w, one, "subscription_update", lines)
-    w.tell("customer.subscription.updated", w.subscription(id), subject=id, **previous)
-    w.tell("invoice.created", invoice, subject=id)
+    w.tell("customer.subscription.updated", w.subscription(one.id), subject=one.id, **previous)
+    w.tell("invoice.created", invoice, subject=one.id)
     invoice = billing.finalize(w, invoice)
     if invoice.status == "open" and not invoice.sent:
         passing.collect(w, invoice)

@@ -130,6 +130,9 @@ def change_subscription(life: Life, at: Seconds, id: str, asked: Asked) -> Made:
         proration = asked.get("proration_behavior", "create_prorations")
         if proration not in ("create_prorations", "always_invoice", "none"):
             raise StripeError(400, "Invalid proration_behavior", param="proration_behavior")
+        if item.get("deleted") == "true":
+            then(lives.remove_item(life, at, id, str(item.get("id")), proration=proration))
+            continue
         then(lives.change(life, at, id, price, proration=proration, item=item.get("id"), quantity=quantity))
     pause = asked.get("pause_collection")
     if isinstance(pause, dict):

@@ -48,6 +48,7 @@ class GoogleAdapter:
     store = subscription.STORE
 
     def __init__(self, now: Callable[[], Ms], http: StoreHttp | None = None) -> None:
+        self._now = now
         self._http = http = http or StoreHttp("Google", now)
         # Tokens and certificates live by the real time, also where the service follows the clock of a pretend store.
         self._certificates = Certificates(http, _real_now)
@@ -74,7 +75,8 @@ class GoogleAdapter:
         try:
             if (one := said.subscription_notification) is not None:
                 asked = one.notification_type == told.PAUSE_SCHEDULE_CHANGED
-                return await self._subscription(app, one.purchase_token, ask_for_pause=asked)
+                at = millis(said.event_time_millis)
+                return await self._subscription(app, one.purchase_token, ask_for_pause=asked, told_at=at)
             if (bought := said.one_time_product_notification) is not None:
                 return await self._product(app, bought.purchase_token)
             if (voided := said.voided_purchase_notification) is not None:
@@ -175,6 +177,7 @@ class GoogleAdapter:
         ask_for_pause: bool = False,
         with_history: bool = False,
         beside: tuple[str, ...] = (),
+        told_at: Ms | None = None,
     ) -> Reading:
         purchase = await self._publisher.subscription(app, token)
         if note := subscription.why_nothing_follows(purchase):
@@ -194,6 +197,7 @@ class GoogleAdapter:
             tells_of_pause=told_of,
             planned_resume=resume,
             with_history=with_history,
+            at=told_at or self._now(),
         )
         return subscription.read(app.app_id, token, purchase, around)
 

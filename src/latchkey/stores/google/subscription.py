@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
+from msgspec import structs
+
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Reason
 from latchkey.domain.purchases.subscription import PAUSE_NOT_TOLD, Pause, Status, Subscription
 from latchkey.stores.adapter import Reading, Seen
 from latchkey.stores.errors import StoreDown
 from latchkey.stores.google import periods, prepaid
-from latchkey.stores.google.line import Chain, Line
+from latchkey.stores.google.line import Chain, Line, running_orders
 from latchkey.stores.google.resources import (
     ACTIVE,
     CANCELED,
@@ -53,6 +55,8 @@ class Around:
     planned_resume: Ms | None = None
     # Also the periods before the running one.
     with_history: bool = False
+    # When Google told of it, or was asked.
+    at: Ms
 
 
 def why_nothing_follows(purchase: SubscriptionPurchase) -> str:
@@ -71,11 +75,47 @@ def why_nothing_follows(purchase: SubscriptionPurchase) -> str:
 def read(app_id: str, token: str, purchase: SubscriptionPurchase, around: Around) -> Reading:
     if note := why_nothing_follows(purchase):
         return Reading(note=note)
-    newest = (
-        _seen(app_id, token, purchase, item, around, add_on=number > 0) for number, item in enumerate(purchase.items)
-    )
+    newest = (_seen(app_id, token, purchase, item, around) for item in purchase.items)
     # Last what has ended: by then the customer has what took its place.
-    return Reading(seen=(*_topped_up(app_id, purchase, around), *newest, *_given_up(app_id, purchase, around)))
+    ended = (*_vanished(app_id, token, purchase, around), *_given_up(app_id, purchase, around))
+    return Reading(seen=(*_topped_up(app_id, purchase, around), *newest, *ended))
+
+
+def _suffix(product_id: str, purchase: SubscriptionPurchase, order: Order | None) -> str:
+    """Of an add-on: whatever is not the first of what was bought together."""
+    listed = [one.product_id for one in order.line_items] if order is not None else []
+    first = listed[0] if product_id in listed else purchase.items[0].product_id
+    return "" if product_id == first else f"{ADD_ON}{product_id}"
+
+
+def _vanished(app_id: str, token: str, purchase: SubscriptionPurchase, around: Around) -> Iterator[Seen]:
+    """What was paid for together with what is left, and is no longer part of the purchase. Google does not date it:
+    `settle` keeps what was told first."""
+    present = {one.product_id for one in purchase.line_items}
+    replaced = {one.item_replacement.product_id for one in purchase.line_items if one.item_replacement is not None}
+    for order_id in running_orders(purchase):
+        order = around.orders.get(order_id)
+        listed = {one.product_id for one in order.line_items} if order is not None else set()
+        for product_id in sorted(listed - present - replaced) if listed & present else ():
+            item = structs.replace(purchase.items[0], product_id=product_id)
+            started_at, suffix = instant(purchase.start_time) or around.at, _suffix(product_id, purchase, order)
+            for paid in periods.told(item, [order_id], around.orders, started_at=started_at, replaces=False):
+                snapshot = Subscription(
+                    store=STORE,
+                    id=periods.split(order_id)[0] + suffix,
+                    environment=_environment(purchase),
+                    app_id=app_id,
+                    periods=(replace(paid, ends_at=min(paid.ends_at, max(around.at, paid.purchased_at))),),
+                    status=Status(as_of=periods.NOW, ended=Reason.UNSUBSCRIBE),
+                )
+                account = _account_token(purchase)
+                yield Seen(
+                    snapshot=snapshot,
+                    account_token=account,
+                    handle=token + suffix,
+                    unordered=True,
+                    complete=paid.number == 0,
+                )
 
 
 def _topped_up(app_id: str, purchase: SubscriptionPurchase, around: Around) -> Iterator[Seen]:
@@ -119,11 +159,9 @@ def _given_up(app_id: str, purchase: SubscriptionPurchase, around: Around) -> It
     )
 
 
-def _seen(
-    app_id: str, token: str, purchase: SubscriptionPurchase, item: LineItem, around: Around, *, add_on: bool
-) -> Seen:
+def _seen(app_id: str, token: str, purchase: SubscriptionPurchase, item: LineItem, around: Around) -> Seen:
     order_id = item.latest_successful_order_id or made_up_id(token)
-    suffix = f"{ADD_ON}{item.product_id}" if add_on else ""
+    suffix = _suffix(item.product_id, purchase, around.orders.get(order_id))
     seen = Seen(
         snapshot=prepaid.bought(app_id, STORE, purchase, item, order_id + suffix, around.orders.get(order_id))
         if item.prepaid_plan is not None
@@ -132,11 +170,11 @@ def _seen(
         handle=token + suffix,
         unordered=True,
         # The acknowledgement counts for all items of a purchase.
-        acknowledge=not add_on and purchase.acknowledgement_state == UNACKNOWLEDGED,
+        acknowledge=item is purchase.items[0] and purchase.acknowledgement_state == UNACKNOWLEDGED,
     )
     if item.prepaid_plan is not None:
         # The owner of what was topped up, if nobody says whose the top-up is.
-        return replace(seen, replaces=() if add_on else tuple(token for token, _ in (*around.chain, *around.topped_up)))
+        return replace(seen, replaces=() if suffix else tuple(token for token, _ in (*around.chain, *around.topped_up)))
     _, number = periods.split(order_id)
     replaces = tuple(one + suffix for one, _ in around.chain)
     return replace(seen, replaces=replaces, complete=around.with_history or (number == 0 and not replaces))

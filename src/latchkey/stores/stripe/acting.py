@@ -56,10 +56,8 @@ class Acting:
 
     async def _alone(self, app: ConnectedApp, target: Target) -> Subscription:
         """The subscription, if it has only one item: Stripe acts on all of them."""
-        if ITEM in target.handle:
-            raise ActionRefused("It was bought together with others, and Stripe acts on all of them at once.")
         try:
-            subscription = await self._reader.subscription(app, target.handle)
+            subscription = await self._reader.subscription(app, _whole(target.handle))
         except Unknown as error:
             raise ActionRefused(error.message) from None
         if len(subscription.items.data) != 1:
@@ -70,16 +68,20 @@ class Acting:
 
     async def _payment(self, app: ConnectedApp, target: Target) -> dict[str, Any]:
         """What a refund names: a payment intent, or a charge without one."""
-        if ITEM in target.handle or ITEM in target.transaction_id:
-            raise ActionRefused("It was paid together with others, and Stripe gives back all of it.")
+        together = "It was paid together with others, and Stripe gives back all of it."
         paid = target.transaction_id
+        if ITEM in paid:
+            raise ActionRefused(together)
         if target.subscription:
             if not paid.startswith("in_") or "/" in paid:
                 raise ActionRefused("There is no payment of its own for this period.")
             try:
+                invoice = await self._reader.invoice(app, paid)
                 found = await self._reader.payments_of(app, paid)
             except Unknown as error:
                 raise ActionRefused(error.message) from None
+            if len({one.item_id for one in invoice.lines.data if not one.is_proration}) > 1:
+                raise ActionRefused(together)
             if not found:
                 raise ActionRefused("Nothing was paid for this period.")
             if len(found) > 1:

@@ -44,6 +44,7 @@ _UNKNOWN = "Stripe knows no such object in this account and mode."
 class StripeAdapter:
     def __init__(self, now: Callable[[], Ms], http: StoreHttp | None = None, *, store: str = STORE) -> None:
         self.store = store
+        self._now = now
         self.api = StripeApi(http or StoreHttp("Stripe", now))
         self._reader = Reader(self.api)
         self._acting = Acting(self.api, self._reader)
@@ -150,8 +151,8 @@ class StripeAdapter:
         """An import knew a subscription by its item only. It goes on under that id, and is asked about by its own."""
         found = await self._reader.subscription_of_item(app, item_id)
         reading = await self._subscription(app, found, whole=True)
-        of_item = [one for one in reading.seen if one.handle == f"{found}{subscription.ITEM}{item_id}"]
-        seen = of_item[0] if of_item else next((one for one in reading.seen if one.handle == found), None)
+        by_item = {one.imported_as: one for one in reading.seen}
+        seen = by_item.get(item_id) or next((one for one in reading.seen if one.handle == found), None)
         if seen is None or not isinstance(seen.snapshot, Subscription):
             return replace(reading, seen=())
         return replace(reading, seen=(replace(seen, snapshot=replace(seen.snapshot, id=item_id)),))
@@ -160,7 +161,7 @@ class StripeAdapter:
         self, app: ConnectedApp, id: str, *, whole: bool = False, told_at: Ms | None = None
     ) -> Reading:
         found = await self._reader.subscription(app, id)
-        around = await self._reader.around(app, found, whole=whole, told_at=told_at)
+        around = await self._reader.around(app, found, whole=whole, told_at=told_at, read_at=self._now())
         return _with_sale(subscription.read(app.app_id, self.store, found, around), found.metadata)
 
     async def _session(self, app: ConnectedApp, id: str) -> Reading:

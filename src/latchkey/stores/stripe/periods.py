@@ -1,4 +1,4 @@
-"""The periods of one item of a subscription, from its paid invoices. Pure.
+"""The periods of one item of a subscription, and of those that it replaced, from their paid invoices. Pure.
 
 Each paid invoice with a line for the item is a period. A trial's invoice over 0 is one too; a later trial of the same
 subscription only moves the end of the running period. A change of the price between two invoices is a period that cost
@@ -15,6 +15,7 @@ from latchkey.domain.purchases.purchase import PartBack, merge_parts
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType
 from latchkey.stores.stripe import refunds
 from latchkey.stores.stripe.amounts import micros, price_of
+from latchkey.stores.stripe.items import Items, Parts, Succession
 from latchkey.stores.stripe.resources import Charge, Dispute, Invoice, InvoiceItem, Item, Line, Subscription
 
 # Stripe does not date its answers; `settle` does.
@@ -41,51 +42,16 @@ class Around:
     account: str | None = None
     # Whether the invoices are all of the subscription.
     whole: bool = True
+    # When it was read.
+    read_at: Ms = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The lines of an invoice that are about one item."""
-
-    invoice: Invoice
-    lines: tuple[Line, ...]
-
-    @property
-    def main(self) -> Line | None:
-        """The line of the period: what is paid for next, or else what a change has begun."""
-        regular = [one for one in self.lines if not one.is_proration]
-        begun = [one for one in self.lines if one.is_proration and one.amount > 0]
-        return max(regular or begun, key=lambda one: (one.period.end, one.period.start), default=None)
-
-    @property
-    def charged(self) -> int:
-        """Without what was paid with credit: that money was counted when it was paid."""
-        whole, total = max(0, sum(one.charged for one in self.lines)), self.invoice.total
-        if not self.invoice.credit:
-            return whole
-        credit = self.invoice.credit if whole >= total else self.invoice.credit * whole // total
-        return max(0, whole - credit)
-
-
-def parts_of(subscription: Subscription, item: Item, invoice: Invoice) -> Parts:
-    """Lines of items that are gone, and of changes that name no item, belong to the first item."""
-    items = subscription.items.data
-    others = {one.id for one in items if one.id != item.id}
-    first = items[0].id == item.id
-    lines = (
-        one
-        for one in invoice.lines.data
-        if one.item_id == item.id
-        or (first and one.item_id not in others and (one.item_id is not None or one.is_proration))
-    )
-    return Parts(invoice, tuple(lines))
-
-
-def of_item(subscription: Subscription, item: Item, around: Around) -> tuple[Period, ...]:
+def of_items(subscription: Subscription, items: Items, of: Succession, around: Around) -> tuple[Period, ...]:
     """Oldest first; none while nothing is paid."""
     line: list[Period] = []
+    item = of.item
     for invoice in around.invoices:
-        parts = parts_of(subscription, item, invoice)
+        parts = items.parts(of, invoice)
         main = parts.main
         if main is None or invoice.status == "void":
             continue
@@ -99,12 +65,19 @@ def of_item(subscription: Subscription, item: Item, around: Around) -> tuple[Per
             _extend(line, main.period.end * 1000)
         else:
             line.append(_period(line, parts, main, around, trial=trial))
-    if not line and subscription.trial_start is not None and subscription.trial_end is not None:
+    if not line and item is not None and subscription.trial_start is not None and subscription.trial_end is not None:
         line.append(_trial_without_invoice(subscription, item))
     if not line:
         return ()
     _move_trial_end(line, subscription)
-    _add_running_change(line, subscription, item, around)
+    if item is not None:
+        waiting = {
+            one.product
+            for invoice in around.invoices
+            if invoice.status == "open"
+            for one in items.parts(of, invoice).lines
+        }
+        _add_running_change(line, subscription, item, around, waits=item.product in waiting)
     return tuple(_cut(line))
 
 
@@ -155,7 +128,7 @@ def _share(parts: Parts, back: int) -> int:
     return micros(part, parts.invoice.currency)
 
 
-def _is_trial(subscription: Subscription, item: Item, parts: Parts, main: Line, *, first: bool) -> bool:
+def _is_trial(subscription: Subscription, item: Item | None, parts: Parts, main: Line, *, first: bool) -> bool:
     if parts.charged or main.amount:
         return False
     start, end = subscription.trial_start, subscription.trial_end
@@ -168,7 +141,12 @@ def _is_trial(subscription: Subscription, item: Item, parts: Parts, main: Line, 
         return True
     # A later trial has taken the place of the first one in the subscription.
     begins = first and parts.invoice.billing_reason == "subscription_create"
-    return begins and start is not None and not main.discount_amounts and (item.price.unit_amount or 0) > 0
+    return (
+        begins
+        and start is not None
+        and not main.discount_amounts
+        and (item is None or (item.price.unit_amount or 0) > 0)
+    )
 
 
 def _trial_without_invoice(subscription: Subscription, item: Item) -> Period:
@@ -219,20 +197,15 @@ def _add_changes(line: list[Period], lines: Iterable[Line], main: Line) -> None:
             _add_change(line, details.invoice_item, one.product, one.period.start * 1000, one.currency)
 
 
-def _add_running_change(line: list[Period], subscription: Subscription, item: Item, around: Around) -> None:
+def _add_running_change(
+    line: list[Period], subscription: Subscription, item: Item, around: Around, *, waits: bool
+) -> None:
     """Changes since the last paid invoice. What waits for a payment that was tried is not bought yet."""
     for one in sorted(around.pending, key=lambda one: one.period.start):
-        of = one.parent.subscription_details if one.parent is not None else None
-        mine = of is None or of.subscription_item in (None, item.id)
+        mine = one.item_id in (None, item.id)
         if one.proration and one.amount > 0 and one.product is not None and mine:
             _add_change(line, one.id, one.product, one.period.start * 1000, one.currency)
     last = line[-1]
-    waits = any(
-        one.product == item.product
-        for invoice in around.invoices
-        if invoice.status == "open"
-        for one in parts_of(subscription, item, invoice).lines
-    )
     paid = item.current_period_start * 1000 < last.ends_at
     if last.product_id != item.product and subscription.status in ("active", "trialing") and paid and not waits:
         at = around.told_at if around.told_at is not None else last.purchased_at + 1

@@ -21,6 +21,7 @@ from latchkey.stores.stripe.resources import (
     Invoice,
     InvoiceItem,
     InvoicePayment,
+    Item,
     ItemOfSubscription,
     Line,
     Listed,
@@ -50,13 +51,16 @@ class Reader:
             app, f"subscriptions/{id}", Subscription, expand=["customer", "schedule.phases.items.price"]
         )
         _same_mode(app, found.livemode)
+        if found.items.has_more:
+            items, _ = await self._list(app, "subscription_items", Item, {"subscription": id}, _MOST_PAGES)
+            found = msgspec.structs.replace(found, items=Listed(data=items))
         return found
 
     async def subscription_of_item(self, app: ConnectedApp, item_id: str) -> str:
         return (await self._get(app, f"subscription_items/{item_id}", ItemOfSubscription)).subscription
 
     async def around(
-        self, app: ConnectedApp, subscription: Subscription, *, whole: bool, told_at: Ms | None = None
+        self, app: ConnectedApp, subscription: Subscription, *, whole: bool, told_at: Ms | None, read_at: Ms
     ) -> Around:
         pages = _MOST_PAGES if whole else 1
         query = {"subscription": subscription.id, "expand": ["data.payments"]}
@@ -69,6 +73,7 @@ class Reader:
             disputes=await self.disputes(app, charges),
             pending=await self._pending(app, subscription),
             told_at=told_at,
+            read_at=read_at,
             account=await self._account(app, subscription),
             whole=all_invoices,
         )
@@ -114,6 +119,9 @@ class Reader:
                 return invoice.subscription
         return None
 
+    async def invoice(self, app: ConnectedApp, id: str) -> Invoice:
+        return await self._with_lines(app, await self._get(app, f"invoices/{id}", Invoice))
+
     async def payments_of(self, app: ConnectedApp, invoice: str) -> list[str]:
         """The payment intents, or charges without one, that have paid an invoice."""
         listed, _ = await self._list(app, "invoice_payments", InvoicePayment, {"invoice": invoice, "status": "paid"}, 1)
@@ -155,8 +163,9 @@ class Reader:
         return [*found.values()]
 
     async def _pending(self, app: ConnectedApp, subscription: Subscription) -> tuple[InvoiceItem, ...]:
-        """Changes that will be charged with the next invoice. Nothing else tells of one that was changed back."""
-        if subscription.status not in ("active", "trialing"):
+        """Changes that will be charged with the next invoice. Nothing else tells of one that was changed back, or when
+        an item was removed."""
+        if subscription.status not in ("active", "trialing", "past_due"):
             return ()
         query = {"customer": subscription.customer.id, "pending": "true"}
         listed, _ = await self._list(app, "invoiceitems", InvoiceItem, query, 1)

@@ -268,6 +268,11 @@ class InvoiceItem(msgspec.Struct):
         return details.subscription if details is not None else None
 
     @property
+    def item_id(self) -> str | None:
+        details = self.parent.subscription_details if self.parent is not None else None
+        return details.subscription_item if details is not None else None
+
+    @property
     def product(self) -> str | None:
         details = self.pricing.price_details if self.pricing is not None else None
         return product_of(details.product, details.price) if details is not None else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.purchases.purchase import Environment, Reason
@@ -13,6 +13,7 @@ from latchkey.stores.adapter import Reading, Seen
 from latchkey.stores.errors import StoreDown
 from latchkey.stores.stripe import periods
 from latchkey.stores.stripe.amounts import price_of
+from latchkey.stores.stripe.items import Items, Parts, Succession
 from latchkey.stores.stripe.periods import Around
 from latchkey.stores.stripe.resources import Invoice, Item, Line, Subscription, product_of
 
@@ -36,11 +37,13 @@ _REASONS = {
 def read(app_id: str, store: str, subscription: Subscription, around: Around) -> Reading:
     if subscription.status not in _KNOWN:
         raise StoreDown("Stripe tells of a subscription in a state that this version of Latchkey does not know.")
+    items = Items(subscription, around.invoices, around.pending)
     seen = []
-    for number, item in enumerate(subscription.items.data):
-        line = periods.of_item(subscription, item, around)
+    for number, succession in enumerate(items.successions):
+        line = periods.of_items(subscription, items, succession, around)
         if line:
-            seen.append(_seen(app_id, store, subscription, item, line, around, number))
+            suffix = f"{ITEM}{succession.ids[0]}" if number else ""
+            seen.append(_seen(app_id, store, _Reading(subscription, items, succession, around), line, suffix))
     if seen:
         return Reading(seen=tuple(seen))
     if subscription.status in ("incomplete", "incomplete_expired"):
@@ -48,17 +51,23 @@ def read(app_id: str, store: str, subscription: Subscription, around: Around) ->
     return Reading(note="No invoice of the subscription is paid yet.")
 
 
-def _seen(
-    app_id: str,
-    store: str,
-    subscription: Subscription,
-    item: Item,
-    line: tuple[Period, ...],
-    around: Around,
-    number: int,
-) -> Seen:
-    suffix = f"{ITEM}{item.id}" if number else ""
-    line, status = _standing(subscription, item, line, around)
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What is read of one item, and of those that it replaced."""
+
+    subscription: Subscription
+    items: Items
+    of: Succession
+    around: Around
+
+    def parts(self, invoice: Invoice) -> Parts:
+        return self.items.parts(self.of, invoice)
+
+
+def _seen(app_id: str, store: str, reading: _Reading, line: tuple[Period, ...], suffix: str) -> Seen:
+    subscription, around = reading.subscription, reading.around
+    line, status = _standing(reading, reading.of.item, line) if reading.of.item is not None else _removed(reading, line)
+    invoices = (one for one in around.invoices if _was_open(one) and reading.items.owner_of(one) is reading.of)
     return Seen(
         snapshot=Snapshot(
             store=store,
@@ -67,14 +76,27 @@ def _seen(
             app_id=app_id,
             periods=line,
             status=status,
-            invoices=() if number else tuple(_issued(one) for one in around.invoices if _was_open(one)),
+            invoices=tuple(_issued(one) for one in invoices),
         ),
         account_token=around.account,
         handle=subscription.id + suffix,
-        imported_as=item.id,
+        imported_as=reading.of.ids[-1],
         unordered=True,
         complete=around.whole,
     )
+
+
+def _removed(reading: _Reading, line: tuple[Period, ...]) -> tuple[tuple[Period, ...], Status]:
+    """The item was taken out of the subscription, which goes on. That is its end. Where Stripe does not date it, it is
+    dated by the event that told of it; `settle` keeps what was told first."""
+    running, around = line[-1], reading.around
+    at = max(reading.of.removed_at or around.told_at or around.read_at, running.starts_at)
+    status = Status(as_of=periods.NOW, ended=Reason.UNSUBSCRIBE)
+    if (debt := _debt(reading)) is not None:
+        # The grace period ends too.
+        issue_at = debt[1].period.start * 1000
+        status = replace(status, billing_issue_at=issue_at, grace_ends_at=max(at, running.ends_at))
+    return (*line[:-1], replace(running, ends_at=min(at, running.ends_at))), status
 
 
 def _was_open(invoice: Invoice) -> bool:
@@ -87,12 +109,11 @@ def _issued(invoice: Invoice) -> Issued:
     return Issued(invoice.id, at * 1000, price_of(invoice.total, invoice.currency))
 
 
-def _standing(
-    subscription: Subscription, item: Item, line: tuple[Period, ...], around: Around
-) -> tuple[tuple[Period, ...], Status]:
+def _standing(reading: _Reading, item: Item, line: tuple[Period, ...]) -> tuple[tuple[Period, ...], Status]:
+    subscription = reading.subscription
     status = _renewal(subscription, item, line[-1])
     if subscription.status in _UNPAID:
-        status = _with_debt(status, subscription, item, line[-1], around)
+        status = _with_debt(status, reading, line[-1])
     if subscription.status == "canceled":
         return _over(status, subscription, line)
     if subscription.status == "unpaid":
@@ -104,15 +125,15 @@ def _standing(
         resumes_at = paused.resumes_at * 1000 if paused.resumes_at is not None else UNTIL_RESUMED
         return line, replace(status, pause=Pause(0, resumes_at))
     if subscription.status == "active" and status.auto_renew:
-        return line, replace(status, grace_ends_at=_charged_by(subscription, item, line[-1], around))
+        return line, replace(status, grace_ends_at=_charged_by(reading, line[-1]))
     return line, status
 
 
-def _charged_by(subscription: Subscription, item: Item, running: Period, around: Around) -> Ms | None:
+def _charged_by(reading: _Reading, running: Period) -> Ms | None:
     """Stripe begins a period, and charges for it an hour later, or waits until the customer pays the invoice that was
     sent. Meanwhile it says active, so access stays: a day longer than the charge or the payment is due."""
-    for invoice in reversed(around.invoices):
-        main = periods.parts_of(subscription, item, invoice).main
+    for invoice in reversed(reading.around.invoices):
+        main = reading.parts(invoice).main
         if main is None:
             continue
         due = invoice.due_date or invoice.automatically_finalizes_at or invoice.status_transitions.finalized_at
@@ -158,10 +179,10 @@ def _next_product(subscription: Subscription, item: Item) -> str | None:
     return product if product != item.product else None
 
 
-def _with_debt(status: Status, subscription: Subscription, item: Item, running: Period, around: Around) -> Status:
+def _with_debt(status: Status, reading: _Reading, running: Period) -> Status:
     """A missing payment is dated to the beginning of what is not paid, so that every reading of one problem tells the
     same."""
-    debt = _debt(subscription, item, around)
+    subscription, around, debt = reading.subscription, reading.around, _debt(reading)
     if debt is None:
         return replace(status, billing_issue_at=running.ends_at) if subscription.status == "past_due" else status
     invoice, line = debt
@@ -182,11 +203,11 @@ def _with_debt(status: Status, subscription: Subscription, item: Item, running: 
     return replace(status, billing_issue_at=start, grace_ends_at=max(grace_ends_at, running.ends_at))
 
 
-def _debt(subscription: Subscription, item: Item, around: Around) -> tuple[Invoice, Line] | None:
+def _debt(reading: _Reading) -> tuple[Invoice, Line] | None:
     """The oldest invoice that is not paid, of those after the last paid one."""
     found: tuple[Invoice, Line] | None = None
-    for invoice in reversed(around.invoices):
-        main = periods.parts_of(subscription, item, invoice).main
+    for invoice in reversed(reading.around.invoices):
+        main = reading.parts(invoice).main
         if main is None:
             continue
         if invoice.status == "paid":

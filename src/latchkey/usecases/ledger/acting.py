@@ -131,7 +131,7 @@ async def refund(services: Services, item: Item, *, ends_access: bool) -> None:
     def asked(adapter: Adapter, app: ConnectedApp, target: Target) -> Awaitable[None]:
         return adapter.refund(app, target, revoke=ends_access and target.latest)
 
-    await _do(services, item, refunded, asked)
+    await _do(services, item, refunded, asked, ended_too=True)
 
 
 async def extend(services: Services, item: Item, extension: Extension) -> None:
@@ -148,11 +148,14 @@ async def extend(services: Services, item: Item, extension: Extension) -> None:
     await _do(services, item, extended, lambda adapter, app, target: adapter.extend(app, target, extension))
 
 
-async def _do(services: Services, item: Item, rule: Rule, asked: Asked) -> None:
+async def _do(services: Services, item: Item, rule: Rule, asked: Asked, *, ended_too: bool = False) -> None:
     if item.bought.store == TEST_STORE:
         await _change(services, item, lambda bought, situation: _taken_in(rule(bought, situation), situation))
-    else:
-        await _at_store(services, item, asked)
+        return
+    if isinstance(item.bought, Subscription) and item.bought.status.ended is not None and not ended_too:
+        # Its store may go on with what was bought together with it, and would act on that.
+        raise StoreRefused("The subscription has ended.")
+    await _at_store(services, item, asked)
 
 
 async def _revoke_grant(services: Services, item: Item) -> None:

@@ -1,0 +1,156 @@
+"""Which items of a subscription followed one another, and which were taken out. Pure.
+
+Stripe lists the items that a subscription has now; those that it had are named by the lines of its invoices. An item
+that is gone was replaced, if another one began when it ended, and was removed otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from latchkey.domain.instants import Ms
+from latchkey.stores.stripe.resources import Invoice, InvoiceItem, Item, Line, Subscription
+
+# What Stripe does in one request has the same second, or nearly.
+_TOGETHER = 60
+
+
+@dataclass(eq=False)
+class Succession:
+    """An item, and the items that it has replaced."""
+
+    # Oldest first. The first one gives the succession its id.
+    ids: list[str]
+    # None: it was removed.
+    item: Item | None
+    # In seconds, as Stripe counts.
+    began: int
+    products: set[str]
+    # Of what was removed, if Stripe dates it.
+    removed_at: Ms | None = None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The lines of an invoice that are about one succession."""
+
+    invoice: Invoice
+    lines: tuple[Line, ...]
+
+    @property
+    def main(self) -> Line | None:
+        """The line of the period: what is paid for next, or else what a change has begun."""
+        regular = [one for one in self.lines if not one.is_proration]
+        begun = [one for one in self.lines if one.is_proration and one.amount > 0]
+        return max(regular or begun, key=lambda one: (one.period.end, one.period.start), default=None)
+
+    @property
+    def charged(self) -> int:
+        """Without what was paid with credit: that money was counted when it was paid."""
+        whole, total = max(0, sum(one.charged for one in self.lines)), self.invoice.total
+        if not self.invoice.credit:
+            return whole
+        credit = self.invoice.credit if whole >= total else self.invoice.credit * whole // total
+        return max(0, whole - credit)
+
+
+class Items:
+    def __init__(
+        self, subscription: Subscription, invoices: Iterable[Invoice], pending: tuple[InvoiceItem, ...]
+    ) -> None:
+        self._invoices = [one for one in invoices if one.status != "void"]
+        self._pending = pending
+        self._present = {one.id: one for one in subscription.items.data}
+        named = [line.item_id for invoice in self._invoices for line in invoice.lines.data if line.item_id is not None]
+        # In the order in which they were first invoiced, so that the first one stays the first.
+        self._found = [self._alone(id) for id in dict.fromkeys((*named, *self._present))]
+        for one in self.successions:
+            self._complete(one)
+
+    @property
+    def successions(self) -> tuple[Succession, ...]:
+        return tuple(self._found)
+
+    def parts(self, of: Succession, invoice: Invoice) -> Parts:
+        return Parts(invoice, tuple(one for one in invoice.lines.data if self._owner(one, invoice) is of))
+
+    def owner_of(self, invoice: Invoice) -> Succession | None:
+        """Whose invoice it is, where it is of several."""
+        owners = [self._owner(one, invoice) for one in invoice.lines.data]
+        return next((one for one in self._found if one in owners), None)
+
+    def _alone(self, id: str) -> Succession:
+        item, lines = self._present.get(id), [one for _, one in self._lines(id)]
+        products = {one.product for one in lines if one.product is not None}
+        if item is not None:
+            products.add(item.product)
+        return Succession([id], item, item.created if item is not None else self._first(lines, products), products)
+
+    def _first(self, lines: list[Line], products: set[str]) -> int:
+        """When an item began that is gone: with its first line, or with what a change to it has cost."""
+        all_lines = (one for invoice in self._invoices for one in invoice.lines.data)
+        debits = (one for one in all_lines if one.is_proration and one.amount > 0 and one.product in products)
+        return min(one.period.start for one in (*lines, *debits))
+
+    def _lines(self, id: str) -> list[tuple[Invoice, Line]]:
+        return [(of, one) for of in self._invoices for one in of.lines.data if one.item_id == id]
+
+    def _complete(self, gone: Succession) -> None:
+        """Add what replaced it, and what replaced that."""
+        while gone.item is None and gone in self._found:
+            removed_at = self._credited_at(gone)
+            follower = next((one for one in self._found if self._follows(one, gone, removed_at)), None)
+            if follower is None:
+                gone.removed_at = removed_at * 1000 if removed_at is not None else None
+                return
+            self._found.remove(follower)
+            gone.ids += follower.ids
+            gone.item, gone.products = follower.item, gone.products | follower.products
+
+    def _follows(self, one: Succession, gone: Succession, removed_at: int | None) -> bool:
+        if one.began <= gone.began:
+            return False
+        if removed_at is not None:
+            return abs(one.began - removed_at) <= _TOGETHER
+        # Nothing dates the end of the one. The other began in the time that the one had paid for.
+        before = self._lines(gone.ids[-1])
+        together = {of.id for of, _ in before} & {of.id for of, _ in self._lines(one.ids[0])}
+        ends = max(line.period.end for _, line in before) + _TOGETHER
+        return not together and max(of.created for of, _ in before) <= one.began <= ends
+
+    def _credited_at(self, gone: Succession) -> int | None:
+        """When the rest of its price became a credit, without another price in its place."""
+        waiting = (one for one in self._pending if one.proration and one.item_id == gone.ids[-1])
+        moves = [(one.period.start, one.amount) for one in waiting]
+        for invoice in self._invoices:
+            found = (one for one in invoice.lines.data if one.is_proration and self._owner(one, invoice, gone) is gone)
+            moves += [(one.period.start, one.amount) for one in found]
+        debits = {start for start, amount in moves if amount > 0}
+        return max((start for start, amount in moves if amount < 0 and start not in debits), default=None)
+
+    def _owner(self, line: Line, invoice: Invoice, gone: Succession | None = None) -> Succession | None:
+        """A credit for what was removed lowers what the others cost, unless it is asked for (`gone`)."""
+        if line.item_id is None and not line.is_proration:
+            return None
+        found = self._named(line, invoice)
+        if found is not None and (found.item is not None or found is gone or not line.is_proration):
+            return found
+        charged = any(one.amount > 0 and self._named(one, invoice) is found for one in invoice.lines.data)
+        if found is not None and charged:
+            return found
+        return next((one for one in self._found if one.item is not None), None)
+
+    def _named(self, line: Line, invoice: Invoice) -> Succession | None:
+        """A proration names no item in an invoice, but the price, and comes with the one that it was changed from."""
+        if line.item_id is not None:
+            return next((one for one in self._found if line.item_id in one.ids), None)
+        if len(self._found) == 1:
+            return self._found[0]
+        beside = [one for one in invoice.lines.data if one.is_proration and one.period.start == line.period.start]
+        for product in (line.product, *(one.product for one in beside)):
+            sold = [one for one in self._found if product in one.products]
+            begun = [one for one in sold if one.began <= line.period.start + _TOGETHER]
+            if sold:
+                return max(begun or sold, key=lambda one: one.began)
+        return None
