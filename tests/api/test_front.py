@@ -17,7 +17,7 @@ from latchkey import logs
 from latchkey.api import application
 from latchkey.log_stream import LogStream
 from latchkey.settings import Settings
-from latchkey.storage.errors import OutageError, StatementRefusedError
+from latchkey.storage.errors import CollisionError, OutageError, StatementRefusedError
 from tests.api.client import APP, Client, Clock, Shop
 
 V1 = "/v1/subscribers/ada"
@@ -212,6 +212,9 @@ class Broken:
         (asyncpg.ReadOnlySQLTransactionError("hunter2"), 503),
         (asyncpg.InternalClientError("hunter2"), 503),
         (OutageError("hunter2"), 503),
+        (CollisionError("hunter2"), 503),
+        (asyncpg.DeadlockDetectedError("hunter2"), 503),
+        (asyncpg.SerializationError("hunter2"), 503),
         (StatementRefusedError("hunter2"), 500),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from msgspec import json
 from structlog.testing import capture_logs
@@ -141,6 +143,15 @@ async def test_a_one_time_purchase_says_whether_to_use_it_up(apple: World) -> No
     lifetime = apple.store.sell(product_id="pro_lifetime", buyer="ada")
     reply = await apple.show_receipt(lifetime, "ada")
     assert reply.json()["purchased_products"] == {"pro_lifetime": {"should_consume": False}}
+
+
+async def test_twelve_users_who_show_one_receipt_at_once_get_an_answer_and_one_of_them_has_it(apple: World) -> None:
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada")
+    users = [f"user-{number}" for number in range(12)]
+    replies = await asyncio.gather(*(apple.show_receipt(bought, user) for user in users))
+    assert {reply.status for reply in replies} == {200}
+    shown = [(await apple.client.get(f"/v1/subscribers/{user}")).json()["subscriber"] for user in users]
+    assert len([one for one in shown if one["entitlements"]]) == 1
 
 
 async def test_a_forged_receipt_is_invalid_and_gives_nothing(apple: World) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from latchkey.stores.errors import StoreDown
+from latchkey.stores.errors import NoAnswer, StoreDown
 from latchkey.stores.http import Answer, StoreHttp, allowed_address, retry_after
 from tests.stores.loopback import Handler, Reply, Request, serving
 
@@ -56,24 +56,26 @@ async def test_a_4xx_is_an_answer_for_the_adapter_to_judge() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "says", "wait"),
+    ("reply", "says", "wait", "kind"),
     [
-        (Reply(500), "answered 500", None),
-        (Reply(503, headers={"Retry-After": "7"}), "answered 503", 7_000),
-        (Reply(429, headers={"Retry-After": "30"}), "429", 30_000),
-        (Reply(429, headers={"Retry-After": str(NOW + 4_500)}), "429", 4_500),
-        (Reply(408), "answered 408", None),
-        (Reply(302, headers={"Location": "http://127.0.0.1:1/"}), "redirect", None),
-        (Reply(200, b"x" * 2_000), "more than 1000 bytes", None),
-        (Reply(200, b"x" * 500, cut_at=200), "connection failed", None),
-        (Reply(200, cut_at=5), "connection failed", None),
+        (Reply(500), "answered 500", None, NoAnswer),
+        (Reply(503, headers={"Retry-After": "7"}), "answered 503", 7_000, NoAnswer),
+        (Reply(429, headers={"Retry-After": "30"}), "429", 30_000, NoAnswer),
+        (Reply(429, headers={"Retry-After": str(NOW + 4_500)}), "429", 4_500, NoAnswer),
+        (Reply(408), "answered 408", None, StoreDown),
+        (Reply(302, headers={"Location": "http://127.0.0.1:1/"}), "redirect", None, StoreDown),
+        (Reply(200, b"x" * 2_000), "more than 1000 bytes", None, StoreDown),
+        (Reply(200, b"x" * 500, cut_at=200), "connection failed", None, NoAnswer),
+        (Reply(200, cut_at=5), "connection failed", None, NoAnswer),
     ],
 )
-async def test_what_an_adapter_cannot_help_is_a_store_that_is_down(reply: Reply, says: str, wait: int | None) -> None:
+async def test_a_store_that_is_down_is_told_from_an_answer_that_nobody_can_use(
+    reply: Reply, says: str, wait: int | None, kind: type[StoreDown]
+) -> None:
     async with http(always(reply), largest_answer=1000) as (client, address):
         with pytest.raises(StoreDown, match=says) as raised:
             await client.get(address + "/secret-token")
-    assert raised.value.retry_after_ms == wait
+    assert (type(raised.value), raised.value.retry_after_ms) == (kind, wait)
     assert "secret-token" not in raised.value.message
 
 

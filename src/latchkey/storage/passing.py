@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncpg
 
-from latchkey.storage.errors import OutageError
+from latchkey.storage.errors import CollisionError, OutageError
 
 # The database answers, but refuses changes: its disk is full or broken, or it is a standby.
 REFUSES_WRITES = (
@@ -29,4 +29,8 @@ PASSING = (
     asyncpg.CrashShutdownError,
     asyncpg.QueryCanceledError,
     asyncpg.LockNotAvailableError,
+    # Two transactions met, again and again: whoever comes back finds the way free.
+    CollisionError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
 )

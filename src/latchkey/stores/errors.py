@@ -6,7 +6,8 @@ StoreError
 ├── Malformed           not what this store sends: 400, nothing is stored
 ├── InvalidReceipt      certainly not the proof of a purchase: the phone may drop it
 ├── ActionRefused       the store does not do what it was asked to do: nothing was changed
-├── StoreDown           the store cannot be asked now: try again later
+├── StoreDown           the store gave no answer that can be used: try again later
+│   └── NoAnswer            it cannot be reached, or answered 5xx, 429 or that a quota is used up
 └── CredentialsRefused  the store refuses our credentials: an operator has to act, then try again
 """
 
@@ -47,6 +48,10 @@ class StoreDown(StoreError):
     def __init__(self, message: str, retry_after_ms: Ms | None = None) -> None:
         super().__init__(message)
         self.retry_after_ms = retry_after_ms
+
+
+class NoAnswer(StoreDown):
+    """The only error for which temporary access is given: whatever the store answers, it vouches for no purchase."""
 
 
 class CredentialsRefused(StoreError):

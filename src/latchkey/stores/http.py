@@ -1,7 +1,7 @@
 """HTTP to the stores: one client with time limits, a bounded answer and no redirects.
 
-What an adapter cannot do anything about (no connection, a timeout, 429, 5xx, a redirect, an answer without end) is
-`StoreDown`. Every other answer is given back, also a 4xx: what it means is the store's own business.
+A store that is down (no connection, a timeout, 429, 5xx) is `NoAnswer`. An answer that nobody can use (a redirect, one
+without end) is `StoreDown`. Every other answer is given back, also a 4xx: what it means is the store's own business.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from latchkey.domain.instants import Ms
 from latchkey.domain.webhooks.retry import parse_retry_after
 from latchkey.http_client import HttpClient, HttpConnectTimeoutError, HttpError, HttpTimeoutError
-from latchkey.stores.errors import StoreDown
+from latchkey.stores.errors import NoAnswer, StoreDown
 
 T = TypeVar("T")
 
@@ -103,11 +103,11 @@ class StoreHttp:
             )
         # The client's own messages may repeat the URL, which can hold a purchase token.
         except HttpConnectTimeoutError:
-            raise StoreDown(f"{self.store} could not be reached: no connection in time.") from None
+            raise NoAnswer(f"{self.store} could not be reached: no connection in time.") from None
         except (HttpTimeoutError, TimeoutError):
-            raise StoreDown(f"{self.store} did not answer within {self._timeout.total_seconds():g} s.") from None
+            raise NoAnswer(f"{self.store} did not answer within {self._timeout.total_seconds():g} s.") from None
         except (HttpError, OSError):
-            raise StoreDown(f"{self.store} could not be reached: the connection failed.") from None
+            raise NoAnswer(f"{self.store} could not be reached: the connection failed.") from None
         if len(response.body) > self._largest_answer:
             raise StoreDown(f"{self.store} answered more than {self._largest_answer} bytes.")
         return self._usable(Answer(response.status, dict(response.headers()), response.body))
@@ -121,9 +121,11 @@ class StoreHttp:
         status = answer.status
         wait = retry_after(answer.headers.get("retry-after"), self._now())
         if status == 429:
-            raise StoreDown(f"{self.store} answered 429: too many requests.", wait)
-        if status >= 500 or status == 408:
-            raise StoreDown(f"{self.store} answered {status}.", wait)
+            raise NoAnswer(f"{self.store} answered 429: too many requests.", wait)
+        if status >= 500:
+            raise NoAnswer(f"{self.store} answered {status}.", wait)
+        if status == 408:
+            raise StoreDown(f"{self.store} answered 408.", wait)
         if 300 <= status < 400:
             raise StoreDown(f"{self.store} answered {status}, a redirect. Redirects are not followed.")
         return answer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -23,7 +23,7 @@ from latchkey.emulators.apple.certificates import Chain, make_chain
 from latchkey.stores.adapter import AppReceipt, ConnectedApp
 from latchkey.stores.apple.adapter import AppleAdapter
 from latchkey.stores.apple.receipts import LARGEST_RECEIPT, _Message
-from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, StoreDown, StoreError
+from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, NoAnswer, StoreDown, StoreError
 from tests.stores.apple.app_store import ACCOUNT, BUNDLE_ID, START, connected, one_time, renewal, transaction
 from tests.stores.loopback import Reply, Request, serving
 
@@ -134,13 +134,37 @@ async def test_a_transaction_that_apple_did_not_sign_for_this_app(
         good[:-30],
         good + "A" * 30,
         chain.sign(transaction(bundleId="com.example.other")),
+        chain.sign(transaction(bundleId="com.example.other", productId=None)),
         chain.sign(transaction(environment="Xcode")),
-        chain.sign({"signedDate": START}),
+        make_chain().sign(transaction(signedDate=None)),
     ):
         with pytest.raises(InvalidReceipt) as raised:
             await adapter.read_receipt(app, AppReceipt(token=token))
         assert "eyJ" not in raised.value.message
         assert not adapter.looks_real(AppReceipt(token=token)), "a signature can be checked without Apple"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"productId": None},
+        {"expiresDate": None},
+        {"purchaseDate": "2026-11-15T00:19:44Z"},
+        {"signedDate": None},
+        {"signedDate": "2026-11-15T00:19:44Z"},
+        {"environment": "Preview"},
+        {"environment": None},
+        {"bundleId": None},
+        {"price": 9.99},
+    ],
+    ids=str,
+)
+async def test_what_apple_signed_in_an_unexpected_form_is_never_called_invalid(
+    adapter: AppleAdapter, app: ConnectedApp, chain: Chain, odd: dict[str, Any]
+) -> None:
+    with pytest.raises(StoreDown) as raised:
+        await adapter.read_receipt(app, AppReceipt(token=chain.sign(transaction() | odd)))
+    assert not isinstance(raised.value, NoAnswer), "that gives no access either"
 
 
 async def test_a_storekit_1_receipt_is_looked_up_at_apple(adapter: AppleAdapter, chain: Chain) -> None:
@@ -178,6 +202,10 @@ async def test_a_receipt_without_purchases_buys_nothing(adapter: AppleAdapter, a
     assert not adapter.looks_real(AppReceipt(token=token))
 
 
+def signed_by(chain: Chain, **more: Any) -> Reply:
+    return Reply.json({"signedTransactions": [chain.sign(transaction(**more))]})
+
+
 async def test_apple_is_down(adapter: AppleAdapter, chain: Chain) -> None:
     receipt = AppReceipt(token=storekit_1(chain))
     with pytest.raises(StoreDown):
@@ -188,23 +216,28 @@ async def test_apple_is_down(adapter: AppleAdapter, chain: Chain) -> None:
 @pytest.mark.parametrize(
     ("reply", "error"),
     [
-        (Reply(503), StoreDown),
-        (Reply.json({"errorCode": 4290000}, status=429), StoreDown),
-        (Reply.json({"errorCode": 4040010}, status=404), CredentialsRefused),
-        (Reply.json({"errorCode": 4000006}, status=400), CredentialsRefused),
+        (Reply(503), NoAnswer),
+        (Reply.json({"errorCode": 4290000}, status=429), NoAnswer),
+        (Reply.json({"errorCode": 4040010}, status=404), StoreDown),
+        (Reply.json({"errorCode": 4000006}, status=400), StoreDown),
+        (Reply(302), StoreDown),
+        (Reply(200), StoreDown),
         (Reply(200, b"<html>"), StoreDown),
         (Reply(401), CredentialsRefused),
         (Reply.json({"signedTransactions": ["a.b.c"]}), StoreDown),
-        (Reply.json({"signedTransactions": [make_chain().sign(transaction())]}), CredentialsRefused),
+        (lambda chain: signed_by(chain, bundleId="com.example.other"), StoreDown),
+        (lambda _: signed_by(make_chain()), CredentialsRefused),
     ],
-    ids=["503", "429", "unknown", "declined", "html", "401", "no transaction", "other root"],
+    ids=["503", "429", "unknown", "declined", "302", "empty", "html", "401", "no transaction", "bundle", "other root"],
 )
 async def test_no_answer_of_apples_makes_a_phone_drop_a_purchase(
-    adapter: AppleAdapter, chain: Chain, reply: Reply, error: type[StoreError]
+    adapter: AppleAdapter, chain: Chain, reply: Reply | Callable[[Chain], Reply], error: type[StoreError]
 ) -> None:
-    async with apple(adapter, chain, {"/inApps/v2/history/1": reply}) as app:
-        with pytest.raises(error):
+    answer = reply if isinstance(reply, Reply) else reply(chain)
+    async with apple(adapter, chain, {"/inApps/v2/history/1": answer}) as app:
+        with pytest.raises(error) as raised:
             await adapter.read_receipt(app, AppReceipt(token=storekit_1(chain)))
+        assert type(raised.value) is error, "only NoAnswer gives temporary access"
 
 
 async def test_a_forged_receipt_does_not_reach_apple(adapter: AppleAdapter, chain: Chain) -> None:
@@ -227,7 +260,7 @@ async def test_an_expired_chain_signs_no_receipt(adapter: AppleAdapter) -> None:
 
 async def test_a_missing_root_for_receipts_is_the_operators_business(adapter: AppleAdapter, chain: Chain) -> None:
     apples = make_chain(name="Apple")
-    with pytest.raises(CredentialsRefused, match="Apple Root CA"):
+    with pytest.raises(StoreDown, match="Apple Root CA"):
         await adapter.read_receipt(connected(adapter, chain), AppReceipt(token=storekit_1(apples)))
     roots = [chain.root_pem, apples.root_pem]
     both = connected(adapter, chain, version=2, root_certificates=roots, api_base_url=NOWHERE)

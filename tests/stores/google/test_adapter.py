@@ -13,7 +13,7 @@ from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import PeriodType, Subscription
 from latchkey.emulators.google.keys import Keys
 from latchkey.stores.adapter import Adapter, AppReceipt, ConnectedApp, Reading, Seen
-from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, StoreDown, StoreError
+from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, NoAnswer, StoreDown, StoreError
 from latchkey.stores.google.adapter import GoogleAdapter
 from latchkey.stores.http import Answer
 from tests.stores.google.play import (
@@ -138,11 +138,11 @@ class TestReceipts:
         (error(403, "permissionDenied"), CredentialsRefused),
         (error(403, "projectNotLinked"), CredentialsRefused),
         (error(401, "authError"), CredentialsRefused),
-        (error(403, "rateLimitExceeded"), StoreDown),
-        (error(403, "quotaExceeded"), StoreDown),
-        (error(429), StoreDown),
-        (error(500), StoreDown),
-        (error(503), StoreDown),
+        (error(403, "rateLimitExceeded"), NoAnswer),
+        (error(403, "quotaExceeded"), NoAnswer),
+        (error(429), NoAnswer),
+        (error(500), NoAnswer),
+        (error(503), NoAnswer),
         (error(409), StoreDown),
         (Answer(404, {}, b"<html>not found</html>"), StoreDown),
         (Answer(400, {}, b""), StoreDown),

@@ -29,7 +29,7 @@ from latchkey.stores.apple.credentials import AppleCredentials
 from latchkey.stores.apple.opening import Notice, Opener, reopened
 from latchkey.stores.apple.payloads import RenewalInfo, Transaction, shaped
 from latchkey.stores.apple.receipts import is_receipt, open_receipt
-from latchkey.stores.apple.signatures import is_jws
+from latchkey.stores.apple.signatures import NotSigned, is_jws
 from latchkey.stores.apple.snapshots import STORE, Renewal, purchases
 from latchkey.stores.errors import (
     ActionRefused,
@@ -127,8 +127,10 @@ class AppleAdapter:
             if is_jws(token):
                 transaction = connection.opener.transaction(token)
                 return Reading(seen=purchases(app.app_id, (transaction,), complete=False))
-        except (NotAuthentic, Misdirected, Malformed) as error:
+        except (NotAuthentic, NotSigned, Misdirected) as error:
             raise InvalidReceipt(f"The receipt proves no purchase. {error.message}") from None
+        except Malformed as error:
+            raise StoreDown(f"Apple signed it in a form that Latchkey cannot read. {error.message}") from None
         if not token:
             raise InvalidReceipt("There is no receipt.")
         return await self._storekit_1(app, connection, token)
@@ -216,14 +218,15 @@ class AppleAdapter:
             raise InvalidReceipt("The receipt proves no purchase. It is from another app.")
         if opened.transaction_id is None:
             return Reading(note="The receipt lists no purchase.")
-        refused: list[str] = []
+        refused: list[Unknown | Declined | CredentialsRefused] = []
         for environment in connection.api.environments:
             try:
                 return Reading(seen=await self._everything(app, connection, opened.transaction_id, environment))
             except (Unknown, Declined, CredentialsRefused) as error:
-                refused.append(f"{environment.capitalize()}: {error.message}")
-        # Apple was reached and has signed this receipt, so something else is wrong. That gives no access on trust.
-        raise CredentialsRefused(f"Apple does not say what the receipt is worth. {' '.join(refused)}")
+                refused.append(error)
+        # An app that is not in the App Store yet is refused by production. Only if nobody takes the key it is no good.
+        kind = CredentialsRefused if all(isinstance(one, CredentialsRefused) for one in refused) else StoreDown
+        raise kind(f"Apple does not say what the receipt is worth. {' '.join(one.message for one in refused)}")
 
     async def _everything(
         self, app: ConnectedApp, connection: _Connection, transaction_id: str, environment: Environment

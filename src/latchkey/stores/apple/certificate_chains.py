@@ -45,10 +45,11 @@ class Chains:
         # certificate is not part of the key: the library does not look at it, and its bytes could be anything.
         self._good: OrderedDict[tuple[str, str], _Good] = OrderedDict()
 
-    def key_for(self, x5c: Sequence[str], at: int) -> EllipticCurvePublicKey:
-        """The key of a leaf that signs for the App Store, if the chain was good at this moment in epoch seconds."""
+    def key_for(self, x5c: Sequence[str], at: int | None) -> EllipticCurvePublicKey:
+        """The key of a leaf that signs for the App Store, if the chain was good at this moment in epoch seconds. None:
+        when the leaf became valid."""
         try:
-            key = self.check(x5c, at)
+            key = self.check(x5c, _valid_from(x5c) if at is None else at)
         except VerificationException as error:
             raise NotAuthentic(_reason(error)) from None
         if not isinstance(key, EllipticCurvePublicKey) or not isinstance(key.curve, SECP256R1):
@@ -81,6 +82,14 @@ class Chains:
             if len(self._good) > _CHAINS_KEPT:
                 self._good.popitem(last=False)
         return key
+
+
+def _valid_from(x5c: Sequence[str]) -> int:
+    try:
+        return int(x509.load_der_x509_certificate(base64.b64decode(x5c[0])).not_valid_before_utc.timestamp())
+    # Anybody can send a certificate, and what the library raises for a broken one is of many kinds.
+    except Exception as error:
+        raise VerificationException(VerificationStatus.INVALID_CERTIFICATE) from error
 
 
 def _reason(error: VerificationException) -> str:

@@ -11,6 +11,7 @@ from latchkey.stores.apple.payloads import (
     AppTransaction,
     Data,
     NotificationPayload,
+    P,
     RenewalInfo,
     Transaction,
     environment_of,
@@ -56,8 +57,7 @@ class Opener:
         return Notice(payload, environment, transaction, renewal)
 
     def transaction(self, signed: str) -> Transaction:
-        transaction = shaped(self._signatures.open(signed), Transaction)
-        self._same_app(transaction.bundle_id)
+        transaction = self._own(signed, Transaction)
         _known(transaction.environment)
         return transaction
 
@@ -67,10 +67,17 @@ class Opener:
         return renewal
 
     def app_transaction(self, signed: str) -> Environment:
-        told = shaped(self._signatures.open(signed), AppTransaction)
+        told = self._own(signed, AppTransaction)
         return self._addressed(
             Data(bundle_id=told.bundle_id, environment=told.receipt_type, app_apple_id=told.app_apple_id)
         )
+
+    def _own(self, signed: str, type: type[P]) -> P:
+        """The app is looked at first: what Apple signed for another app is Misdirected, whatever its form."""
+        payload = self._signatures.open(signed)
+        if (bundle_id := shaped(payload, Addressed).bundle_id) is not None:
+            self._same_app(bundle_id)
+        return shaped(payload, type)
 
     def _addressed(self, about: Data) -> Environment:
         environment = _known(about.told_environment)
@@ -95,7 +102,9 @@ def _same_environment(told: str | None, environment: Environment) -> None:
 def _known(told: str | None) -> Environment:
     environment = environment_of(told or "")
     if environment is None:
-        raise Misdirected("It comes neither from Apple's production environment nor from its sandbox.")
+        # Xcode signs without Apple. Any other name may be a new one of Apple's.
+        kind = Misdirected if told in ("Xcode", "LocalTesting") else Malformed
+        raise kind("It comes neither from Apple's production environment nor from its sandbox.")
     return environment
 
 

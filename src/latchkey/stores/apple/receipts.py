@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from latchkey.stores.apple.credentials import to_der
-from latchkey.stores.errors import CredentialsRefused, InvalidReceipt
+from latchkey.stores.errors import InvalidReceipt, StoreDown
 
 if TYPE_CHECKING:
     from latchkey.stores.apple.certificate_chains import Chains
@@ -63,7 +63,8 @@ def is_receipt(text: str) -> bool:
 
 
 def open_receipt(text: str, root_certificates: tuple[str, ...]) -> StoreKit1Receipt:
-    """InvalidReceipt if it is none, or not signed by Apple. CredentialsRefused if the root for receipts is missing."""
+    """InvalidReceipt if it is none, or not signed by Apple. StoreDown if the root for receipts is missing: anybody can
+    name that root in a receipt, so this says nothing of the credentials."""
     message = _Message.parse(_decoded(text))
     content = _content(message.content)
     message.check(content.created_at, root_certificates)
@@ -134,7 +135,7 @@ class _Message:
             _chains_under(root_certificates).check([*pair, ""], int(created_at.timestamp()))
         except VerificationException:
             if _is_receipt_root_missing(intermediate, root_certificates):
-                raise CredentialsRefused(
+                raise StoreDown(
                     f"A StoreKit 1 receipt is signed under '{_RECEIPT_ROOT}', which is not among root_certificates."
                 ) from None
             raise forged from None

@@ -18,7 +18,7 @@ import msgspec
 from jwt.algorithms import ECAlgorithm
 from msgspec import Meta
 
-from latchkey.domain.instants import LATEST
+from latchkey.domain.instants import LATEST, Ms
 from latchkey.stores.apple.credentials import to_der
 from latchkey.stores.errors import Malformed, NotAuthentic
 
@@ -34,6 +34,10 @@ class _Header(msgspec.Struct, frozen=True):
     x5c: list[str] = []
     # Names extensions that must be understood. Apple uses none.
     crit: Any = None
+
+
+class NotSigned(Malformed):
+    """No signed object at all, so certainly nothing that Apple has signed."""
 
 
 class _Dated(msgspec.Struct, frozen=True, rename="camel"):
@@ -52,24 +56,24 @@ class Signatures:
         self._chains = Chains(roots)
 
     def open(self, signed: str) -> bytes:
-        """The payload. NotAuthentic if the signature or its chain is not right, Malformed if it is no signed object."""
+        """The payload. NotAuthentic if the signature or its chain is not right, NotSigned if it is no signed object.
+        Malformed if Apple has signed it without a date."""
         if len(signed) > LARGEST_JWS:
-            raise Malformed(f"A signed object of more than {LARGEST_JWS} characters is not from Apple.")
+            raise NotSigned(f"A signed object of more than {LARGEST_JWS} characters is not from Apple.")
         parts = jws_parts(signed)
         try:
             header = msgspec.json.decode(_bytes(parts[0]), type=_Header)
             payload, signature = _bytes(parts[1]), _bytes(parts[2])
-            dated = msgspec.json.decode(payload, type=_Dated)
         except (ValueError, RecursionError):
-            raise Malformed("This is not a signed object in the form that Apple sends.") from None
+            raise NotSigned("This is not a signed object in the form that Apple sends.") from None
         if header.alg != "ES256" or header.crit is not None:
             raise NotAuthentic("The signature is not of the kind that Apple makes (ES256).")
-        signed_at = dated.signed_date if dated.signed_date is not None else dated.receipt_creation_date
-        if signed_at is None:
-            raise NotAuthentic("The signed object does not say when it was signed.")
-        key = self._chains.key_for(header.x5c, signed_at // 1000)
+        signed_at = _signed_at(payload)
+        key = self._chains.key_for(header.x5c, None if signed_at is None else signed_at // 1000)
         if not _ES256.verify(signed[: signed.rindex(".")].encode(), key, signature):
             raise NotAuthentic("The signature does not fit the payload.")
+        if signed_at is None:
+            raise Malformed("The signed object does not say when it was signed.")
         return payload
 
 
@@ -89,7 +93,7 @@ def is_jws(text: str) -> bool:
 
 def jws_parts(signed: str) -> list[str]:
     if not is_jws(signed):
-        raise Malformed("This is not a signed object in the form that Apple sends.")
+        raise NotSigned("This is not a signed object in the form that Apple sends.")
     return signed.split(".")
 
 
@@ -99,6 +103,14 @@ def payload_of(signed: str) -> bytes:
         return _bytes(jws_parts(signed)[1])
     except ValueError:
         raise Malformed("This is not a signed object in the form that Apple sends.") from None
+
+
+def _signed_at(payload: bytes) -> Ms | None:
+    try:
+        dated = msgspec.json.decode(payload, type=_Dated)
+    except (ValueError, RecursionError):
+        return None
+    return dated.signed_date if dated.signed_date is not None else dated.receipt_creation_date
 
 
 def _bytes(part: str) -> bytes:

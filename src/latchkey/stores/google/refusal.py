@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from latchkey.stores.errors import ActionRefused, CredentialsRefused, StoreDown, StoreError
+from latchkey.stores.errors import ActionRefused, CredentialsRefused, NoAnswer, StoreDown, StoreError
 from latchkey.stores.http import Answer
 
 _WORD = re.compile(r"[A-Za-z_]{1,60}")
@@ -51,7 +51,7 @@ def refusal(answer: Answer) -> StoreError:
         return StoreDown(f"Google answered {status} in a form that the Android Publisher API does not use.")
     words, reason = _words(said), _reason(said)
     if words & _QUOTA:
-        return StoreDown(f"Google's quota is used up ({reason}).")
+        return NoAnswer(f"Google's quota is used up ({reason}).")
     if status == 403:
         return CredentialsRefused(f"Google refuses the service account: it lacks a permission ({reason}).")
     if status == 404 and words & _UNKNOWN_APP:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from latchkey.domain.access.entitlements import active
 from latchkey.domain.catalog import Catalog
@@ -23,6 +25,7 @@ from latchkey.usecases.engine.newcomers import newcomer
 from latchkey.usecases.engine.unit_of_work import UnitOfWork, purchase_keys
 
 _TRIES = 4
+_turns: WeakValueDictionary[tuple[str, PurchaseKey], asyncio.Lock] = WeakValueDictionary()
 T = TypeVar("T")
 
 
@@ -57,6 +60,12 @@ async def transfer(
     """Moves the purchases of one customer to another, and emits TRANSFER for the receiving one. With `app_ids`, only
     those that were made in one of these apps."""
     return await again(lambda: _transfer(changes, project_id, source_id, target_id, app_ids))
+
+
+def turn(project_id: str, key: PurchaseKey) -> asyncio.Lock:
+    """Held by whoever takes a purchase over from its owner and then changes it. Those who show one purchase at the same
+    time would otherwise take it from each other until they give up. Customers in other processes may still meet."""
+    return _turns.setdefault((project_id, key), asyncio.Lock())
 
 
 async def restore(

@@ -23,7 +23,7 @@ from latchkey.storage.catalog import prices
 from latchkey.storage.errors import CollisionError
 from latchkey.stores.registry import TEST_STORE
 from latchkey.stores.test_store import actions
-from latchkey.usecases.customers.identities import restore
+from latchkey.usecases.customers.identities import restore, turn
 from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation
 from latchkey.wire.event import Event
 
@@ -101,22 +101,23 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
         claims=frozenset({key}),
     )
     told: tuple[Event, ...] = ()
-    for _ in range(_TRIES):
-        try:
-            taken = await changes.make(change)
-        except _PricesNeeded:
-            async with changes.database.acquire() as connection:
-                known = await prices.load(connection, project_id, [receipt.product_id or ""])
-                country = country or await prices.country_of(connection, project_id, receipt.app_user_id)
-            listed = known.get(receipt.product_id or "", ())
-            continue
-        except OwnedByAnother:
-            restored = await restore(changes, project_id, receipt.app_user_id, key, _require_open)
-            if restored is not None:
-                told += restored.events
-            # The purchase is now theirs, or nobody's: the next round records the rest of the receipt.
-            continue
-        return replace(taken, events=(*told, *taken.events))
+    async with turn(project_id, key):
+        for _ in range(_TRIES):
+            try:
+                taken = await changes.make(change)
+            except _PricesNeeded:
+                async with changes.database.acquire() as connection:
+                    known = await prices.load(connection, project_id, [receipt.product_id or ""])
+                    country = country or await prices.country_of(connection, project_id, receipt.app_user_id)
+                listed = known.get(receipt.product_id or "", ())
+                continue
+            except OwnedByAnother:
+                restored = await restore(changes, project_id, receipt.app_user_id, key, _require_open)
+                if restored is not None:
+                    told += restored.events
+                # The purchase is now theirs, or nobody's: the next round records the rest of the receipt.
+                continue
+            return replace(taken, events=(*told, *taken.events))
     raise CollisionError("the purchase changes hands faster than it can be restored")
 
 

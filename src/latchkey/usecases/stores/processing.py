@@ -14,7 +14,7 @@ from msgspec import MsgspecError, json
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.storage.database import Database
-from latchkey.storage.errors import CollisionError, OutageError
+from latchkey.storage.errors import OutageError
 from latchkey.storage.outlook import Outlook
 from latchkey.storage.passing import PASSING
 from latchkey.storage.stores import connections as storage
@@ -119,7 +119,7 @@ class Processor:
         except CredentialsRefused as error:
             await self._refused(entry, error)
             return await self._again(entry, error.message, None)
-        except (CollisionError, *PASSING):
+        except PASSING:
             # Nothing was decided. The lease runs out and the entry is due again.
             return None
         except (OwnerErased, OwnedByAnother) as error:

@@ -1,8 +1,8 @@
 """A receipt of a real store, shown by a phone: journalled, checked with the store, and taken in for whoever shows it.
 
 A purchase is never lost here: what cannot be checked now stays in the journal and is processed later. And none is given
-away: only what the store vouches for becomes a purchase. While a connected store cannot be asked, a receipt of the
-right form gives temporary access, within limits.
+away: only what the store vouches for becomes a purchase. While a connected store does not answer, a receipt of the
+right form gives temporary access, within limits; an answer that cannot be used gives none.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Receipts:
     ) -> Answered:
         """The store cannot be asked. Access for a day at most, if this may be real and the limits allow it."""
         adapter = self._connections.adapters[app.store]
-        may = self._grants.enabled and isinstance(error, errors.StoreDown) and adapter.looks_real(shown.receipt)
+        may = self._grants.enabled and isinstance(error, errors.NoAnswer) and adapter.looks_real(shown.receipt)
         if not may or not proven or not shown.product_ids:
             raise CannotCheck(NOT_NOW) from error
         async with self._connections.database.acquire() as connection:

@@ -24,7 +24,7 @@ from latchkey.storage.stores.handles import Handle
 from latchkey.stores.adapter import Adapter, ConnectedApp, GivenBack, Reading, Seen
 from latchkey.stores.errors import StoreError
 from latchkey.stores.registry import STORES
-from latchkey.usecases.customers.identities import restore
+from latchkey.usecases.customers.identities import restore, turn
 from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation
 from latchkey.usecases.stores.desk import Desk
 from latchkey.wire.event import Event
@@ -162,6 +162,10 @@ class Taker:
 
     async def _apply(self, seen: Seen, read_at: Ms, *, strict: bool) -> Taken:
         key = seen.snapshot.store, seen.snapshot.id
+        async with turn(self.app.project_id, key):
+            return await self._apply_to(key, seen, read_at, strict=strict)
+
+    async def _apply_to(self, key: records.PurchaseKey, seen: Seen, read_at: Ms, *, strict: bool) -> Taken:
         told: tuple[Event, ...] = ()
         for _ in range(_TRIES):
             app_user_id = await self._owner(seen, key)
