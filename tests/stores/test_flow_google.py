@@ -70,55 +70,12 @@ async def test_an_acknowledgement_is_tried_until_it_holds(google: World) -> None
     assert google.store.known(bought).acknowledged
 
 
-async def test_a_receipt_gives_access_for_a_day_while_the_store_is_down_and_then_the_real_thing(google: World) -> None:
-    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada")
-    google.store.misbehave(drop=1.0, api=DOWN)
-    reply = await google.show_receipt(bought, "ada")
-    assert reply.status == 200, reply
-    shown = reply.json()["subscriber"]
-    assert shown["entitlements"]["pro"]["product_identifier"] == "pro_monthly"
-    assert shown["subscriptions"]["pro_monthly"]["store"] == "promotional", "the store has not vouched for it"
-    assert shown["non_subscriptions"] == {}
-    assert await types(google, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT"]
-    # The phone comes again, and gets no second day.
-    assert (await google.show_receipt(bought, "ada")).status == 200
-    assert await types(google, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT"]
-    google.store.behave()
-    google.store.clock.move_to(google.now + HOUR)
-    await google.process()
-    assert await types(google, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT", "INITIAL_PURCHASE"]
-    assert (await v1(google, "ada"))["subscriptions"]["pro_monthly:monthly"]["store"] == "play_store"
-
-
-async def test_a_made_up_token_gives_a_day_once_in_thirty_and_ends(google: World) -> None:
-    google.store.misbehave(api=DOWN)
-    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="eve")
-    forged = google.store.receipt(bought)["fetch_token"][:-4] + "evil"
-    assert (await google.show_receipt(bought, "eve", fetch_token=forged)).status == 200
-    google.store.clock.move_to(google.now + 25 * HOUR)
-    await google.pass_time()
-    assert await types(google, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT", "EXPIRATION"]
-    again = await google.show_receipt(bought, "eve", fetch_token=forged[:-1] + "x")
-    assert (again.status, again.json()["code"]) == (503, 7101)
-    assert await access(google, "eve") == set()
-
-
 async def test_a_token_that_google_does_not_know_is_invalid_while_google_answers(google: World) -> None:
     bought = google.store.sell(product_id="pro_monthly:monthly", buyer="eve")
     forged = google.store.receipt(bought)["fetch_token"][:-4] + "evil"
     reply = await google.show_receipt(bought, "eve", fetch_token=forged)
     assert (reply.status, reply.json()["code"]) == (400, 7103)
     assert (await google.client.get(f"/v2/projects/{PROJECT}/customers/eve")).status == 404
-
-
-async def test_without_credentials_nothing_is_given(google: World) -> None:
-    await credentials.delete(google.connections, PROJECT, google.app_id)
-    google.store.clock.move_to(google.now + 10_000)
-    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada")
-    google.store.misbehave(api=DOWN)
-    reply = await google.show_receipt(bought, "ada")
-    assert (reply.status, reply.json()["code"]) == (503, 7101)
-    assert (await google.client.get(f"/v2/projects/{PROJECT}/customers/ada")).status == 404
 
 
 async def test_a_consumable_is_used_up(google: World) -> None:
@@ -156,37 +113,6 @@ async def test_a_cancelled_purchase_that_is_refunded_was_not_uncancelled(google:
     google.store.act(bought, "refund")
     await google.settle()
     assert await types(google, "ada") == ["INITIAL_PURCHASE", "CANCELLATION", "REFUND"]
-
-
-async def test_what_a_phone_makes_up_multiplies_no_temporary_access(google: World) -> None:
-    google.store.misbehave(api=DOWN)
-    bought = google.store.sell(product_id="team_monthly:monthly", buyer="eve")
-    token = google.store.receipt(bought)["fetch_token"]
-    # The same product under another base plan, with another token.
-    for number, product in enumerate(("team_monthly:monthly", "team_monthly:x1", "team_monthly", "team_monthly:zzz")):
-        forged = f"{token[:-4]}{number:04d}"
-        await google.show_receipt(bought, "eve", fetch_token=forged, product_ids=[product])
-    assert await types(google, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT"]
-    # The same token, shown by another customer.
-    copied = await google.show_receipt(bought, "bob", fetch_token=f"{token[:-4]}0000")
-    assert (copied.status, copied.json()["code"]) == (503, 7101)
-    # The store is back and knows none of these: the access ends now, not after a day.
-    google.store.behave()
-    google.store.clock.move_to(google.now + HOUR)
-    await google.process()
-    assert await types(google, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT", "EXPIRATION"]
-    assert await access(google, "eve") == set()
-
-
-async def test_a_real_purchase_takes_the_place_of_the_temporary_access(google: World) -> None:
-    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada")
-    google.store.misbehave(drop=1.0, api=DOWN)
-    assert (await google.show_receipt(bought, "ada", product_ids=["pro_monthly"])).status == 200
-    google.store.behave()
-    google.store.clock.move_to(google.now + HOUR)
-    await google.process()
-    assert (await google.show_receipt(bought, "bob")).status == 200
-    assert await access(google, "ada") == set()
 
 
 async def test_a_refund_on_hold_is_told_as_a_refund_alone(google: World) -> None:

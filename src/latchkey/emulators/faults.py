@@ -19,7 +19,7 @@ class Broken(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI calls it
         headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await send({"type": "http.response.body", "body": b"{", "more_body": True})
 
 
 async def around(fault: ApiFault | None, answer: Callable[[], Awaitable[Response]], *, busy: bytes = b"{}") -> Response:

@@ -960,6 +960,8 @@ create table store_notifications (
 );
 create unique index store_notifications_by_external_id on store_notifications (external_id, app_id, project_id);
 create index store_notifications_waiting on store_notifications (next_at) where status = 'waiting';
+create index store_notifications_kept on store_notifications (app_id, project_id)
+    where status = 'waiting' and source = 'receipt';
 create index store_notifications_of_project on store_notifications (project_id, id desc);
 create index store_notifications_failed on store_notifications (project_id, id desc) where status = 'failed';
 create index store_notifications_of_subject on store_notifications (subject, project_id) where subject is not null;

@@ -25,6 +25,7 @@ _CLAIM = query("claim_notifications")
 _HOLD = query("hold_notifications")
 _FINISH = query("finish_notifications")
 _POSTPONE = query("postpone_notification")
+_HURRY = query("hurry_receipts")
 _LOAD = query("load_notification")
 _LIST = query("list_notifications")
 _REPROCESS = query("reprocess_notification")
@@ -156,6 +157,12 @@ async def finish(connection: Connection, outcomes: Sequence[Outcome], now: Ms) -
 
 async def postpone(connection: Connection, id: int, message: str, until: Ms) -> None:
     await connection.execute(_POSTPONE, id, message, until)
+
+
+async def hurry_receipts(connection: Connection, project_id: str, app_id: str, now: Ms, lease_until: Ms) -> bool:
+    """Have the receipts processed that could not be checked when they were shown. False: there are none."""
+    count: int = await connection.fetchval(_HURRY, project_id, app_id, now, lease_until)
+    return count > 0
 
 
 async def shown_by_another(connection: Connection, project_id: str, subject: str, app_user_id: str) -> bool:

@@ -31,15 +31,15 @@ from latchkey.usecases.stores.desk import Desk
 from latchkey.usecases.stores.incoming import entry_of, file_entries
 from latchkey.usecases.stores.shown import ShownReceipt
 from latchkey.usecases.stores.stand_ins import withdraw
-from latchkey.usecases.stores.taking import OwnerErased, Taken, Taker
+from latchkey.usecases.stores.taking import LEASE, RECEIPTS_FIRST, OwnerErased, ReceiptsFirst, Taken, Taker
 
 AT_ONCE = 128
-# Extended while the worker lives, so that the entries of one that was killed do not wait long.
-LEASE: Ms = 15 * SECOND
 # Waits after each failed attempt, then the last one again until the entry is too old.
 RETRIES: tuple[Ms, ...] = (2 * SECOND, 10 * SECOND, 30 * SECOND, 2 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR)
 # A store that cannot be asked for this long is somebody's work: the entry fails, and can be processed again later.
 GIVEN_UP_AFTER: Ms = 3 * DAY
+# How long a notification of a purchase that is new here waits for the receipts that still have to be checked.
+RECEIPTS_TAKE: Ms = 30 * SECOND
 # How far back a store's own history of notifications is compared with the journal when it never was.
 HISTORY: Ms = 3 * DAY
 HISTORY_EVERY: Ms = HOUR
@@ -119,6 +119,8 @@ class Processor:
         except CredentialsRefused as error:
             await self._refused(entry, error)
             return await self._again(entry, error.message, None)
+        except ReceiptsFirst as error:
+            return await self._postpone(entry, error.message, RECEIPTS_TAKE)
         except PASSING:
             # Nothing was decided. The lease runs out and the entry is due again.
             return None
@@ -138,7 +140,9 @@ class Processor:
             return Outcome(id=entry.id, status="failed", message=NO_CREDENTIALS)
         app, read_at = known.connected, self._now()
         adapter = self._connections.adapters[app.store]
-        taker = Taker(self._changes, self._desk, adapter, app)
+        # It waits once.
+        first = entry.message != RECEIPTS_FIRST
+        taker = Taker(self._changes, self._desk, adapter, app, receipts_first=first)
         if entry.source == "receipt":
             try:
                 shown = json.decode(entry.payload, type=ShownReceipt)
@@ -176,9 +180,11 @@ class Processor:
         if now - entry.received_at > GIVEN_UP_AFTER and entry.attempts > len(RETRIES):
             return Outcome(id=entry.id, status="failed", message=message)
         wait = max(RETRIES[min(entry.attempts, len(RETRIES)) - 1], retry_after or 0)
+        return await self._postpone(entry, message, wait)
+
+    async def _postpone(self, entry: Entry, message: str, wait: Ms) -> None:
         async with self._database.acquire() as connection:
-            await journal.postpone(connection, entry.id, message, now + wait)
-        return None
+            await journal.postpone(connection, entry.id, message, self._now() + wait)
 
     async def _refused(self, entry: Entry, error: CredentialsRefused) -> None:
         known = await self._connections.of_app(entry.project_id, entry.app_id)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from latchkey.domain.customers.attributes import with_attributes
 from latchkey.domain.customers.customer import Attribute, Customer
 from latchkey.domain.customers.intake import take_in
-from latchkey.domain.instants import DAY, HOUR, Ms
+from latchkey.domain.instants import DAY, HOUR, SECOND, Ms
 from latchkey.domain.purchases.presented import presented
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase
 from latchkey.domain.purchases.settling import lacks_periods, settle, settle_purchase
@@ -19,7 +19,7 @@ from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.domain.user_id import is_digest, problem_with, spellings
 from latchkey.storage.customers import records
 from latchkey.storage.errors import CollisionError
-from latchkey.storage.stores import handles
+from latchkey.storage.stores import handles, journal
 from latchkey.storage.stores.handles import Handle
 from latchkey.stores.adapter import Adapter, ConnectedApp, GivenBack, Reading, Seen
 from latchkey.stores.errors import StoreError
@@ -38,12 +38,20 @@ SILENCE: Ms = 2 * HOUR
 # Whatever runs longer is asked for this often meanwhile. Google forgets a purchase 60 days after its end: a lost
 # revocation of a yearly subscription could not be found out at the end of the year any more.
 LONGEST_SILENCE: Ms = 30 * DAY
+# How long a worker has an entry of the journal. Extended while it lives, so that those of a dead one do not wait long.
+LEASE: Ms = 15 * SECOND
+RECEIPTS_FIRST = "Receipts that phones have shown are processed first."
 # Google takes a purchase back after three days without acknowledgement. The app usually acknowledges at once.
 ACKNOWLEDGE_AFTER: Ms = 10_000
 
 
 class Incomplete(Refusal):
     """Periods before the one at hand are missing, so why it began cannot be told. The store knows them."""
+
+
+class ReceiptsFirst(Refusal):
+    """A purchase that is new here waits for receipts that could not be checked when they were shown: one of them may
+    say whose it is."""
 
 
 class OwnerErased(Refusal):
@@ -73,6 +81,7 @@ class Taker:
     # What the app says that it showed: the offering, and the products that the receipt is about.
     offering: str | None = None
     product_ids: tuple[str, ...] = ()
+    receipts_first: bool = False
 
     async def take(self, reading: Reading, read_at: Ms) -> tuple[Taken, ...]:
         """Every purchase of the reading that is this app's. Doing it again does no harm."""
@@ -229,10 +238,17 @@ class Taker:
             raise OwnerErased("The customer whom this purchase belonged to was deleted.")
         if owner is not None and owner.app_user_id is not None:
             return owner.app_user_id
+        if self.receipts_first and await self._has_receipts_to_check():
+            raise ReceiptsFirst(RECEIPTS_FIRST)
         replaced = await self._owner_of_replaced(seen)
         if replaced is not None:
             return replaced
         return await self._named_owner(seen.account_token) or _nobody()
+
+    async def _has_receipts_to_check(self) -> bool:
+        project, app, now = self.app.project_id, self.app.app_id, self.changes.now()
+        async with self.changes.database.acquire() as connection:
+            return await journal.hurry_receipts(connection, project, app, now, now + LEASE)
 
     async def _named_owner(self, account_token: str | None) -> str | None:
         """The customer whom the app named to the store. A digest that fits nobody yet names nobody: whoever has that id

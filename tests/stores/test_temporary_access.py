@@ -1,0 +1,196 @@
+"""Temporary access: only while a store does not answer, within limits, and what comes after it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from msgspec import json
+
+from latchkey.domain.instants import HOUR, MINUTE
+from latchkey.emulators.apple.app_receipt import make_receipt
+from latchkey.emulators.apple.keys import AppleKeys
+from latchkey.emulators.google.emulator import GoogleKeys
+from latchkey.emulators.stripe.keys import StripeKeys
+from latchkey.storage.database import Database
+from latchkey.usecases.stores import credentials
+from tests.api.client import Reply
+from tests.emulators.apple.shop import app_store
+from tests.emulators.google.shop import play_store
+from tests.emulators.stripe.shop import stripe_account
+from tests.stores.test_flow_google import access, types, v1
+from tests.stores.world import PROJECT, World, world
+
+pytestmark = pytest.mark.thorough
+DOWN: dict[str, Any] = {"kind": "error", "status": 503}
+PRODUCTS = {"apple": "pro_monthly", "google": "pro_monthly:monthly", "stripe": "pro_monthly"}
+
+
+@pytest.fixture(params=PRODUCTS)
+async def market(
+    request: pytest.FixtureRequest,
+    database: Database,
+    apple_keys: AppleKeys,
+    google_keys: GoogleKeys,
+    stripe_keys: StripeKeys,
+) -> AsyncIterator[World]:
+    """Each store with its pretend one."""
+    shops: dict[str, Any] = {
+        "apple": lambda: app_store(apple_keys, environment="Production"),
+        "google": lambda: play_store(google_keys),
+        "stripe": lambda: stripe_account(stripe_keys),
+    }
+    async with shops[request.param]() as store, world(database, store) as made:
+        yield made
+
+
+async def shown(world: World, purchase: str, app_user_id: str) -> Reply:
+    """A receipt that only the store can vouch for: of Apple one of StoreKit 1."""
+    more: dict[str, Any] = {}
+    if world.store.name == "apple":
+        store: Any = world.store
+        bundle_id, chain = store.app.bundle_id, store.keys.chain
+        token = make_receipt(chain, bundle_id=bundle_id, created_at=world.now, transaction_ids=(purchase,))
+        more = {"fetch_token": token, "product_ids": ["pro_monthly"]}
+    return await world.show_receipt(purchase, app_user_id, **more)
+
+
+@pytest.mark.parametrize("behavior", ["keep", "transfer"])
+@pytest.mark.parametrize("late", [{}, {"late": 1.0, "late_by_hours": 3}], ids=["told meanwhile", "told afterwards"])
+async def test_a_purchase_that_was_shown_in_an_outage_begins_with_whoever_showed_it(
+    market: World, behavior: str, late: dict[str, Any]
+) -> None:
+    setting = json.encode({"restore_behavior": behavior})
+    assert (await market.client.request("PATCH", f"/v2/projects/{PROJECT}", body=setting)).status == 200
+    market.store.misbehave(api=DOWN, **late)
+    purchase = market.store.sell(product_id=PRODUCTS[market.store.name], buyer="ada")
+    reply = await shown(market, purchase, "ada")
+    assert reply.status == 200, reply
+    # Meanwhile the receipt is tried less and less often, so that the notification may be first after the outage. One of
+    # Apple's needs no question to Apple.
+    outage = 3 * HOUR if late or market.store.name != "apple" else 0
+    await market.move(market.now + outage - MINUTE, every=10 * MINUTE)
+    market.store.behave()
+    await market.store.deliver()
+    await market.move(market.now + HOUR, every=5 * MINUTE)
+    told = [one for one in await types(market, "ada") if one != "INVOICE_ISSUANCE"]
+    assert told == ["TEMPORARY_ENTITLEMENT_GRANT", "INITIAL_PURCHASE"]
+    assert await access(market, "ada") == {"pro"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "gives"),
+    [
+        ({"kind": "down"}, True),
+        ({"kind": "busy"}, True),
+        ({"kind": "error", "status": 500}, True),
+        ({"kind": "truncated"}, False),
+    ],
+    ids=lambda one: one["kind"] if isinstance(one, dict) else "",
+)
+async def test_only_a_store_that_does_not_answer_brings_temporary_access(
+    market: World, fault: dict[str, Any], gives: bool
+) -> None:
+    purchase = market.store.sell(product_id=PRODUCTS[market.store.name], buyer="ada")
+    market.store.misbehave(drop=1.0, api=fault)
+    reply = await shown(market, purchase, "ada")
+    assert reply.status == (200 if gives else 503), reply
+    assert await types(market, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT"] * gives
+    [entry] = await market.journal()
+    assert (entry.source, entry.status) == ("receipt", "waiting"), "nothing is lost"
+
+
+async def test_a_receipt_of_which_apple_does_not_know_the_purchase_says_nothing_of_the_credentials(
+    apple: World,
+) -> None:
+    purchase = apple.store.sell(product_id="pro_monthly", buyer="ada")
+    store: Any = apple.store
+    bundle_id, chain = store.app.bundle_id, store.keys.chain
+    token = make_receipt(chain, bundle_id=bundle_id, created_at=apple.now, transaction_ids=("404",))
+    reply = await apple.show_receipt(purchase, "ada", fetch_token=token)
+    assert (reply.status, reply.json()["code"]) == (503, 7101), reply
+    await apple.move(apple.now + HOUR, every=10 * MINUTE)
+    found = await credentials.load(apple.connections, PROJECT, apple.app_id)
+    assert found is not None
+    assert found.row.check_result == "ok"
+    # What Apple signed in a form that nobody expects is kept as well.
+    odd = chain.sign({"bundleId": bundle_id, "environment": "Production", "signedDate": apple.now})
+    reply = await apple.show_receipt(purchase, "ada", fetch_token=odd)
+    assert (reply.status, reply.json()["code"]) == (503, 7101), reply
+    assert {one.status for one in await apple.journal() if one.source == "receipt"} == {"waiting"}
+    assert (await apple.client.get(f"/v2/projects/{PROJECT}/customers/ada")).status == 404
+
+
+async def test_a_receipt_gives_access_for_a_day_while_the_store_is_down_and_then_the_real_thing(google: World) -> None:
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada")
+    google.store.misbehave(drop=1.0, api=DOWN)
+    reply = await google.show_receipt(bought, "ada")
+    assert reply.status == 200, reply
+    shown = reply.json()["subscriber"]
+    assert shown["entitlements"]["pro"]["product_identifier"] == "pro_monthly"
+    assert shown["subscriptions"]["pro_monthly"]["store"] == "promotional", "the store has not vouched for it"
+    assert shown["non_subscriptions"] == {}
+    assert await types(google, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT"]
+    # The phone comes again, and gets no second day.
+    assert (await google.show_receipt(bought, "ada")).status == 200
+    assert await types(google, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT"]
+    google.store.behave()
+    google.store.clock.move_to(google.now + HOUR)
+    await google.process()
+    assert await types(google, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT", "INITIAL_PURCHASE"]
+    assert (await v1(google, "ada"))["subscriptions"]["pro_monthly:monthly"]["store"] == "play_store"
+
+
+async def test_a_made_up_token_gives_a_day_once_in_thirty_and_ends(google: World) -> None:
+    google.store.misbehave(api=DOWN)
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="eve")
+    forged = google.store.receipt(bought)["fetch_token"][:-4] + "evil"
+    assert (await google.show_receipt(bought, "eve", fetch_token=forged)).status == 200
+    google.store.clock.move_to(google.now + 25 * HOUR)
+    await google.pass_time()
+    assert await types(google, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT", "EXPIRATION"]
+    again = await google.show_receipt(bought, "eve", fetch_token=forged[:-1] + "x")
+    assert (again.status, again.json()["code"]) == (503, 7101)
+    assert await access(google, "eve") == set()
+
+
+async def test_without_credentials_nothing_is_given(google: World) -> None:
+    await credentials.delete(google.connections, PROJECT, google.app_id)
+    google.store.clock.move_to(google.now + 10_000)
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada")
+    google.store.misbehave(api=DOWN)
+    reply = await google.show_receipt(bought, "ada")
+    assert (reply.status, reply.json()["code"]) == (503, 7101)
+    assert (await google.client.get(f"/v2/projects/{PROJECT}/customers/ada")).status == 404
+
+
+async def test_what_a_phone_makes_up_multiplies_no_temporary_access(google: World) -> None:
+    google.store.misbehave(api=DOWN)
+    bought = google.store.sell(product_id="team_monthly:monthly", buyer="eve")
+    token = google.store.receipt(bought)["fetch_token"]
+    # The same product under another base plan, with another token.
+    for number, product in enumerate(("team_monthly:monthly", "team_monthly:x1", "team_monthly", "team_monthly:zzz")):
+        forged = f"{token[:-4]}{number:04d}"
+        await google.show_receipt(bought, "eve", fetch_token=forged, product_ids=[product])
+    assert await types(google, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT"]
+    # The same token, shown by another customer.
+    copied = await google.show_receipt(bought, "bob", fetch_token=f"{token[:-4]}0000")
+    assert (copied.status, copied.json()["code"]) == (503, 7101)
+    # The store is back and knows none of these: the access ends now, not after a day.
+    google.store.behave()
+    google.store.clock.move_to(google.now + HOUR)
+    await google.process()
+    assert await types(google, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT", "EXPIRATION"]
+    assert await access(google, "eve") == set()
+
+
+async def test_a_real_purchase_takes_the_place_of_the_temporary_access(google: World) -> None:
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada")
+    google.store.misbehave(drop=1.0, api=DOWN)
+    assert (await google.show_receipt(bought, "ada", product_ids=["pro_monthly"])).status == 200
+    google.store.behave()
+    google.store.clock.move_to(google.now + HOUR)
+    await google.process()
+    assert (await google.show_receipt(bought, "bob")).status == 200
+    assert await access(google, "ada") == set()
