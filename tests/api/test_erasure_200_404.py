@@ -59,6 +59,15 @@ async def test_an_erased_person_is_in_no_row_of_any_table(shop: Shop) -> None:
         assert trace not in after
 
 
+@pytest.mark.parametrize("product_id", ["pro_monthly", "pro_lifetime"])
+async def test_a_refunded_purchase_does_not_come_back_after_the_erasure(shop: Shop, product_id: str) -> None:
+    await show_receipt(shop, ADA, "test_1_a", product_id)
+    await did(shop, "refund", ADA, product_id)
+    await erase(shop, ADA)
+    reply = await show_receipt(shop, "bob", "test_1_a", product_id)
+    assert (reply.status, reply.json()["code"]) == (400, 7103), reply
+
+
 async def test_a_person_whose_purchases_went_to_another_is_forgotten_there_too(shop: Shop) -> None:
     await show_receipt(shop, ADA, "test_1_a")
     await show_receipt(shop, "bob", "test_1_a")

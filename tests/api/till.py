@@ -174,7 +174,7 @@ class Provider:
             price=order.price,
         )
 
-    def looks_real(self, receipt: AppReceipt) -> bool:
+    def looks_real(self, receipt: AppReceipt, now: Ms) -> bool:
         return False
 
     async def verify(self, app: ConnectedApp, incoming: Incoming) -> Notification:

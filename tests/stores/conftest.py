@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from latchkey.storage.database import Database
 from tests.emulators.apple.shop import app_store
 from tests.emulators.google.shop import play_store
 from tests.emulators.stripe.shop import stripe_account
-from tests.stores.world import World, world
+from tests.stores.world import PRODUCTS, World, world
 
 
 @pytest.fixture(scope="session")
@@ -47,4 +48,22 @@ def stripe_keys() -> StripeKeys:
 async def billing(database: Database, stripe_keys: StripeKeys) -> AsyncIterator[World]:
     """Stripe Billing."""
     async with stripe_account(stripe_keys) as store, world(database, store) as made:
+        yield made
+
+
+@pytest.fixture(params=PRODUCTS)
+async def market(
+    request: pytest.FixtureRequest,
+    database: Database,
+    apple_keys: AppleKeys,
+    google_keys: GoogleKeys,
+    stripe_keys: StripeKeys,
+) -> AsyncIterator[World]:
+    """Each store with its pretend one."""
+    shops: dict[str, Any] = {
+        "apple": lambda: app_store(apple_keys, environment="Production"),
+        "google": lambda: play_store(google_keys),
+        "stripe": lambda: stripe_account(stripe_keys),
+    }
+    async with shops[request.param]() as store, world(database, store) as made:
         yield made

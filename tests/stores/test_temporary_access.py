@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -10,39 +9,13 @@ from msgspec import json
 
 from latchkey.domain.instants import HOUR, MINUTE
 from latchkey.emulators.apple.app_receipt import make_receipt
-from latchkey.emulators.apple.keys import AppleKeys
-from latchkey.emulators.google.emulator import GoogleKeys
-from latchkey.emulators.stripe.keys import StripeKeys
-from latchkey.storage.database import Database
 from latchkey.usecases.stores import credentials
 from tests.api.client import Reply
-from tests.emulators.apple.shop import app_store
-from tests.emulators.google.shop import play_store
-from tests.emulators.stripe.shop import stripe_account
 from tests.stores.test_flow_google import access, types, v1
-from tests.stores.world import PROJECT, World, world
+from tests.stores.world import PRODUCTS, PROJECT, World
 
 pytestmark = pytest.mark.thorough
 DOWN: dict[str, Any] = {"kind": "error", "status": 503}
-PRODUCTS = {"apple": "pro_monthly", "google": "pro_monthly:monthly", "stripe": "pro_monthly"}
-
-
-@pytest.fixture(params=PRODUCTS)
-async def market(
-    request: pytest.FixtureRequest,
-    database: Database,
-    apple_keys: AppleKeys,
-    google_keys: GoogleKeys,
-    stripe_keys: StripeKeys,
-) -> AsyncIterator[World]:
-    """Each store with its pretend one."""
-    shops: dict[str, Any] = {
-        "apple": lambda: app_store(apple_keys, environment="Production"),
-        "google": lambda: play_store(google_keys),
-        "stripe": lambda: stripe_account(stripe_keys),
-    }
-    async with shops[request.param]() as store, world(database, store) as made:
-        yield made
 
 
 async def shown(world: World, purchase: str, app_user_id: str) -> Reply:

@@ -28,6 +28,8 @@ from tests.api.client import Client, Reply
 from tests.api.serving import serving
 
 PROJECT = "proj_store"
+# The monthly subscription of the demo catalog, as each store names it.
+PRODUCTS = {"apple": "pro_monthly", "google": "pro_monthly:monthly", "stripe": "pro_monthly"}
 STORES = {"apple": "app_store", "google": "play_store", "stripe": "stripe"}
 
 

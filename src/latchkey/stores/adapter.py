@@ -161,9 +161,8 @@ class Adapter(Protocol):
     async def read_receipt(self, app: ConnectedApp, receipt: AppReceipt) -> Reading:
         """Raises InvalidReceipt only for what is certainly no proof; StoreDown or CredentialsRefused in doubt."""
 
-    def looks_real(self, receipt: AppReceipt) -> bool:
-        """Whether a receipt that cannot be checked now has the form of a real one that only the store can vouch for.
-        False for what a signature could have proved without the store."""
+    def looks_real(self, receipt: AppReceipt, now: Ms) -> bool:
+        """Whether a receipt that cannot be checked now, as NoAnswer said, may be a real one."""
 
     async def read_again(self, app: ConnectedApp, handle: str, environment: Environment) -> Reading:
         """How the purchase stands now."""

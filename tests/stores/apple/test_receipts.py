@@ -122,7 +122,7 @@ XCODE = base64.b64encode(msgspec.json.encode({"environment": "Xcode", "transacti
 async def test_what_is_no_receipt_at_all(adapter: AppleAdapter, app: ConnectedApp, token: str) -> None:
     with pytest.raises(InvalidReceipt):
         await adapter.read_receipt(app, AppReceipt(token=token))
-    assert not adapter.looks_real(AppReceipt(token=token))
+    assert not adapter.looks_real(AppReceipt(token=token), START)
 
 
 async def test_a_transaction_that_apple_did_not_sign_for_this_app(
@@ -141,7 +141,7 @@ async def test_a_transaction_that_apple_did_not_sign_for_this_app(
         with pytest.raises(InvalidReceipt) as raised:
             await adapter.read_receipt(app, AppReceipt(token=token))
         assert "eyJ" not in raised.value.message
-        assert not adapter.looks_real(AppReceipt(token=token)), "a signature can be checked without Apple"
+        assert not adapter.looks_real(AppReceipt(token=token), START), "a signature can be checked without Apple"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ async def test_a_storekit_1_receipt_is_looked_up_at_apple(adapter: AppleAdapter,
 async def test_a_receipt_without_purchases_buys_nothing(adapter: AppleAdapter, app: ConnectedApp, chain: Chain) -> None:
     token = storekit_1(chain, ids=())
     assert (await adapter.read_receipt(app, AppReceipt(token=token))).seen == ()
-    assert not adapter.looks_real(AppReceipt(token=token))
+    assert not adapter.looks_real(AppReceipt(token=token), START)
 
 
 def signed_by(chain: Chain, **more: Any) -> Reply:
@@ -210,7 +210,7 @@ async def test_apple_is_down(adapter: AppleAdapter, chain: Chain) -> None:
     receipt = AppReceipt(token=storekit_1(chain))
     with pytest.raises(StoreDown):
         await adapter.read_receipt(connected(adapter, chain, api_base_url=NOWHERE), receipt)
-    assert adapter.looks_real(receipt)
+    assert adapter.looks_real(receipt, START)
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ async def test_a_receipt_with_any_change_is_invalid_or_still_the_same(
     # StoreDown: the bytes that were changed are none that count, and the next thing is to ask Apple.
     with pytest.raises((InvalidReceipt, StoreDown)):
         await adapter.read_receipt(app, AppReceipt(token=token))
-    adapter.looks_real(AppReceipt(token=token))
+    adapter.looks_real(AppReceipt(token=token), START)
 
 
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -310,4 +310,4 @@ async def test_a_receipt_with_any_change_is_invalid_or_still_the_same(
 async def test_random_text_is_no_receipt(adapter: AppleAdapter, app: ConnectedApp, token: str) -> None:
     with pytest.raises(InvalidReceipt):
         await adapter.read_receipt(app, AppReceipt(token=token))
-    assert not adapter.looks_real(AppReceipt(token=token))
+    assert not adapter.looks_real(AppReceipt(token=token), START)

@@ -207,9 +207,9 @@ class TestReceipts:
         assert subscription(await google.read(app, text(notice(11)))).current.ends_at == START + MONTH
 
     def test_what_has_the_form_of_a_token(self, google: GoogleAdapter) -> None:
-        assert google.looks_real(AppReceipt(token="oomhdfhhmopkfdlkffnhnbml.AO-J1OyCvUpbShkG9G9HOIuxLPZl5ewSF9FIy3"))
+        assert google.looks_real(AppReceipt(token="oomhdfhhmopkfdlkffnhnbml.AO-J1OyCvUpbShkG9G9HOIuxLPZl5ewSF9FIy3"), 0)
         for token in (None, "", "short", "a b" * 20, "test_1700000000000_3f", "a" * 2000):
-            assert not google.looks_real(AppReceipt(token=token))
+            assert not google.looks_real(AppReceipt(token=token), 0)
 
 
 class TestSubscriptions:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from latchkey.domain.customers.customer import Attribute, Customer, Joined, Transfer
 from latchkey.domain.events.event import event_id
 from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.ending import Ending, still_ended
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Refusal
@@ -167,6 +168,15 @@ def came_from_an_app(customer: Customer, key: tuple[str, str]) -> bool:
     """Whether an app reported this purchase. A purchase made by the operator has no app, and no phone can claim it."""
     bought = customer.subscription(*key) or customer.purchase(*key)
     return bought is not None and bought.app_id is not None
+
+
+def with_endings(customer: Customer, endings: Mapping[tuple[str, str], Sequence[Ending]]) -> Customer:
+    """The customer with purchases, by store and id, that had ended before their owner was erased."""
+    return replace(
+        customer,
+        subscriptions=tuple(still_ended(one, endings.get((one.store, one.id), ())) for one in customer.subscriptions),
+        purchases=tuple(still_ended(one, endings.get((one.store, one.id), ())) for one in customer.purchases),
+    )
 
 
 def reclaimed(customer: Customer, now: Ms) -> Customer:

@@ -10,6 +10,9 @@ from msgspec import Struct
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.ending import EndedBy, Ending, endings
+from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.subscription import Subscription
 from latchkey.storage.customers.state_format import decode, encode
 from latchkey.storage.sql import query
 
@@ -32,6 +35,8 @@ _LOCK_CREDITED = query("lock_credited_customers")
 _DELETE = query("delete_customer")
 _ABSORB = query("absorb_customer")
 _DISOWN = query("disown_purchases")
+_KEEP_ENDINGS = query("keep_endings")
+_LOCK_ERASED = query("lock_erased_purchases")
 _DUE = query("customers_due")
 _POSTPONE = query("postpone_customer")
 _NEXT_DUE = query("next_customer_due")
@@ -183,9 +188,36 @@ async def absorb(connection: Any, project_id: str, source: int, target: int) -> 
     await connection.execute(_DELETE, project_id, source)
 
 
-async def erase(connection: Any, project_id: str, key: int) -> None:
-    await connection.execute(_DISOWN, project_id, key)
-    await connection.execute(_DELETE, project_id, key)
+async def erase(connection: Any, erased: Stored) -> None:
+    """What ended its purchases is kept."""
+    customer = erased.customer
+    await connection.execute(_DISOWN, customer.project_id, erased.key)
+    everything: tuple[Subscription | Purchase, ...] = (*customer.subscriptions, *customer.purchases)
+    for bought in everything:
+        await keep_endings(connection, customer.project_id, bought)
+    await connection.execute(_DELETE, customer.project_id, erased.key)
+
+
+async def keep_endings(connection: Any, project_id: str, bought: Subscription | Purchase) -> bool:
+    """Keep what has ended the transactions of a purchase whose owner was erased. False: somebody owns it."""
+    if not (ended := endings(bought)):
+        return True
+    rows = [(bought.store, bought.id, one.transaction_id, one.ended_by, one.at, one.told_at) for one in ended]
+    kept: int = await connection.fetchval(_KEEP_ENDINGS, project_id, *_columns(rows, 6))
+    return kept > 0
+
+
+async def lock_erased(
+    connection: Any, project_id: str, asked: Sequence[PurchaseKey]
+) -> dict[PurchaseKey, tuple[Ending, ...]]:
+    """Those of the purchases that belong to nobody any more, with what has ended their transactions."""
+    found: dict[PurchaseKey, tuple[Ending, ...]] = {}
+    for row in await connection.fetch(_LOCK_ERASED, project_id, *_columns(asked, 2)):
+        key = row["store"], row["store_id"]
+        found.setdefault(key, ())
+        if (id := row["transaction_id"]) is not None:
+            found[key] += (Ending(id, EndedBy(row["ended_by"]), row["ended_at"], row["told_at"]),)
+    return found
 
 
 async def refer_currency(connection: Any, project_id: str, key: int, idempotency_key: str, reference: str) -> None:

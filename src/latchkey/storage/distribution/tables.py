@@ -43,6 +43,7 @@ TABLES: Final[dict[str, Placement]] = {
     "customer_emails": "by project",
     "absorbed_customers": "by project",
     "purchase_owners": "by project",
+    "purchase_endings": "by project",
     "offering_overrides": "by project",
     "purchase_transactions": "by project",
     "currency_transactions": "by project",

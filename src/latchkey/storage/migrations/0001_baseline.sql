@@ -307,6 +307,20 @@ create table purchase_owners (
 );
 create index purchase_owners_of_customer on purchase_owners (customer_id, project_id);
 
+-- How the transactions of a purchase ended whose customer was erased. A receipt that was signed before stays valid for
+-- ever, and must not bring the access back. No person is named here.
+create table purchase_endings (
+    project_id text not null,
+    store text not null,
+    store_id text not null,
+    transaction_id text not null,
+    ended_by text not null check (ended_by in ('refund', 'revocation')),
+    ended_at bigint not null,
+    -- As of when the store said so.
+    told_at bigint not null,
+    primary key (project_id, store, store_id, transaction_id)
+);
+
 -- The offering that one customer sees instead of the current one. `delete_customer` deletes it with the customer.
 create table offering_overrides (
     project_id text not null,

@@ -173,6 +173,38 @@ delete from customers where project_id = $1 and id = $2;
 -- keep the purchases of an erased customer, without an owner
 update purchase_owners set customer_id = null where project_id = $1 and customer_id = $2;
 
+-- name: keep_endings
+-- keep how transactions ended whose purchase belongs to nobody any more; how many of the purchases do
+with erased as (
+    select o.store, o.store_id
+    from (select distinct store, store_id from unnest($2::text[], $3::text[]) as asked (store, store_id)) as asked
+    join purchase_owners o using (store, store_id)
+    where o.project_id = $1 and o.customer_id is null
+    for share of o
+),
+kept as (
+    insert into purchase_endings as k (project_id, store, store_id, transaction_id, ended_by, ended_at, told_at)
+    select $1, store, store_id, transaction_id, ended_by, ended_at, told_at
+    from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[])
+        as n (store, store_id, transaction_id, ended_by, ended_at, told_at)
+    join erased using (store, store_id)
+    on conflict (project_id, store, store_id, transaction_id) do update
+    set ended_by = excluded.ended_by, ended_at = excluded.ended_at, told_at = excluded.told_at
+    where excluded.told_at >= k.told_at
+)
+select count(*) from erased;
+
+-- name: lock_erased_purchases
+-- lock those of the purchases that belong to nobody any more, with the ends of their transactions
+select o.store, o.store_id, e.transaction_id, e.ended_by, e.ended_at, e.told_at
+from unnest($2::text[], $3::text[]) as asked (store, store_id)
+join purchase_owners o using (store, store_id)
+left join purchase_endings e
+    on e.project_id = o.project_id and e.store = o.store and e.store_id = o.store_id
+where o.project_id = $1 and o.customer_id is null
+order by o.store, o.store_id
+for update of o;
+
 -- name: customers_due
 -- customers who are due, oldest first; those locked by another process are skipped
 select project_id, id, state

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from latchkey.domain.instants import HOUR, Ms
+from latchkey.domain.instants import HOUR, LATEST, Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.stores.adapter import (
     AppReceipt,
@@ -29,7 +29,7 @@ from latchkey.stores.apple.credentials import AppleCredentials
 from latchkey.stores.apple.opening import Notice, Opener, reopened
 from latchkey.stores.apple.payloads import RenewalInfo, Transaction, shaped
 from latchkey.stores.apple.receipts import is_receipt, open_receipt
-from latchkey.stores.apple.signatures import NotSigned, is_jws
+from latchkey.stores.apple.signatures import NotSigned, is_jws, payload_of
 from latchkey.stores.apple.snapshots import STORE, Renewal, purchases
 from latchkey.stores.errors import (
     ActionRefused,
@@ -135,10 +135,18 @@ class AppleAdapter:
             raise InvalidReceipt("There is no receipt.")
         return await self._storekit_1(app, connection, token)
 
-    def looks_real(self, receipt: AppReceipt) -> bool:
-        """Only StoreKit 1 receipts have to be asked about. Everything else carries a signature that says it all."""
+    def looks_real(self, receipt: AppReceipt, now: Ms) -> bool:
+        """A StoreKit 1 receipt with a purchase in it, or a transaction that has not ended by its own word. Signatures
+        are checked before Apple is asked."""
         token = (receipt.token or "").strip()
-        return bool(token) and not is_jws(token) and is_receipt(token)
+        if not is_jws(token):
+            return bool(token) and is_receipt(token)
+        try:
+            told = shaped(payload_of(token), Transaction)
+        except Malformed:
+            return False
+        over = told.revocation_date is not None or (told.expires_date or LATEST) <= now
+        return not over and set(receipt.product_ids) == {told.product_id}
 
     async def read_again(self, app: ConnectedApp, handle: str, environment: Environment) -> Reading:
         seen = await self._everything(app, self._connection(app), handle, environment)

@@ -102,7 +102,7 @@ class GoogleAdapter:
         except Gone:
             return Reading(note=_TOO_OLD)
 
-    def looks_real(self, receipt: AppReceipt) -> bool:
+    def looks_real(self, receipt: AppReceipt, now: Ms) -> bool:  # noqa: ARG002 - as every store
         return receipt.token is not None and _USUAL.fullmatch(receipt.token) is not None
 
     async def read_again(

@@ -61,7 +61,7 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
         await charts.settle(connection, project_id, stored.customer, project.catalog)
         await handles.forget(connection, project_id, stored.key, ids)
         await checkouts.forget(connection, project_id, ids)
-        await customers.erase(connection, project_id, stored.key)
+        await customers.erase(connection, stored)
         await audit.forget(connection, project_id, ids, ERASED)
         await bulk_grants.forget(connection, project_id, ids, ERASED)
 

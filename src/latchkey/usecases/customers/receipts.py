@@ -76,6 +76,8 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
         customer = with_attributes(situation.customer, attributes)
         if customer.subscription(*key) is not None or customer.purchase(*key) is not None:
             return customer
+        if situation.endings:
+            raise InvalidReceipt("This purchase was refunded.", param="fetch_token")
         product = situation.catalog.offered(receipt.product_id or "")
         if product is None:
             problem = f"{receipt.product_id!r} is not a product of this project."

@@ -17,15 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customers.credits import movement_id, movement_ids
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.customers.identity import reclaimed
+from latchkey.domain.customers.identity import reclaimed, with_endings
 from latchkey.domain.instants import Ms
-from latchkey.domain.purchases.purchase import PurchaseKind
+from latchkey.domain.purchases.ending import Ending
 from latchkey.domain.refusal import NotFound, OwnedByAnother, Refusal
 from latchkey.domain.replacing import replace
 from latchkey.storage import collisions
@@ -41,6 +40,7 @@ from latchkey.storage.engine.writing import write_at_once
 from latchkey.storage.errors import CollisionError, OutdatedError, StateVersionError
 from latchkey.stores.test_store.billing import latest_moment
 from latchkey.usecases.engine.batch import Batch
+from latchkey.usecases.engine.credited import credits_of, lock_credited
 from latchkey.usecases.engine.newcomers import newcomer
 from latchkey.usecases.engine.passing_time import at_present
 from latchkey.usecases.engine.silence import may_wait, unheard
@@ -68,6 +68,8 @@ class Situation:
     customer: Customer
     catalog: Catalog
     now: Ms
+    # What has ended the transactions of claimed purchases whose owner was erased.
+    endings: tuple[Ending, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +236,7 @@ class Changes:
             rehearsals = _rehearsals(batch, ground)
             created = await _create(connection, ground.found, rehearsals.values())
             await _share_late_clocks(connection, ground)
-            credited = await _credited(connection, ground)
+            credited = await lock_credited(connection, ground.found.values(), ground.owners, ground.catalog)
             silent = await unheard(connection, (one.customer for one in ground.found.values()), wall)
             unit = UnitOfWork(wall, credited=credited, unheard=silent)
             outcomes = _outcomes(unit, ground, batch, rehearsals, created)
@@ -254,8 +256,12 @@ class Changes:
         found = await customers.lock(connection, asked)
         claims = [(change.project_id, *key) for change in batch for key in change.claims]
         owners = await customers.owners(connection, claims)
+        erased = [(store, id) for (_, store, id), owner in owners.items() if owner is None]
+        endings = await customers.lock_erased(connection, project_id, erased) if erased else {}
+        if len(endings) < len(erased):
+            raise CollisionError("a purchase without an owner was claimed by another transaction")
         # After the locks: to wait for them may have taken a while.
-        return _Ground(self.now(), asked, projects[project_id].catalog, clocks, found, owners)
+        return _Ground(self.now(), asked, projects[project_id].catalog, clocks, found, owners, endings)
 
 
 @dataclass(slots=True)
@@ -271,6 +277,12 @@ class _Ground:
     found: dict[CustomerRef, Stored]
     # Who owns the purchases that are claimed: a customer's key, or None where the owner was erased.
     owners: Mapping[tuple[str, str, str], int | None]
+    # What has ended the transactions of those that were erased.
+    endings: Mapping[PurchaseKey, tuple[Ending, ...]] = field(default_factory=dict)
+
+    def situation(self, change: Change, customer: Customer, now: Ms) -> Situation:
+        endings = tuple(one for key in change.claims for one in self.endings.get(key, ()))
+        return Situation(customer, self.catalog, now, endings)
 
     def now_of(self, stored: Stored) -> Ms:
         """Not before what the test store has done for this customer: another process whose clock is ahead, or which was
@@ -297,7 +309,7 @@ def _needs_locks(seen: Look, wall: Ms) -> bool:
         any(one.test_clock_id is not None for one in found)
         or None in seen.owners.values()
         or may_wait(found, wall)
-        or bool(_credits(found, seen.catalog))
+        or bool(credits_of(found, seen.catalog))
     )
 
 
@@ -341,7 +353,7 @@ def _rehearse(change: Change, fresh: Customer, ground: _Ground) -> _Rehearsal | 
         return NotFound(f"There is no customer {change.app_user_id!r}.", param="app_user_id")
     try:
         _erased(change, ground.owners, me=0)
-        return _Rehearsal(fresh, change.apply(Situation(fresh, ground.catalog, ground.wall)))
+        return _Rehearsal(fresh, change.apply(ground.situation(change, fresh, ground.wall)))
     except Refusal as refusal:
         return refusal
 
@@ -423,7 +435,7 @@ def _outcome(
         return rehearsal if isinstance(rehearsal, Refusal) else missing
     catalog, now = ground.catalog, ground.now_of(stored)
     try:
-        _apply(unit, change, stored, catalog, now, ground.owners, index, rehearsal)
+        _apply(unit, ground, change, stored, now, index, rehearsal)
     except Refusal as refusal:
         return refusal
     new = change.customer_ref in created
@@ -433,23 +445,23 @@ def _outcome(
 
 def _apply(
     unit: UnitOfWork,
+    ground: _Ground,
     change: Change,
     stored: Stored,
-    catalog: Catalog,
     now: Ms,
-    owners: Mapping[tuple[str, str, str], int | None],
     index: int,
     rehearsal: _Rehearsal | Refusal | None,
 ) -> None:
+    catalog = ground.catalog
     customer = unit.catch_up(stored, catalog, now, tag=-1, spoken_of=change.claims)
-    erased = _erased(change, owners, stored.key)
+    erased = _erased(change, ground.owners, stored.key)
     if isinstance(rehearsal, _Rehearsal) and rehearsal.before is customer:
         # No other change has touched the new customer, so the rehearsal is what happens.
         after = rehearsal.after
     else:
-        after = change.apply(Situation(customer, catalog, now))
+        after = change.apply(ground.situation(change, customer, now))
     if erased:
-        after = reclaimed(after, now)
+        after = reclaimed(with_endings(after, ground.endings), now)
     unit.change(stored, after, catalog, now, tag=index)
     if erased:
         unit.take_over(stored, unit.current(stored), erased)
@@ -465,34 +477,6 @@ def _erased(change: Change, owners: Mapping[tuple[str, str, str], int | None], m
         elif owner != me:
             raise OwnedByAnother("The purchase belongs to another customer.")
     return frozenset(erased)
-
-
-async def _credited(connection: Connection, ground: _Ground) -> dict[tuple[str, str, str], Stored | None]:
-    """Who was credited with the virtual currency of purchases that came from another customer; locked too. Of purchases
-    whose owner was erased only those that somebody else was credited with: the others credit whoever claims them."""
-    asked = _credits((one.customer for one in ground.found.values()), ground.catalog)
-    erased = {
-        key: (movement_id(key[1], key[2], 0),)
-        for key, owner in ground.owners.items()
-        if owner is None and key not in asked
-    }
-    if not asked and not erased:
-        return {}
-    found = await customers.lock_credited(connection, asked | erased)
-    return {key: stored for key, stored in found.items() if stored is not None or key in asked}
-
-
-def _credits(changed: Iterable[Customer], catalog: Catalog) -> dict[tuple[str, str, str], Sequence[str]]:
-    """Purchases of virtual currency that may have come from another customer, with the ids of their credits and debits.
-    Only a customer who ever received a transfer can have such purchases."""
-    found: dict[tuple[str, str, str], Sequence[str]] = {}
-    for customer in changed:
-        if customer.transfers:
-            for one in customer.purchases:
-                product = catalog.products.get(one.product_id)
-                if one.kind is PurchaseKind.ONE_TIME and product is not None and product.credits is not None:
-                    found[customer.project_id, one.store, one.id] = movement_ids(one)
-    return found
 
 
 def unchanged(situation: Situation) -> Customer:

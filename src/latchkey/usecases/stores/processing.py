@@ -120,7 +120,8 @@ class Processor:
             await self._refused(entry, error)
             return await self._again(entry, error.message, None)
         except ReceiptsFirst as error:
-            return await self._postpone(entry, error.message, RECEIPTS_TAKE)
+            await self._postpone(entry, error.message, RECEIPTS_TAKE)
+            return None
         except PASSING:
             # Nothing was decided. The lease runs out and the entry is due again.
             return None
@@ -143,6 +144,7 @@ class Processor:
         # It waits once.
         first = entry.message != RECEIPTS_FIRST
         taker = Taker(self._changes, self._desk, adapter, app, receipts_first=first)
+        shown: ShownReceipt | None = None
         if entry.source == "receipt":
             try:
                 shown = json.decode(entry.payload, type=ShownReceipt)
@@ -170,6 +172,9 @@ class Processor:
         else:
             reading = await adapter.read(app, entry.payload)
         taken = await taker.take(reading, read_at)
+        if shown is not None:
+            # The store has answered. What it vouches for has taken the place of temporary access already.
+            await withdraw(self._changes, app, shown)
         if not taken:
             nothing = OF_ANOTHER_APP if reading.seen else "It says nothing about a purchase."
             return Outcome(id=entry.id, status="ignored", message=reading.note or nothing)
@@ -180,7 +185,8 @@ class Processor:
         if now - entry.received_at > GIVEN_UP_AFTER and entry.attempts > len(RETRIES):
             return Outcome(id=entry.id, status="failed", message=message)
         wait = max(RETRIES[min(entry.attempts, len(RETRIES)) - 1], retry_after or 0)
-        return await self._postpone(entry, message, wait)
+        await self._postpone(entry, message, wait)
+        return None
 
     async def _postpone(self, entry: Entry, message: str, wait: Ms) -> None:
         async with self._database.acquire() as connection:

@@ -120,13 +120,14 @@ class Receipts:
     ) -> Answered:
         """The store cannot be asked. Access for a day at most, if this may be real and the limits allow it."""
         adapter = self._connections.adapters[app.store]
-        may = self._grants.enabled and isinstance(error, errors.NoAnswer) and adapter.looks_real(shown.receipt)
+        now = self._connections.now()
+        may = self._grants.enabled and isinstance(error, errors.NoAnswer) and adapter.looks_real(shown.receipt, now)
         if not may or not proven or not shown.product_ids:
             raise CannotCheck(NOT_NOW) from error
         async with self._connections.database.acquire() as connection:
             others = await journal.shown_by_another(connection, app.project_id, shown.subject, shown.app_user_id)
         # One token, one customer: a token that somebody else has shown may be copied.
-        if others or not await self._within_cap(app, self._connections.now()):
+        if others or not await self._within_cap(app, now):
             raise CannotCheck(NOT_NOW) from error
         return Answered(await give(self._changes, app, shown, attributes), {})
 

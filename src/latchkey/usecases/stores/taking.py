@@ -22,7 +22,7 @@ from latchkey.storage.errors import CollisionError
 from latchkey.storage.stores import handles, journal
 from latchkey.storage.stores.handles import Handle
 from latchkey.stores.adapter import Adapter, ConnectedApp, GivenBack, Reading, Seen
-from latchkey.stores.errors import StoreError
+from latchkey.stores.errors import NoAnswer, StoreDown, StoreError
 from latchkey.stores.registry import STORES
 from latchkey.usecases.customers.identities import restore, turn
 from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation
@@ -40,6 +40,8 @@ SILENCE: Ms = 2 * HOUR
 LONGEST_SILENCE: Ms = 30 * DAY
 # How long a worker has an entry of the journal. Extended while it lives, so that those of a dead one do not wait long.
 LEASE: Ms = 15 * SECOND
+# A receipt with an older signature is not believed where nothing is known of its purchase.
+SIGNED_LONG_AGO: Ms = HOUR
 RECEIPTS_FIRST = "Receipts that phones have shown are processed first."
 # Google takes a purchase back after three days without acknowledgement. The app usually acknowledges at once.
 ACKNOWLEDGE_AFTER: Ms = 10_000
@@ -114,13 +116,37 @@ class Taker:
         return Taken(app_user_id=committed.customer.app_user_id, events=committed.events, committed=committed)
 
     async def _take(self, seen: Seen, read_at: Ms, depth: int) -> Taken:
-        seen = await self._in_its_chain(seen, depth)
+        seen = await self._asked_about(await self._in_its_chain(seen, depth), read_at)
         try:
             taken = await self._apply(seen, read_at, strict=not seen.complete)
         except Incomplete:
             taken = await self._complete(seen, read_at)
         await self._remember(seen, taken.committed.customer)
         return taken
+
+    async def _asked_about(self, seen: Seen, read_at: Ms) -> Seen:
+        """What was signed long ago may have been refunded since. So a receipt of a purchase that is new here, or whose
+        owner was erased, counts only as its store tells it now."""
+        snapshot, project = seen.snapshot, self.app.project_id
+        told_at = (snapshot.told_at or 0) if isinstance(snapshot, Purchase) else snapshot.current.as_of.at
+        if self.shown_by is None or seen.unordered or read_at - told_at <= SIGNED_LONG_AGO:
+            return seen
+        key = snapshot.store, snapshot.id
+        owner = await self.desk.owner(project, key)
+        if owner is not None and owner.key is not None:
+            return seen
+        try:
+            reading = await self.adapter.read_again(self.app, seen.handle, snapshot.environment)
+        except NoAnswer:
+            async with self.changes.database.acquire() as connection:
+                if (await records.lock_erased(connection, project, [key])).get(key):
+                    # It has ended, as far as is known: not even temporary access.
+                    return seen
+            raise
+        found = [one for one in reading.seen if (one.snapshot.store, one.snapshot.id) == key]
+        if not found:
+            raise StoreDown("The store does not list the purchase of this receipt.")
+        return found[0]
 
     async def _complete(self, seen: Seen, read_at: Ms) -> Taken:
         """Read the whole purchase. If the store cannot be asked now, access comes first: take what there is."""
@@ -235,6 +261,9 @@ class Taker:
         if self.shown_by is not None and (owner is None or owner.key is None):
             return self.shown_by
         if owner is not None and owner.key is None:
+            async with self.changes.database.transaction() as connection:
+                if not await records.keep_endings(connection, project, seen.snapshot):
+                    raise CollisionError("the purchase has just got an owner again")
             raise OwnerErased("The customer whom this purchase belonged to was deleted.")
         if owner is not None and owner.app_user_id is not None:
             return owner.app_user_id
