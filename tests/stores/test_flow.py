@@ -90,6 +90,8 @@ async def test_a_receipt_is_taken_at_once_and_its_notification_changes_nothing(a
     reply = await apple.show_receipt(bought, "ada")
     assert reply.status == 200, reply
     assert "pro" in reply.json()["subscriber"]["entitlements"]
+    # Of the app transaction beside the receipt.
+    assert reply.json()["subscriber"]["original_application_version"] == "1"
     await apple.settle()
     assert await types(apple, "ada") == ["INITIAL_PURCHASE"]
     assert {entry.status for entry in await apple.journal()} == {"applied"}

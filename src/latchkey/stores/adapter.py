@@ -99,6 +99,8 @@ class Reading:
     given_back: tuple[GivenBack, ...] = ()
     # Why nothing follows, in the words of the journal.
     note: str = ""
+    # Which version of the app its user had first, as the store signed it.
+    app_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

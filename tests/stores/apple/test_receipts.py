@@ -92,12 +92,21 @@ async def test_an_app_transaction_alone_is_no_purchase(adapter: AppleAdapter, ap
         "appAppleId": 1_234_567_890,
         "bundleId": BUNDLE_ID,
         "receiptCreationDate": START,
+        "originalApplicationVersion": "1.2",
     }
     reading = await adapter.read_receipt(app, AppReceipt(token=None, app_transaction=chain.sign(told)))
     assert (reading.seen, reading.note) == ((), "The app was downloaded; nothing has been bought.")
+    assert reading.app_version == "1.2"
+    token = chain.sign(one_time())
+    beside = await adapter.read_receipt(app, AppReceipt(token=token, app_transaction=chain.sign(told)))
+    assert (len(beside.seen), beside.app_version) == (1, "1.2")
     for wrong in ({"bundleId": "com.example.other"}, {"appAppleId": 1}, {"receiptType": "Xcode"}):
+        forged = chain.sign(told | wrong)
         with pytest.raises(InvalidReceipt):
-            await adapter.read_receipt(app, AppReceipt(token="", app_transaction=chain.sign(told | wrong)))
+            await adapter.read_receipt(app, AppReceipt(token="", app_transaction=forged))
+        # Beside a purchase it proves nothing, and takes nothing away.
+        beside = await adapter.read_receipt(app, AppReceipt(token=token, app_transaction=forged))
+        assert (len(beside.seen), beside.app_version) == (1, None)
 
 
 XCODE = base64.b64encode(msgspec.json.encode({"environment": "Xcode", "transactions": [], "bundle_id": BUNDLE_ID}))

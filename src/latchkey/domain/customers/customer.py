@@ -73,6 +73,8 @@ class Customer:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     balances: Mapping[str, int] = field(default_factory=dict)
     enrollments: tuple[Enrollment, ...] = ()
+    # The version of the app that its user had first, as the store signed it.
+    original_application_version: str | None = None
     transfers: tuple[Transfer, ...] = ()
     # Currency transactions of the current change. Storage writes them to their own table; they are never loaded again.
     currency_transactions: tuple[CurrencyTransaction, ...] = ()

@@ -117,6 +117,7 @@ def merge(source: Customer, target: Customer, now: Ms) -> Merged:
         attributes=attributes,
         balances={code: source.balances.get(code, 0) + target.balances.get(code, 0) for code in sorted(codes)},
         enrollments=(*target.enrollments, *(one for one in source.enrollments if one.experiment_id not in enrolled)),
+        original_application_version=target.original_application_version or source.original_application_version,
         # The number of transfers is part of the next transfer's id.
         transfers=(*target.transfers, *source.transfers),
     )

@@ -63,7 +63,7 @@ UNSEEN: Unseen = (
 )
 # The same for V2's hot read, which shows no purchases.
 UNSEEN_BY_V2: Unseen = (
-    UNSEEN[0],
+    (Customer, UNSEEN[0][1] | {"original_application_version"}),
     (Subscription, UNSEEN[1][1] | {"id"}),
     (Period, UNSEEN[2][1] | {"id", "price"}),
     UNSEEN[3],

@@ -122,11 +122,13 @@ class AppleAdapter:
         connection = self._connection(app)
         try:
             if not token and receipt.app_transaction:
-                connection.opener.app_transaction(receipt.app_transaction.strip())
-                return Reading(note="The app was downloaded; nothing has been bought.")
+                told = connection.opener.app_transaction(receipt.app_transaction.strip())
+                version = told.original_application_version
+                return Reading(note="The app was downloaded; nothing has been bought.", app_version=version)
             if is_jws(token):
                 transaction = connection.opener.transaction(token)
-                return Reading(seen=purchases(app.app_id, (transaction,), complete=False))
+                version = _app_version(connection.opener, receipt.app_transaction)
+                return Reading(seen=purchases(app.app_id, (transaction,), complete=False), app_version=version)
         except (NotAuthentic, NotSigned, Misdirected) as error:
             raise InvalidReceipt(f"The receipt proves no purchase. {error.message}") from None
         except Malformed as error:
@@ -293,6 +295,14 @@ def _open_own(opener: Opener, signed: str) -> None:
         raise CredentialsRefused(f"Apple knows another app by this key. {error.message}") from None
     except Malformed as error:
         raise StoreDown(f"Apple answered something unexpected. {error.message}") from None
+
+
+def _app_version(opener: Opener, signed: str | None) -> str | None:
+    """The version that an app transaction beside a receipt tells. A wrong one is no reason to refuse the receipt."""
+    try:
+        return opener.app_transaction(signed.strip()).original_application_version if signed else None
+    except (NotAuthentic, NotSigned, Misdirected, Malformed):
+        return None
 
 
 def _wrong_roots(error: NotAuthentic) -> CredentialsRefused:

@@ -66,11 +66,10 @@ class Opener:
         _known(renewal.environment)
         return renewal
 
-    def app_transaction(self, signed: str) -> Environment:
+    def app_transaction(self, signed: str) -> AppTransaction:
         told = self._own(signed, AppTransaction)
-        return self._addressed(
-            Data(bundle_id=told.bundle_id, environment=told.receipt_type, app_apple_id=told.app_apple_id)
-        )
+        self._addressed(Data(bundle_id=told.bundle_id, environment=told.receipt_type, app_apple_id=told.app_apple_id))
+        return told
 
     def _own(self, signed: str, type: type[P]) -> P:
         """The app is looked at first: what Apple signed for another app is Misdirected, whatever its form."""

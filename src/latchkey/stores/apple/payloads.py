@@ -94,6 +94,7 @@ class AppTransaction(_Payload, frozen=True, kw_only=True):
     # The environment, by another name.
     receipt_type: Text
     app_apple_id: int | None = None
+    original_application_version: Text | None = None
 
 
 class Data(_Payload, frozen=True, kw_only=True):

@@ -50,8 +50,7 @@ def subscriber(view: View, reader: Reader = SERVER) -> v1.SubscriberResponse:
         request_date_ms=now,
         subscriber=v1.Subscriber(
             original_app_user_id=customer.original_app_user_id,
-            # Only a receipt of the original app store contains it, and no adapter reads those yet.
-            original_application_version=None,
+            original_application_version=customer.original_application_version,
             first_seen=to_iso(customer.first_seen_at),
             last_seen=to_iso(view.last_seen.at),
             management_url=_management_url(customer, now),

@@ -14,11 +14,12 @@ from latchkey.domain.customers.attributes import not_later_than, with_attributes
 from latchkey.domain.customers.customer import Attribute, Customer
 from latchkey.domain.instants import HOUR, MINUTE, Ms
 from latchkey.domain.refusal import OwnedByAnother, Refusal
+from latchkey.domain.replacing import replace
 from latchkey.storage.stores import connections as storage
 from latchkey.storage.stores import journal
 from latchkey.storage.stores.journal import Outcome
 from latchkey.stores import errors
-from latchkey.stores.adapter import ConnectedApp
+from latchkey.stores.adapter import ConnectedApp, Reading
 from latchkey.usecases.customers.receipts import CannotCheck, InvalidReceipt
 from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation, unchanged
 from latchkey.usecases.stores.connections import Connections
@@ -105,9 +106,12 @@ class Receipts:
             return await self._meanwhile(app, shown, attributes, error, proven=known.proven)
         if not taken:
             await self._finish(id, Outcome(id=id or 0, status="ignored", message=reading.note))
-            return Answered(await self._noted(project_id, shown.app_user_id, attributes), {})
+            return Answered(await self._noted(project_id, shown.app_user_id, attributes, reading), {})
         await self._finish(id, outcome_of(id or 0, taken))
-        return Answered(taken[-1].committed, {product: consume for one in taken for product, consume in one.consume})
+        committed = taken[-1].committed
+        if reading.app_version not in (None, committed.customer.original_application_version):
+            committed = await self._noted(project_id, shown.app_user_id, attributes, reading)
+        return Answered(committed, {product: consume for one in taken for product, consume in one.consume})
 
     async def _meanwhile(
         self,
@@ -137,9 +141,13 @@ class Receipts:
                 connection, app.project_id, app.app_id, now // HOUR, self._grants.per_hour
             )
 
-    async def _noted(self, project_id: str, app_user_id: str, attributes: Mapping[str, Attribute]) -> Committed:
+    async def _noted(
+        self, project_id: str, app_user_id: str, attributes: Mapping[str, Attribute], reading: Reading
+    ) -> Committed:
         def noted(situation: Situation) -> Customer:
-            return with_attributes(unchanged(situation), attributes)
+            customer = with_attributes(unchanged(situation), attributes)
+            version = reading.app_version or customer.original_application_version
+            return replace(customer, original_application_version=version)
 
         return await self._changes.make(
             Change(project_id=project_id, app_user_id=app_user_id, apply=noted, create=True)
