@@ -31,7 +31,17 @@ ARROWS: dict[str, set[str]] = {
     "storage": {"domain", "wire", "database_address", "stores.registry"},
     # Metrics and traces: what others count is in their own parts.
     "watching": {"domain", "storage", "settings"},
-    "delivery": {"domain", "wire", "storage", "http_client", "settings", "now", "garbage", "watching"},
+    "delivery": {
+        "domain",
+        "wire",
+        "storage",
+        "stores.registry",
+        "http_client",
+        "settings",
+        "now",
+        "garbage",
+        "watching",
+    },
     "usecases": {"domain", "wire", "storage", "stores", "stores.registry", "delivery", "http_client", "watching"},
     "api": {"domain", "wire", "storage", "stores.registry", "delivery", "usecases", "settings", "logs", "watching"},
     "dashboard": {"domain", "wire", "storage", "stores.registry", "delivery", "usecases", "settings", "logs"},

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import pytest
 from msgspec import json
 
+from latchkey.domain.tariff.reference import REFERENCE
 from latchkey.usecases.charts.menu import Menu
 from latchkey.usecases.charts.roller import catch_up
 from tests.api.client import Shop
@@ -127,6 +128,7 @@ async def test_revenue_and_refunds(books: Books) -> None:
     assert rate["refund_rate"] == [20, 33.3333, 0]
     by_product = await books.read("revenue", segment="product", aggregate="total")
     assert by_product["values"] == []
+    assert by_product["user_selectors"] == {"revenue_type": "revenue"}
     assert {name: round(one["revenue"], 2) for name, one in by_product["summary"]["total"].items()} == {
         "pro_yearly": 79.99,
         "team_monthly": 59.98,
@@ -256,10 +258,11 @@ async def test_days_weeks_and_dates(books: Books) -> None:
     assert compared["previous"]["summary"]["total"]["revenue"] == pytest.approx(61.95)
 
 
-async def test_amounts_without_a_rate_are_left_out_and_counted(books: Books) -> None:
+async def test_without_rates_of_the_operator_a_chart_is_converted_at_the_reference_rate(books: Books) -> None:
     body = await books.read("revenue", currency="EUR")
-    assert (body["yaxis_currency"], body["summary"]["total"]["revenue"]) == ("EUR", 0)
-    assert body["left_out"] == {"payments": 12, "currencies": ["USD"]}
+    found = body["summary"]["total"]["revenue"] * float(REFERENCE["EUR"].usd)
+    assert (body["yaxis_currency"], found) == ("EUR", pytest.approx(189.92))
+    assert body["left_out"] == {"payments": 0, "currencies": []}
 
 
 async def test_csv(books: Books) -> None:

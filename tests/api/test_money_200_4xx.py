@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from latchkey.domain.instants import to_iso
+from latchkey.domain.tariff.reference import REFERENCE, REFERENCE_DATE
 from latchkey.usecases.money.rates import take
 from tests.api.client import NOW, Shop
 
@@ -88,10 +89,12 @@ async def test_a_test_purchase_may_be_made_abroad_and_keeps_its_rate(shop: Shop)
         assert event["country_code"] == "JP"
 
 
-async def test_without_a_rate_the_price_in_usd_is_null(shop: Shop) -> None:
+async def test_without_a_rate_the_price_in_usd_is_an_estimate_of_the_reference_rates_day(shop: Shop) -> None:
     path = f"/v2/projects/{shop.project_id}"
     buy = {"action": "purchase", "app_user_id": "ines", "product_id": "pro_monthly", "currency": "TND"}
     await shop.client.post(f"{path}/test_store/actions", buy)
     (event,) = (await shop.client.get(f"{path}/customers/ines/events")).json()["items"]
-    assert (event["price"], event["price_in_purchased_currency"], event["currency"]) == (None, 9.99, "TND")
-    assert "exchange_rate" not in event
+    rate = REFERENCE["TND"].usd
+    assert (event["price_in_purchased_currency"], event["currency"]) == (9.99, "TND")
+    assert event["price"] == pytest.approx(9.99 * float(rate), abs=1e-6)
+    assert event["exchange_rate"] == {"usd": rate, "date": REFERENCE_DATE}

@@ -51,12 +51,12 @@ async def test_the_answer_has_the_purchase_as_v2_reads_it(steady_shop: Shop) -> 
     assert await holds(steady_shop, "owner") == {"pro"}
 
 
-async def test_a_price_that_is_not_known_is_not_free_and_is_learned_later(steady_shop: Shop) -> None:
+async def test_a_price_that_is_not_known_is_the_catalogs_in_the_event_and_is_learned_later(steady_shop: Shop) -> None:
     unknown = named("silent", subscription(period(price=None, currency=None)))
     body = await taken(steady_shop, unknown)
     assert body["subscription"]["revenue"] == []
     (event,) = await walk(steady_shop, "customers/silent/events")
-    assert (event["price"], event["price_in_purchased_currency"], event["currency"]) == (None, None, None)
+    assert (event["price"], event["price_in_purchased_currency"], event["currency"]) == (9.99, 9.99, "USD")
     learned = named("silent", subscription(as_of=NOW + 1))
     body = await taken(steady_shop, learned)
     assert body["events"] == []

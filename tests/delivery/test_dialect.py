@@ -25,6 +25,7 @@ EVERYWHERE = {
     "aliases",
     "environment",
     "store",
+    "app_id",
     "subscriber_attributes",
     "entitlements",
 }
@@ -106,7 +107,7 @@ TABLE: dict[str, tuple[str, set[str], dict[str, Any]]] = {
     "TRANSFER": (
         "TRANSFER",
         {"transferred_from", "transferred_to"},
-        {"transferred_from": ["sample_previous_user"], "store": None},
+        {"transferred_from": ["sample_previous_user"]},
     ),
     "INVOICE_ISSUANCE": ("INVOICE_ISSUANCE", PURCHASE, {"price": 9.99}),
     "TEMPORARY_ENTITLEMENT_GRANT": ("TEMPORARY_ENTITLEMENT_GRANT", PURCHASE, {"period_type": "PROMOTIONAL"}),
@@ -139,10 +140,10 @@ def test_every_type_has_the_vendors_name_and_fields(type: EventType) -> None:
     told_as, fields, values = TABLE[type]
     body = sent(sample(type, NOW, app_id="app_demo"))
     assert body["type"] == told_as
-    assert set(body) - {"app_id", "sequence"} == EVERYWHERE | fields
+    assert set(body) - {"sequence"} == EVERYWHERE | fields
     assert {name: body[name] for name in values} == values
+    assert (body["store"], body["app_id"]) == ("TEST_STORE", "app_demo")
     if "period_type" in fields:
-        assert (body["store"], body["app_id"]) == ("TEST_STORE", "app_demo")
         assert body["entitlement_ids"] == ["pro"]
 
 
@@ -159,12 +160,14 @@ def test_who_comes_back_after_a_lapse_renews() -> None:
     assert (body["type"], body["is_trial_conversion"], body["renewal_number"]) == ("RENEWAL", False, 4)
 
 
-def test_a_price_in_another_currency_is_no_dollar_price() -> None:
-    bought = sample(EventType.INITIAL_PURCHASE, NOW)
-    body = sent(structs.replace(bought, currency="EUR"))
-    assert (body["price"], body["price_in_purchased_currency"], body["currency"]) == (None, 9.99, "EUR")
-    free = sent(structs.replace(bought, currency="EUR", price=0, price_in_purchased_currency=0))
-    assert (free["price"], free["price_in_purchased_currency"]) == (0, 0)
+@pytest.mark.parametrize("type", TYPES)
+def test_every_event_has_a_store_and_an_app_and_numbers_where_money_could_move(type: str) -> None:
+    body = sent(event_for_test(type, NOW, "1"))
+    assert (body["store"], body["app_id"]) == ("TEST_STORE", "")
+    if "price" in body:
+        shares = [body[f"{share}_percentage"] for share in ("takehome", "commission", "tax")]
+        assert (body["currency"], shares) == ("USD", [1, 0, 0])
+    assert sent(structs.replace(event_for_test(type, NOW, "1"), store=None))["store"] == "PROMOTIONAL"
 
 
 def test_coins_that_were_spent_are_negative_and_a_movement_by_hand_has_its_source() -> None:
@@ -204,8 +207,8 @@ def test_every_event_of_every_life_is_told_and_loses_no_id_time_or_entitlement(l
         assert body["sequence"] == event.sequence
         assert {*body["aliases"]} == {event.app_user_id, *event.aliases}
         assert body["type"] in {one for one, _, _ in TABLE.values()}
-        for name in ("store", "period_type"):
-            assert body.get(name) in (None, str(ours[name]).upper())
+        assert body["store"] == (event.store or "promotional").upper()
+        assert body.get("period_type") in (None, str(ours["period_type"]).upper())
         for name in ("purchased_at_ms", "original_purchase_date_ms", "transaction_id", "original_transaction_id"):
             assert body.get(name) in (None, ours.get(name))
         if event.type == EventType.REFUND:

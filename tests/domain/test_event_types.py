@@ -11,6 +11,7 @@ import pytest
 
 from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY, HOUR
+from latchkey.domain.money import UNKNOWN
 from latchkey.domain.purchases.purchase import Environment, Ownership
 from tests.domain import causes
 from tests.domain.book import Book
@@ -43,7 +44,7 @@ EUROS = {
     "currency": "EUR",
     "exchange_rate": {"usd": "1.1", "date": "2026-01-15"},
 }
-UNPAID = {"price": 0, "price_in_purchased_currency": 0, "takehome_percentage": None}
+UNPAID = {"price": 0, "price_in_purchased_currency": 0, "takehome_percentage": 1.0}
 PAID = {"price": 9.99, "price_in_purchased_currency": 9.99, "currency": "USD"}
 
 ROWS = [
@@ -127,6 +128,7 @@ ROWS = [
             "cancellation_reason": "UNSUBSCRIBE",
             "event_timestamp_ms": NOON + DAY,
             "product_id": "pro_monthly",
+            "currency": "USD",
         },
         nulls=frozenset({"auto_resume_at_ms"}),
         absent=frozenset({"expiration_reason"}),
@@ -235,8 +237,8 @@ ROWS = [
     Row(
         T.TRANSFER,
         causes.received_what_was_another_customers,
-        {"transferred_from": ["bob"], "transferred_to": ["ann"], "app_user_id": "ann"},
-        nulls=frozenset({"product_id", "store", "expiration_at_ms", "currency"}),
+        {"transferred_from": ["bob"], "transferred_to": ["ann"], "app_user_id": "ann", "store": "test_store"},
+        nulls=frozenset({"product_id", "expiration_at_ms", "currency"}),
         is_paid=False,
         holds=MONTH,
     ),
@@ -290,8 +292,9 @@ ROWS = [
                 {"app_user_id": "ann", "sequence": 1},
             ],
             "sequence": 3,
+            "store": "test_store",
         },
-        nulls=frozenset({"product_id", "store", "expiration_at_ms", "currency"}),
+        nulls=frozenset({"product_id", "expiration_at_ms", "currency"}),
         is_paid=False,
         holds=MONTH,
     ),
@@ -319,7 +322,7 @@ COMMON = {
 }
 NEVER_NULL = {
     *("id", "type", "app_user_id", "original_app_user_id", "aliases", "event_timestamp_ms", "environment"),
-    *("entitlements", "price", "price_in_purchased_currency"),
+    *("entitlements", "price", "price_in_purchased_currency", "takehome_percentage"),
 }
 OWN = {
     T.INITIAL_PURCHASE: {"is_trial_conversion"},
@@ -451,3 +454,10 @@ def test_the_same_happening_has_the_same_id_in_every_replay_and_in_no_other_proj
 
     assert ids("one") == ids("one")
     assert not set(ids("one")) & set(ids("two"))
+
+
+def test_where_the_store_tells_no_price_an_event_has_the_catalogs() -> None:
+    book = Book()
+    one = subscribed()
+    book.take_in(replace(one, periods=(replace(one.current, price=UNKNOWN),)))
+    assert {name: written(book)[name] for name in PAID} == PAID

@@ -15,6 +15,7 @@ from latchkey.domain.tariff.fees import NO_FEES, Enrolment, Fees, Percentages, P
 from latchkey.domain.tariff.pinning import Missing, in_first_year, pinned
 from latchkey.domain.tariff.rate_file import day_of
 from latchkey.domain.tariff.rates import NO_RATES, DayRate
+from latchkey.domain.tariff.reference import REFERENCE, REFERENCE_DATE
 from latchkey.domain.tariff.tariff import NO_TARIFF, Tariff
 from tests.domain.shop import NOON, PRO_PASS, bought, someone, subscribed
 
@@ -88,7 +89,13 @@ def test_where_the_tax_goes_first_the_commission_is_of_the_rest() -> None:
     assert amazon == 0.3
     assert takehome("app_store", apple, tax) == takehome("amazon", amazon, tax) == 0.7
     assert takehome("app_store", 0.15, None) == 0.85
-    assert takehome("stripe", None, tax) is None
+
+
+@pytest.mark.parametrize(
+    ("store", "left"), [("stripe", 0.971), ("rc_billing", 0.971), ("paddle", 1), ("app_store", 0.7), (None, 1)]
+)
+def test_where_no_commission_is_known_the_stores_entry_has_one(store: str | None, left: float) -> None:
+    assert takehome(store, None, 0.2) == left
 
 
 # Pinning.
@@ -110,15 +117,15 @@ def test_a_new_payment_gets_its_terms_and_keeps_them() -> None:
     assert pinned(first, later).customer is first
 
 
-def test_without_a_rate_it_is_noted_in_production_only() -> None:
+def test_without_a_rate_the_reference_rate_counts_which_is_noted_in_production_only() -> None:
     purchase = bought(PRO_PASS)
     customer = replace(someone(), purchases=(purchase,))
     kept, missing = pinned(customer, NO_TARIFF)
-    assert kept.purchases[0].terms == Terms(None, None, 0.0)
+    assert kept.purchases[0].terms == Terms(Rate(REFERENCE["EUR"].usd, REFERENCE_DATE), None, 0.0)
     assert missing == frozenset()
     real = replace(purchase, store="app_store", environment=Environment.PRODUCTION)
     assert pinned(replace(customer, purchases=(real,)), NO_TARIFF).missing == {Missing("EUR", TODAY)}
-    # Once seen without a rate, it stays so.
+    # Once estimated, it stays so.
     assert pinned(kept, EUR).customer is kept
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from latchkey.domain.tariff.rate_file import RatesRefused, date_of, day_of, plain, read_rates
 from latchkey.domain.tariff.rates import NO_RATES, DayRate
+from latchkey.domain.tariff.reference import REFERENCE, REFERENCE_DATE, rate_on
 
 FRIDAY = day_of("2026-11-13")
 TODAY = FRIDAY + 3
@@ -118,3 +119,20 @@ def test_days_are_covered_if_each_of_them_has_a_rate(known: set[int], first: int
     days = range(first, first + length + 1)
     assert rates.covers("EUR", days[0], days[-1]) == all(rates.on("EUR", day) is not None for day in days)
     assert not rates.covers("JPY", days[0], days[-1])
+
+
+# Rates that come with Latchkey.
+
+
+def test_reference_rates_are_of_all_currencies_and_of_one_day() -> None:
+    large = "AUD BRL CAD CHF CNY CZK DKK EUR GBP HKD IDR ILS INR JPY KRW KWD MXN NOK PLN SAR SEK TRY TWD ZAR"
+    assert set(large.split()) < REFERENCE.keys()
+    assert len(REFERENCE) > 160
+    assert {rate.day for rate in REFERENCE.values()} == {day_of(REFERENCE_DATE)}
+
+
+def test_a_rate_of_the_operator_wins_over_the_reference() -> None:
+    rates = NO_RATES.plus([DayRate("EUR", FRIDAY, "1.5")])
+    assert rate_on(rates, "EUR", FRIDAY) == DayRate("EUR", FRIDAY, "1.5")
+    assert rate_on(rates, "EUR", FRIDAY - 1) == REFERENCE["EUR"]
+    assert rate_on(rates, "ABC", FRIDAY) is None

@@ -11,6 +11,7 @@ from msgspec import json
 from latchkey.domain.customers.identity import ERASED as ERASED_ID
 from latchkey.domain.instants import DAY, MINUTE
 from latchkey.domain.refusal import Conflict, Invalid
+from latchkey.domain.tariff.reference import REFERENCE
 from latchkey.storage.database import connect
 from latchkey.storage.errors import OutageError
 from latchkey.storage.importing import runs
@@ -445,7 +446,7 @@ async def test_a_payment_without_a_rate_of_its_own_gets_the_operators_and_a_miss
     assert {user: one.rate and one.rate.usd[:5] for user, one in terms.items() if one is not None} == {
         "ada": "1.25",
         "bob": "1.111",
-        "cleo": None,
+        "cleo": REFERENCE["SEK"].usd[:5],
     }
     assert {one.tax for one in terms.values() if one is not None} == {0.16}
 

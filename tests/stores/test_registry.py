@@ -45,4 +45,4 @@ def test_only_stores_with_base_plans_show_products_by_them_or_have_prepaid_ones(
 
 def test_nothing_is_assumed_about_a_store_without_an_entry() -> None:
     assert store_of("roku") is store_of(None) is UNKNOWN
-    assert UNKNOWN.terms == (None, None, None, None, False)
+    assert UNKNOWN.terms == (None, None, None, None, False, 0.0)

@@ -102,7 +102,7 @@ def test_what_an_event_does_not_know_is_null_and_what_is_not_its_types_is_left_o
             "price": 0,
             "price_in_purchased_currency": 0,
             "currency": None,
-            "takehome_percentage": None,
+            "takehome_percentage": 1,
         },
     }
 

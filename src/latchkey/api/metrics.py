@@ -64,7 +64,7 @@ class Metrics(Collector):
             "latchkey_request_log_lost", "Requests not written to the log of their key.", value=self.requests_lost()
         )
         missing = CounterMetricFamily(
-            "latchkey_missing_rates", "Changes with a payment that had no exchange rate.", labels=("currency",)
+            "latchkey_missing_rates", "Changes with a payment whose amount in USD is an estimate.", labels=("currency",)
         )
         for currency, count in sorted(without_rate.items()):
             missing.add_metric((currency,), count)

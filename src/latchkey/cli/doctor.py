@@ -258,7 +258,7 @@ async def stores(connection: Any) -> Finding | None:
 
 
 async def rates(connection: Any, now_ms: int) -> list[Finding]:
-    """`serve` starts all the same, but payments without a rate have no amount in USD."""
+    """`serve` starts all the same, but amounts in USD of payments without a rate are estimates."""
     found: list[Finding] = []
     reading = await stored_rates.reading(connection)
     if reading.problem:
@@ -267,8 +267,10 @@ async def rates(connection: Any, now_ms: int) -> list[Finding]:
     missing = await missing_rates.listed(connection, None, now_ms // DAY - SHOWN_DAYS)
     if missing:
         said = ", ".join(f"{one.currency} (last {date_of(one.last)})" for one in missing)
-        remedy = "Set LATCHKEY_EXCHANGE_RATES, or run `latchkey rates import`. Payments seen meanwhile stay without."
-        found.append(Finding("unknown", "exchange rates", f"payments had no rate: {said}", remedy))
+        remedy = (
+            "Set LATCHKEY_EXCHANGE_RATES, or run `latchkey rates import`. Payments seen until then stay as they are."
+        )
+        found.append(Finding("unknown", "exchange rates", f"amounts in USD are estimates: {said}", remedy))
     return found
 
 

@@ -191,8 +191,8 @@ def _show(console: Console, result: Result, dry: bool, report: Path | None) -> N
     if result.currencies_without_rate:
         named = escape(", ".join(result.currencies_without_rate))
         console.print(
-            f"[yellow]Payments in {named} have no amount in USD: neither the file nor `latchkey rates` has a rate of "
-            "that day.[/yellow]",
+            f"[yellow]Amounts in USD of payments in {named} are estimates: neither the file nor `latchkey rates` has a "
+            "rate of that day.[/yellow]",
             soft_wrap=True,
         )
     words = "Dry run: nothing was written." if dry else f"Imported as {result.run_id}."

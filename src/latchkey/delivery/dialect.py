@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType, json
 
 from latchkey.domain.events.event import EventType
 from latchkey.domain.webhooks.dialect import Dialect, vendor_type
+from latchkey.stores.registry import PROMOTIONAL
 from latchkey.wire.event import API_VERSION, Event, continues
 
 _BEFORE, _AFTER = b'{"api_version":"%s","event":' % API_VERSION.encode(), b"}"
@@ -45,14 +46,16 @@ def as_vendor(event: Event) -> dict[str, Any]:
         # All ids of the customer. In our own form the current one is not repeated here.
         "aliases": list(dict.fromkeys((event.app_user_id, *event.aliases))),
         "environment": event.environment,
-        "store": _upper(event.store),
+        # Never null: receivers check for a text. An event of a customer without purchases is Latchkey's own.
+        "store": (event.store or PROMOTIONAL).upper(),
+        "app_id": _or_null(event.app_id) or "",
         "subscriber_attributes": {} if event.subscriber_attributes is UNSET else event.subscriber_attributes,
     }
     if event.type not in _WITHOUT_PURCHASE:
         body |= _purchase(event)
     body |= _own_fields(event, body["type"])
     body["entitlements"] = event.entitlements
-    for name in ("app_id", "exchange_rate", "merged_sequences", "sequence"):
+    for name in ("exchange_rate", "merged_sequences", "sequence"):
         value = getattr(event, name)
         if value is not UNSET:
             body[name] = value
@@ -62,9 +65,6 @@ def as_vendor(event: Event) -> dict[str, Any]:
 def _purchase(event: Event) -> dict[str, Any]:
     refund = event.type == EventType.REFUND
     sign = -1 if refund else 1
-    amount = event.price_in_purchased_currency
-    # Events of older releases have no rate: their price is in the currency that was paid.
-    known = not amount or event.currency == _USD or event.exchange_rate is not UNSET
     expiration = event.expiration_at_ms
     if refund and (expiration is None or expiration > event.event_timestamp_ms):
         # The refund ended the access, and no EXPIRATION follows.
@@ -78,12 +78,15 @@ def _purchase(event: Event) -> dict[str, Any]:
         "purchased_at_ms": event.purchased_at_ms,
         "expiration_at_ms": expiration,
         "original_purchase_date_ms": event.original_purchase_date_ms,
-        "price": _signed(event.price if known else None, sign),
-        "price_in_purchased_currency": _signed(amount, sign),
-        "currency": event.currency,
+        "price": sign * event.price or 0,
+        "price_in_purchased_currency": sign * event.price_in_purchased_currency or 0,
+        # Numbers and a currency on every event, also where no money moved: receivers check for them.
+        "currency": event.currency or _USD,
         "takehome_percentage": event.takehome_percentage,
-        "tax_percentage": _or_null(event.tax_percentage),
-        "commission_percentage": _or_null(event.commission_percentage),
+        "tax_percentage": _or_null(event.tax_percentage) or 0,
+        "commission_percentage": round(1 - event.takehome_percentage, 4)
+        if event.commission_percentage is UNSET
+        else event.commission_percentage,
         "transaction_id": _or_null(event.transaction_id),
         "original_transaction_id": _or_null(event.original_transaction_id),
         "is_family_share": event.is_family_share is True,
@@ -93,10 +96,6 @@ def _purchase(event: Event) -> dict[str, Any]:
         # Counted from 1 there, from 0 in our own form.
         "renewal_number": None if number is UNSET else number + 1,
     }
-
-
-def _signed(amount: float | None, sign: int) -> float | None:
-    return sign * amount if amount else amount if amount is None else 0
 
 
 def _own_fields(event: Event, told_as: str) -> dict[str, Any]:

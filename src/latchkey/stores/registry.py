@@ -31,10 +31,13 @@ class StoreTerms(NamedTuple):
     after_first_year: float | None = None
     # Whether the store takes its share of what is left after the tax. Others take it of the whole price.
     tax_first: bool = False
+    # The share that `takehome_percentage` assumes where the terms name none.
+    assumed: float = 0.0
 
 
 TERMS_NOT_KNOWN = StoreTerms(None, None)
 _NO_FEES = StoreTerms(0.0, 0.0)
+_STRIPE_TERMS = StoreTerms(None, None, assumed=0.029)
 _APPLE_TERMS = StoreTerms(0.30, 0.30, small_business=0.15, after_first_year=0.15, tax_first=True)
 
 
@@ -155,6 +158,7 @@ STORES: dict[str, Store] = {
             title="Stripe",
             key_prefix="strp_",
             platforms=frozenset({"stripe"}),
+            terms=_STRIPE_TERMS,
             app_details="stripe_account",
             base_plans=True,
             takes_any_product_id=True,
@@ -170,6 +174,7 @@ STORES: dict[str, Store] = {
             key_prefix="rcb_",
             sandbox_key_prefix="rcb_sb_",
             platforms=frozenset({"web"}),
+            terms=_STRIPE_TERMS,
             app_details="web_billing",
             base_plans=True,
             takes_any_product_id=True,

@@ -111,7 +111,8 @@ class Chart(Struct, frozen=True, kw_only=True):
     values: list[ChartValue]
     # By aggregate (`total`, `average`) and measure; with a segment, by segment and measure.
     summary: dict[str, Any]
-    user_selectors: dict[str, ChartSelector]
+    # What was chosen, or the default; `/options` lists the choices.
+    user_selectors: dict[str, str]
     # The preceding period of equal length, if asked for.
     previous: PreviousValues | None
     variants: list[VariantResult]

@@ -34,12 +34,13 @@ class MergedSequence(Struct, frozen=True, kw_only=True):
 class ExchangeRate(Struct, frozen=True, kw_only=True):
     # USD for one unit of `currency`: a decimal number as text, because it is exact.
     usd: str
-    # The day that the rate is of, as YYYY-MM-DD: at most 7 days before the payment.
+    # The day that the rate is of, as YYYY-MM-DD: at most 7 days before the payment. Any other day is that of the
+    # reference rates, and the amount is an estimate.
     date: str
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    # Every event has these fields: null where there is no value, and a price of 0 where no money moved.
+    # Every event has these fields: null where there is no value. A price is 0 where no money moved, and never null.
     id: str
     type: str
     app_user_id: str
@@ -56,12 +57,13 @@ class Event(Struct, frozen=True, kw_only=True):
     entitlements: dict[str, Entitlement]
     # The only field of the specification's table that may be absent.
     subscriber_attributes: dict[str, Attribute] | UnsetType = UNSET
-    # In USD. Null without an exchange rate.
-    price: float | None = 0
-    # Null where the store does not tell the price.
-    price_in_purchased_currency: float | None = 0
+    # In USD, at the operator's rate for the day, else at a reference rate.
+    price: float = 0
+    # The catalog's price where the store does not tell it.
+    price_in_purchased_currency: float = 0
     currency: str | None = None
-    takehome_percentage: float | None = None
+    # What the store leaves of the price. An assumption where the store's share is not known.
+    takehome_percentage: float = 1
 
     # Events of the types in `OWN_FIELDS` always have these, null where there is no value.
     new_product_id: str | UnsetType | None = UNSET

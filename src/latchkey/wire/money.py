@@ -37,7 +37,7 @@ class RatesOfCurrency(Struct, frozen=True, kw_only=True):
 
 
 class MissingRate(Struct, frozen=True, kw_only=True):
-    """Payments of the last 30 days, in production, that have no amount in USD."""
+    """Payments of the last 30 days, in production, whose amount in USD is an estimate."""
 
     currency: str
     days: int

@@ -16,6 +16,7 @@ from latchkey.domain.charts.fact import Dimensions, Kind, Money, minus
 from latchkey.domain.charts.sums import Filter, Resolution
 from latchkey.domain.refusal import Invalid
 from latchkey.domain.tariff.rates import NO_RATES, DayRate
+from latchkey.domain.tariff.reference import REFERENCE
 from tests.domain.charts.answers import (
     ask,
     at,
@@ -54,12 +55,12 @@ def test_amounts_in_the_currency_of_display_are_as_they_were_paid() -> None:
     assert units(dollars, "revenue") == [12.5 + 9.9 + 6]
 
 
-def test_a_payment_without_a_rate_on_its_day_is_left_out_and_counted() -> None:
-    data = chart(
-        ask("revenue", "2026-01-01", "2026-01-31", currency="EUR"),
-        [fact(Kind.PAYMENT, "2026-01-05", 2, usd(6))],
-        rates=RATES,
-    )
+def test_a_day_without_a_rate_has_the_reference_rate_and_a_currency_without_one_leaves_out_and_counts() -> None:
+    payment = fact(Kind.PAYMENT, "2026-01-05", 2, usd(6))
+    data = chart(ask("revenue", "2026-01-01", "2026-01-31", currency="EUR"), [payment], rates=RATES)
+    assert units(data, "revenue") == [round(6 / float(REFERENCE["EUR"].usd), 6)]
+    assert data.left_out.payments == 0
+    data = chart(ask("revenue", "2026-01-01", "2026-01-31", currency="XTS"), [payment], rates=RATES)
     assert (units(data, "revenue"), data.left_out.payments, data.left_out.currencies) == ([0], 2, ("USD",))
 
 
@@ -76,7 +77,7 @@ def test_a_subscription_whose_renewal_has_no_rate_is_left_out_and_counted() -> N
         assert found == ([0], 1, ("GBP",)), currency
 
 
-@pytest.mark.parametrize(("currency", "paid"), [("USD", foreign(-3, None)), ("EUR", foreign(-3, -4))])
+@pytest.mark.parametrize(("currency", "paid"), [("USD", foreign(-3, None)), ("XTS", foreign(-3, -4))])
 def test_a_refund_of_a_part_without_a_rate_is_left_out_and_counted(currency: str, paid: Money) -> None:
     refund = fact(Kind.REFUND, "2026-01-05", 0, paid, currency="GBP")
     data = chart(ask("revenue", "2026-01-01", "2026-01-31", currency=currency), [refund], rates=RATES)

@@ -10,6 +10,7 @@ from latchkey.dashboard.visit import Visit
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.domain.tariff.fees import Enrolment, Percentages, Program
 from latchkey.domain.tariff.rate_file import date_of, day_of
+from latchkey.domain.tariff.reference import REFERENCE_DATE
 from latchkey.usecases.money import fees, missing_rates, rates
 
 pages = Pages()
@@ -95,6 +96,7 @@ async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
         standing=standing,
         missing=await missing_rates.listed(visit.database, visit.project_id, visit.now),
         date_of=date_of,
+        reference_date=REFERENCE_DATE,
         told=repr,
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from starlette.responses import Response
@@ -17,7 +16,7 @@ from latchkey.dashboard.page import Pages
 from latchkey.dashboard.pages.welcome import welcome
 from latchkey.dashboard.snippets import first_purchase
 from latchkey.dashboard.visit import Visit, address
-from latchkey.domain.charts.chart import ChartData, LeftOut, Value
+from latchkey.domain.charts.chart import Value
 from latchkey.domain.charts.definitions.definition import Definition
 from latchkey.domain.charts.definitions.drawing import Unit
 from latchkey.domain.purchases.terms import USD
@@ -83,7 +82,6 @@ async def show_overview(visit: Visit) -> Response:
         pictures=[Pictured(found[one].definition, shown(replace(found[one], previous=None))) for one in PICTURES],
         query=_query(environment, offered, days, currency),
         csv=visit.path("figures.csv", environment=environment.slug, days=days, currency=currency),
-        left_out=_left_out(found),
         behind=first.behind,
         as_of=first.as_of,
         anybody=anybody,
@@ -132,7 +130,3 @@ def _query(environment: Environment, offered: Offered, days: str, currency: str)
         "currency": "" if currency == USD else currency,
     }
     return address("", (), chosen)
-
-
-def _left_out(found: Mapping[str, ChartData]) -> LeftOut:
-    return max((one.left_out for one in found.values()), key=lambda one: one.payments)

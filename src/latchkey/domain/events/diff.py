@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.events.event import Event, EventType, event_id
 from latchkey.domain.instants import Ms
+from latchkey.domain.money import Price
 from latchkey.domain.purchases.presented import offering_of
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Ownership, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Cause, Period, PeriodType, Subscription
@@ -50,6 +51,7 @@ def _all(before: Customer, after: Customer) -> Iterator[Event]:
             type=EventType.TRANSFER,
             at=transfer.at,
             environment=_environment(after),
+            store=_newest_store(after),
             app_id=_only_app(after),
             transferred_from=transfer.transferred_from,
             transferred_to=after.aliases,
@@ -60,6 +62,8 @@ def _all(before: Customer, after: Customer) -> Iterator[Event]:
             type=EventType.VIRTUAL_CURRENCY_TRANSACTION,
             at=movement.at,
             environment=_environment(after),
+            store=_newest_store(after),
+            app_id=_only_app(after),
             product_id=movement.product_id,
             amount=abs(movement.amount),
             currency=movement.code,
@@ -71,6 +75,8 @@ def _all(before: Customer, after: Customer) -> Iterator[Event]:
             type=EventType.EXPERIMENT_ENROLLMENT,
             at=enrollment.enrolled_at,
             environment=_environment(after),
+            store=_newest_store(after),
+            app_id=_only_app(after),
             experiment_id=enrollment.experiment_id,
             variant_id=enrollment.variant_id,
         )
@@ -80,6 +86,7 @@ def _all(before: Customer, after: Customer) -> Iterator[Event]:
             type=EventType.SUBSCRIBER_ALIAS,
             at=fact.at,
             environment=_environment(after),
+            store=_newest_store(after),
             app_id=_only_app(after),
             joined=fact.ids,
         )
@@ -100,6 +107,16 @@ def _only_app(customer: Customer) -> str | None:
     apps = {one.app_id for one in customer.subscriptions} | {one.app_id for one in customer.purchases}
     named = apps - {None}
     return named.pop() if len(named) == 1 else None
+
+
+def _newest_store(customer: Customer) -> str | None:
+    """The store of the newest purchase, for an event that is about none; None if there is none."""
+    bought: tuple[Subscription | Purchase, ...] = (*customer.subscriptions, *customer.purchases)
+    return max(bought, key=lambda one: one.order).store if bought else None
+
+
+def _currency(price: Price) -> str | None:
+    return price.currency if price.known else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +327,7 @@ class _SubscriptionDiff:
         fields: dict[str, object] = {
             "product_id": period.product_id,
             "price": period.price,
+            "currency": _currency(period.price),
             "terms": period.terms,
             "expiration_at": period.ends_at,
         }
@@ -367,6 +385,7 @@ def _purchase_events(project: str, before: Purchase | None, after: Purchase) -> 
             transaction_id=after.id,
             original_transaction_id=after.id,
             country=after.country,
+            currency=_currency(after.price),
             terms=after.terms,
             is_family_share=after.ownership is Ownership.FAMILY_SHARED,
             offering=after.offering,

@@ -73,7 +73,7 @@ class Event:
     original_purchase_at: Ms | None = None
     # None where no money moved.
     price: Price | None = None
-    # Of the price. A refund has those of its payment.
+    # Of the price, or of the current period's. A refund has those of its payment.
     terms: Terms | None = None
     country: str | None = None
     is_trial_conversion: bool | None = None

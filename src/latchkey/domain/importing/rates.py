@@ -12,6 +12,7 @@ from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import Period, Subscription
 from latchkey.domain.purchases.terms import USD, Rate, Terms
+from latchkey.domain.tariff.reference import is_estimate
 from latchkey.domain.tariff.tariff import Tariff
 
 # So many that the price times the rate is the price in USD again, to the last millionth.
@@ -41,12 +42,16 @@ def with_rates(bought: Subscription | Purchase, tariff: Tariff) -> Subscription 
 
 
 def without_rate(bought: Iterable[Subscription | Purchase]) -> set[str]:
-    """The currencies of payments in production that have no amount in USD."""
+    """The currencies of payments in production whose amount in USD is an estimate."""
     found: set[str] = set()
     for one in bought:
         if one.environment is Environment.PRODUCTION:
             payments: tuple[Period | Purchase, ...] = (one,) if isinstance(one, Purchase) else one.periods
-            found.update(each.price.currency for each in payments if each.terms is not None and _lacks_rate(each))
+            found.update(
+                each.price.currency
+                for each in payments
+                if each.terms is not None and is_estimate(each.price, each.terms.rate)
+            )
     return found
 
 

@@ -104,11 +104,12 @@ class Fees:
 NO_FEES = Fees()
 
 
-def takehome(store: str | None, commission: float | None, tax: float | None) -> float | None:
-    """What is left of a price after the store's share, before tax: 0.7 where the store takes 30 %."""
-    if commission is None:
-        return None
+def takehome(store: str | None, commission: float | None, tax: float | None) -> float:
+    """What is left of a price after the store's share, before tax: 0.7 where the store takes 30 %. Without a known
+    commission, what the store's entry assumes."""
     terms = store_of(store).terms
+    if commission is None:
+        return round(1 - (terms.assumed if terms.subscription is None else terms.subscription), 4)
     rate = commission / (1 - tax) if terms.tax_first and tax is not None and tax < 1 else commission
     return round(1 - rate, 4)
 

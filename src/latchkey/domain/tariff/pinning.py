@@ -12,8 +12,9 @@ from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Invoice, Period, Subscription
-from latchkey.domain.purchases.terms import USD, Terms
+from latchkey.domain.purchases.terms import Terms
 from latchkey.domain.replacing import replace
+from latchkey.domain.tariff.reference import is_estimate
 from latchkey.domain.tariff.tariff import Tariff
 
 # A year of paid service; whoever comes back within these days goes on counting.
@@ -22,7 +23,7 @@ _LAPSE: Ms = 60 * DAY
 
 
 class Missing(NamedTuple):
-    """A payment in production has no amount in USD, because no rate was known for this currency and day."""
+    """The amount in USD of a payment in production is an estimate: no rate was given for this currency and day."""
 
     currency: str
     day: int
@@ -97,7 +98,7 @@ def _purchase(purchase: Purchase, tariff: Tariff, missing: set[Missing]) -> Purc
 
 
 def _note(missing: set[Missing], price: Price, terms: Terms, at: Ms, environment: Environment) -> None:
-    if price.micros and price.currency != USD and terms.rate is None and environment is Environment.PRODUCTION:
+    if environment is Environment.PRODUCTION and is_estimate(price, terms.rate):
         missing.add(Missing(price.currency, at // DAY))
 
 

@@ -10,6 +10,7 @@ from latchkey.domain.purchases.terms import USD, Rate, Terms
 from latchkey.domain.tariff.fees import NO_FEES, Fees
 from latchkey.domain.tariff.rate_file import date_of
 from latchkey.domain.tariff.rates import NO_RATES, Rates
+from latchkey.domain.tariff.reference import rate_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Tariff:
     def _rate(self, price: Price, day: int) -> Rate | None:
         if price.currency == USD or not price.micros:
             return None
-        found = self.rates.on(price.currency, day)
+        found = rate_on(self.rates, price.currency, day)
         return None if found is None else Rate(found.usd, date_of(found.day))
 
 

@@ -1,4 +1,4 @@
-"""Currencies and days of payments in production for which no exchange rate was known."""
+"""Currencies and days of payments in production for which no exchange rate was given."""
 
 from __future__ import annotations
 

@@ -301,7 +301,7 @@ def _app_version(opener: Opener, signed: str | None) -> str | None:
     """The version that an app transaction beside a receipt tells. A wrong one is no reason to refuse the receipt."""
     try:
         return opener.app_transaction(signed.strip()).original_application_version if signed else None
-    except (NotAuthentic, NotSigned, Misdirected, Malformed):
+    except (NotAuthentic, Misdirected, Malformed):
         return None
 
 

@@ -23,6 +23,7 @@ from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.tariff.pinning import pinned
+from latchkey.stores.registry import TEST_STORE
 from latchkey.stores.test_store import actions
 from latchkey.usecases.engine.passing_time import steps
 from latchkey.usecases.rendering import event as render
@@ -151,6 +152,7 @@ def event_for_test(
         aliases=[],
         event_timestamp_ms=now,
         environment=environment,
+        store=TEST_STORE,
         entitlements={},
         app_id=app_id if app_id is not None else UNSET,
     )

@@ -1,4 +1,4 @@
-"""Warns about payments in production that have no amount in USD because no exchange rate was known.
+"""Warns about payments in production whose amount in USD is an estimate, because no exchange rate was given.
 
 Noted once per project, currency and day: in a table that the dashboard and `latchkey doctor` read, in the log, and in
 /metrics. What is noted already costs no statement.
@@ -45,7 +45,7 @@ async def note(connection: Connection, missing: set[RateKey], now: Ms) -> None:
     new = await stored.note(connection, unknown, now)
     for project_id, currency, day in sorted(new):
         log.warning(
-            "payment without exchange rate",
+            "amount in dollars is an estimate",
             project_id=project_id,
             currency=currency,
             date=date_of(day),

@@ -59,7 +59,7 @@ def chart(
         columns=list(data.heat_map.columns) if data.heat_map is not None else UNSET,
         values=[] if aggregates else list(_values(data, data.series, data.periods, measures, segments)),
         summary=_summary(data.series, kept, segments if request.segment is not None else None),
-        user_selectors={one.name: selector(one) for one in definition.selectors},
+        user_selectors=dict(request.selectors),
         previous=None
         if previous is None
         else wire.PreviousValues(

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from msgspec import UNSET, UnsetType
 
 from latchkey.domain.access.entitlements import Access, active
-from latchkey.domain.catalog import Catalog
+from latchkey.domain.catalog import Catalog, ProductKind
 from latchkey.domain.customers.attributes import visible
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.events import event as domain
 from latchkey.domain.instants import Ms, end_to_iso, to_iso
-from latchkey.domain.money import MICROS
-from latchkey.domain.purchases.terms import Rate, Terms, usd_micros
+from latchkey.domain.money import MICROS, Price
+from latchkey.domain.purchases.terms import Terms, usd_micros
 from latchkey.domain.tariff.fees import takehome
 from latchkey.wire import event as wire
 
@@ -47,7 +47,9 @@ def event(
         now = max(now, happened.at)
     held = active(customer, catalog, now)
     attributes = visible(customer)
-    money = _money(happened)
+    price, terms = _paid(happened, catalog)
+    usd = usd_micros(price, terms) if price is not None else 0
+    rate = terms.rate if price is not None and price.micros else None
     own = wire.OWN_FIELDS.get(happened.type, ())
 
     def field(name: str, value: T | None) -> T | UnsetType | None:
@@ -73,10 +75,10 @@ def event(
         }
         if attributes
         else UNSET,
-        price=money.usd,
-        price_in_purchased_currency=money.amount,
-        currency=money.currency,
-        takehome_percentage=money.takehome,
+        price=usd / MICROS if usd else 0,
+        price_in_purchased_currency=price.amount if price is not None else 0,
+        currency=price.currency if price is not None else happened.currency,
+        takehome_percentage=takehome(happened.store, terms.commission, terms.tax),
         new_product_id=field("new_product_id", happened.new_product_id),
         is_trial_conversion=field("is_trial_conversion", happened.is_trial_conversion),
         cancellation_reason=field("cancellation_reason", happened.cancellation_reason),
@@ -97,9 +99,9 @@ def event(
         is_family_share=_or_absent(happened.is_family_share),
         country_code=_or_absent(happened.country),
         presented_offering_id=_or_absent(happened.offering),
-        tax_percentage=_or_absent(money.tax),
-        commission_percentage=_or_absent(money.commission),
-        exchange_rate=wire.ExchangeRate(usd=money.rate.usd, date=money.rate.day) if money.rate is not None else UNSET,
+        tax_percentage=_or_absent(terms.tax),
+        commission_percentage=_or_absent(terms.commission),
+        exchange_rate=wire.ExchangeRate(usd=rate.usd, date=rate.day) if rate is not None else UNSET,
         merged_sequences=[wire.MergedSequence(app_user_id=id, sequence=number) for id, number in merged]
         if happened.joined is not None
         else UNSET,
@@ -107,34 +109,18 @@ def event(
     )
 
 
-class _Money(NamedTuple):
-    """The amounts of an event. None where they are not known: the store tells no price, or there is no rate."""
-
-    usd: float | None = 0
-    amount: float | None = 0
-    currency: str | None = None
-    takehome: float | None = None
-    tax: float | None = None
-    commission: float | None = None
-    rate: Rate | None = None
-
-
-def _money(happened: domain.Event) -> _Money:
+def _paid(happened: domain.Event, catalog: Catalog) -> tuple[Price | None, Terms]:
+    """The price and its terms; no price where no money moved. The catalog's price if the store does not tell it."""
     price, terms = happened.price, happened.terms or _NO_TERMS
-    if price is None:
-        return _Money(currency=happened.currency)
-    if not price.known:
-        return _Money(usd=None, amount=None)
-    usd = usd_micros(price, terms)
-    return _Money(
-        usd / MICROS if usd is not None else None,
-        price.amount,
-        price.currency,
-        takehome(happened.store, terms.commission, terms.tax),
-        terms.tax,
-        terms.commission,
-        terms.rate if price.micros else None,
-    )
+    if price is None or price.known:
+        return price, terms
+    product_id = happened.new_product_id or happened.product_id
+    product = catalog.find(product_id) if product_id is not None else None
+    if product is None:
+        return None, terms
+    at, subscription = happened.purchased_at or happened.at, product.kind is ProductKind.SUBSCRIPTION
+    store, country = happened.store or "", happened.country
+    return product.price, catalog.tariff.terms(product.price, store, country, at, subscription=subscription)
 
 
 def _granted(happened: domain.Event, catalog: Catalog) -> list[str] | UnsetType:

@@ -16,6 +16,7 @@ from latchkey.domain.charts.chart import LeftOut
 from latchkey.domain.charts.sums import Day
 from latchkey.domain.purchases.terms import USD
 from latchkey.domain.tariff.rates import Rates
+from latchkey.domain.tariff.reference import rate_on
 
 # Of whole numbers.
 _Ratio: TypeAlias = tuple[int, int]
@@ -92,7 +93,7 @@ class _Ratios(dict[Day, _Ratio | None]):
         self._currency = currency
 
     def __missing__(self, day: Day) -> _Ratio | None:
-        found = self._of.on(self._currency, day)
+        found = rate_on(self._of, self._currency, day)
         self[day] = ratio = None if found is None else Fraction(found.usd).as_integer_ratio()
         return ratio
 
