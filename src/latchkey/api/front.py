@@ -159,13 +159,12 @@ class Front:
                 await exchange.fail(reply)
         finally:
             if reply.status >= 500 and not isinstance(error, ApiError):
-                log.error(
-                    "request failed",
-                    request_id=exchange.request_id.decode(),
-                    route=exchange.route,
-                    key_id=exchange.key_id,
-                    exc_info=error,
-                )
+                about = {"request_id": exchange.request_id.decode(), "route": exchange.route, "key_id": exchange.key_id}
+                # In an outage every request fails in the same way, at a place that says nothing.
+                if reply.status == 503:
+                    log.warning("request refused", **about, error=f"{type(error).__name__}: {error}")
+                else:
+                    log.error("request failed", **about, exc_info=error)
 
     def _write(self, exchange: Exchange, seconds: float) -> None:
         caller, client = exchange.caller, exchange.client
