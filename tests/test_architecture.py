@@ -58,10 +58,8 @@ ARROWS: dict[str, set[str]] = {
     "log_stream": set(),
     "logs": {"log_stream"},
     "cpus": set(),
-    "standing": set(),
     "settings": {"cpus", "domain"},
     "server": {"garbage", "settings"},
-    "helping": {"server", "settings"},
     "safety": {"domain", "settings", "storage"},
 }
 REGISTRY = "stores.registry"

@@ -16,7 +16,6 @@ from latchkey.api.store_connections import connect
 from latchkey.delivery.role import run_delivery
 from latchkey.now import real_now
 from latchkey.settings import Settings
-from latchkey.standing import Standing
 from latchkey.storage.database import Database
 from latchkey.usecases.access.request_log import run_pruning
 from latchkey.usecases.checkout.checkouts import Checkouts
@@ -46,12 +45,13 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+Restarting = Callable[[], tuple[str, ...]]
+
 
 def load_api() -> None:
     """Import what the api role needs, and build its routes. It is more than half of the code: a process without that
     role starts in half the time."""
-    import latchkey.dashboard.application
-    import latchkey.helping  # noqa: F401
+    import latchkey.dashboard.application  # noqa: F401
     from latchkey.api.application import routes
 
     routes()
@@ -66,18 +66,18 @@ async def run_process(
     *,
     identity: ProcessIdentity | None = None,
     metrics: socket.socket | None = None,
-    standing: Standing | None = None,
+    restarting: Restarting = tuple,
 ) -> None:
     """Run these roles in this process until `stop` is set, then shut down cleanly. `identity` says which process this
-    is, `metrics` is the socket that it shares with the others for their metrics, and `standing` is what the supervisor
-    tells about the others."""
-    told = standing if standing is not None else Standing()
+    is, `metrics` is the socket that it shares with the others for their metrics, and `restarting` names the processes
+    that crash again and again."""
     async with (
         open_database(settings, roles) as database,
         _watched(settings, database, roles, identity, metrics) as watch,
     ):
         running = [
-            asyncio.create_task(_forever(role, settings, database, listening, stop, watch, told)) for role in roles
+            asyncio.create_task(_forever(role, settings, database, listening, stop, watch, restarting))
+            for role in roles
         ]
         ended = asyncio.create_task(stop.wait())
         try:
@@ -147,13 +147,13 @@ async def _forever(
     listening: socket.socket | None,
     stop: asyncio.Event,
     watch: Watch,
-    standing: Standing,
+    restarting: Restarting,
 ) -> None:
     try:
         match role:
             case "api":
                 assert listening is not None, "the api role needs a listening socket"
-                await _answer_requests(settings, database, listening, stop, watch, standing)
+                await _answer_requests(settings, database, listening, stop, watch, restarting)
             case "clock":
                 lookout = Lookout(database, real_now)
                 await asyncio.gather(
@@ -204,11 +204,10 @@ async def _answer_requests(
     listening: socket.socket,
     stop: asyncio.Event,
     watch: Watch,
-    standing: Standing,
+    restarting: Restarting,
 ) -> None:
     from latchkey.api.application import create_application
     from latchkey.dashboard.application import Dashboard
-    from latchkey.helping import Helping
     from latchkey.server import Listener
 
     opened: list[Dashboard] = []
@@ -217,21 +216,17 @@ async def _answer_requests(
         opened.append(Dashboard(services, settings))
         return opened[0]
 
-    application = create_application(database, settings, real_now, pages, watch, lambda: standing.news.restarting)
-    listener, helping = Listener(application, listening, settings), Helping(application, settings)
-    standing.follow(lambda news: helping.at(news.sockets))
+    application = create_application(database, settings, real_now, pages, watch, restarting)
+    listener = Listener(application, listening, settings)
     serving = asyncio.create_task(listener.serve())
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     for dashboard in opened:
         dashboard.closing.set()
-    # The application ends with the first listener. What the others have accepted is finished by then, or time is up.
-    drained = asyncio.get_running_loop().time() + settings.drain_seconds
-    await helping.stop(settings.drain_seconds)
     listener.stop()
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout_at(drained):
+        async with asyncio.timeout(settings.drain_seconds):
             await serving
 
 

@@ -1,18 +1,16 @@
 """Granian, embedded in our own event loop, on a socket bound by the supervisor.
 
-The supervisor binds and keeps the sockets. So it can report a port in use before anything starts, and connections
-that arrive while a process restarts are accepted by another one (`helping.py`), or wait if there is none.
+The supervisor binds the sockets (`cli/listeners.py`), so it can report a port in use before anything starts. A socket
+listens at the latest when its process accepts connections.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import logging
 import os
 import socket
-import struct
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -23,22 +21,18 @@ from granian.server.embed import Server
 from latchkey.garbage import collect_seldom
 from latchkey.settings import BACKLOG, Settings
 
-# Of Linux; Python has no name for it.
-_SO_ATTACH_FILTER = 26
 # An unread body is read and discarded up to this size, as long as it keeps arriving.
 HEARD_OUT = 16 * 1024 * 1024
 PATIENCE_SECONDS = 5.0
 
 
 class Listener:
-    def __init__(
-        self, application: Any, listening: socket.socket, settings: Settings, *, lifespan: bool = True
-    ) -> None:
-        """`lifespan` starts and stops the application with this listener; one listener of an application must."""
+    def __init__(self, application: Any, listening: socket.socket, settings: Settings) -> None:
+        listening.listen(BACKLOG)
         self._server = _Server(
             listening,
             target=hearing_out(application),
-            interface=Interfaces.ASGI if lifespan else Interfaces.ASGINL,
+            interface=Interfaces.ASGI,
             backlog=BACKLOG,
             backpressure=BACKLOG,
             websockets=False,
@@ -53,10 +47,6 @@ class Listener:
     async def serve(self) -> None:
         collect_seldom()
         await self._server.serve()
-
-    def retire(self) -> None:
-        """Accept no new connections; those that are open go on until `stop`. Call it once, and only on Linux."""
-        self._server.retire()
 
     def stop(self) -> None:
         """Accept no new connections, finish the requests under way, close idle connections; then `serve` returns."""
@@ -117,23 +107,3 @@ class _Server(Server):
     def _init_shared_socket(self) -> None:
         self._sfd = self._given
         self._shd = cast("Any", net).SocketHolder(self._sfd, False, BACKLOG)
-
-    def retire(self) -> None:
-        """Granian knows the listening socket by this number only. From now on it is the number of a socket at which no
-        connection arrives. That must be a socket for TCP, because Granian may not have looked at it yet."""
-        with _deaf() as deaf:
-            os.dup2(deaf.fileno(), self._given, inheritable=False)
-
-
-def _deaf() -> socket.socket:
-    """Listens, but its filter drops every packet, so nobody can connect to it."""
-    made = socket.socket(socket.AF_INET)
-    # One instruction of the kernel's packet filter: return 0, the number of bytes to keep.
-    drop = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
-    # A sandbox may not know filters. Then it is a port like our own, for this machine only.
-    with contextlib.suppress(OSError):
-        made.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HL", 1, ctypes.addressof(drop)))
-    made.bind(("127.0.0.1", 0))
-    made.listen(1)
-    made.setblocking(False)
-    return made

@@ -1,4 +1,4 @@
-"""Processes that end or hang, with real ones: new connections are answered by the others from that instant on."""
+"""Processes that end or hang, with real ones: new connections are answered by the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,6 @@ from latchkey.cli.listeners import bind
 from latchkey.cli.supervisor import Supervisor, plan
 from latchkey.cli.tending import EVERY_SECONDS, HEALTHY_AFTER, START_PATIENCE, STORM, Child, Tending
 from latchkey.settings import Settings
-from latchkey.standing import News
 from tests.databases import Shelf
 from tests.patience import PATIENCE, until
 
@@ -75,11 +73,6 @@ async def until_true(met: Callable[[], bool], what: str = "") -> None:
     await until(asked, what)
 
 
-def all_threads_stopped(pid: int) -> bool:
-    states = [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").iterdir()]
-    return set(states) == {"T"}
-
-
 @contextlib.asynccontextmanager
 async def service(database_url: str, processes: int) -> AsyncIterator[Service]:
     listening = bind("127.0.0.1", 0, processes)
@@ -96,8 +89,9 @@ async def service(database_url: str, processes: int) -> AsyncIterator[Service]:
         yield Service(supervisor, port)
     finally:
         await supervisor.stop()
-        for one in listening:
-            one.close()
+        for child in supervisor.children:
+            assert child.listening is not None
+            child.listening.close()
 
 
 @pytest.fixture(scope="module")
@@ -119,33 +113,37 @@ def held(two: Service, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     return go_on
 
 
-async def test_connections_to_a_killed_process_are_answered_by_another_one(two: Service, held: asyncio.Event) -> None:
+async def test_new_connections_go_to_the_others_until_a_killed_process_is_back(
+    two: Service, held: asyncio.Event
+) -> None:
     os.kill(two.pid("api-2"), signal.SIGKILL)
-    # The kernel assigns about half of them to the socket of the killed process.
+    await until_true(lambda: not two.child("api-2").ready, "nobody notices that the process has ended")
     kept = [await two.connect() for _ in range(60)]
     assert Counter([await one.ask() for one in kept]) == {OK: 60}
     assert not two.child("api-2").ready
 
     held.set()
     await two.supervisor.wait_until_ready()
-    await until_true(lambda: two.child("api-1").news.sockets == (), "api-1 goes on accepting for api-2")
-    # What it has accepted meanwhile lives on, and new connections reach both.
     assert Counter([await one.ask() for one in kept]) == {OK: 60}
-    assert Counter(await asyncio.gather(*(two.answered() for _ in range(60)))) == {OK: 60}
     for one in kept:
         one.writer.close()
+    # The other process is not needed any more.
+    os.kill(two.pid("api-1"), signal.SIGKILL)
+    await until_true(lambda: not two.child("api-1").ready, "nobody notices that the process has ended")
+    assert Counter(await asyncio.gather(*(two.answered() for _ in range(60)))) == {OK: 60}
+    await two.supervisor.wait_until_ready()
 
 
-async def test_a_process_that_hangs_gets_no_new_connections_and_is_replaced(
-    two: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_connections_wait_for_the_only_process_to_come_back(shelf: Shelf) -> None:
+    async with shelf.lend() as database, service(database.url, 1) as one:
+        os.kill(one.pid("api-1"), signal.SIGKILL)
+        await until_true(lambda: not one.child("api-1").ready, "nobody notices that the process has ended")
+        assert Counter(await asyncio.gather(*(one.answered() for _ in range(10)))) == {OK: 10}
+
+
+async def test_a_process_that_hangs_is_replaced(two: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped = two.pid("api-1")
     os.kill(stopped, signal.SIGSTOP)
-    # A thread that accepts a connection in this instant still does so. It would wait for the process to be replaced.
-    await until_true(lambda: all_threads_stopped(stopped), "the process goes on")
-    assert Counter(await asyncio.gather(*(two.answered() for _ in range(60)))) == {OK: 60}
-    assert two.pid("api-1") == stopped
-
     monkeypatch.setattr(two.supervisor._tending, "_hangs_after", 10)
     await until_true(lambda: two.pid("api-1") != stopped, "the process that hangs is not replaced")
     monkeypatch.undo()
@@ -156,7 +154,7 @@ async def test_a_process_that_hangs_gets_no_new_connections_and_is_replaced(
 async def test_a_process_that_crashes_again_and_again_is_named_by_readyz(two: Service, held: asyncio.Event) -> None:
     two.child("api-2").crashes, two.child("api-2").began = STORM - 1, time.monotonic()
     os.kill(two.pid("api-2"), signal.SIGKILL)
-    await until_true(lambda: two.child("api-1").news.restarting == ("api-2",))
+    await until_true(lambda: two.child("api-1").told == ("api-2",))
     await until(lambda: two.says("/readyz", b'{"status":"ok","restarting":["api-2"]}'))
     held.set()
     await until_true(lambda: two.child("api-2").ready)
@@ -196,54 +194,6 @@ def four() -> Iterator[list[Child]]:
         one.close()
 
 
-def helpers_of(children: list[Child], name: str) -> list[str]:
-    helped = next(child for child in children if child.name == name).listening
-    assert helped is not None
-    return [child.name for child in children if helped.fileno() in child.news.sockets]
-
-
-def test_the_next_two_that_work_help_one_that_does_not(four: list[Child]) -> None:
-    tending = Tending(four)
-    tending.turn()
-    assert {child.news for child in four} == {News()}
-    four[2].ready = False
-    tending.turn()
-    assert helpers_of(four, "api-3") == [], "its first start"
-    four[2].reserve = True
-    tending.turn()
-    assert helpers_of(four, "api-3") == ["api-1", "api-4"]
-    four[2].reserve = False
-    four[2].crashes = 1
-    tending.turn()
-    assert helpers_of(four, "api-3") == ["api-1", "api-4"]
-    four[3].silent = 100
-    tending.turn()
-    assert helpers_of(four, "api-3") == ["api-1", "api-2"]
-    four[2].ready = True
-    tending.turn()
-    assert helpers_of(four, "api-3") == []
-
-
-def test_connections_that_nobody_accepts_bring_help_for_a_while(four: list[Child]) -> None:
-    tending, clients = Tending(four), [socket.create_connection(four[0].listening.getsockname()) for _ in range(50)]  # type: ignore[union-attr]
-    tending.turn()
-    assert helpers_of(four, "api-1") == []
-    tending.turn()
-    assert all(len(helpers_of(four, child.name)) == 2 for child in four[:4])
-    for child in four[:4]:
-        assert child.listening is not None
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                child.listening.accept()[0].close()
-    for _ in range(round(5.0 / EVERY_SECONDS) + 1):
-        for child in four:
-            child.heard()
-        tending.turn()
-    assert not any(helpers_of(four, child.name) for child in four[:4])
-    for client in clients:
-        client.close()
-
-
 def test_a_silent_process_is_killed_and_one_that_still_starts_gets_longer(four: list[Child]) -> None:
     tending = Tending(four, hangs_after_seconds=10 * EVERY_SECONDS)
     four[1].ready = False
@@ -269,14 +219,14 @@ def test_processes_of_other_programs_say_nothing_and_are_left_alone() -> None:
     assert other.process.returncode is None
 
 
-def test_a_process_that_does_not_read_its_news_delays_nobody(four: list[Child]) -> None:
+def test_a_process_that_does_not_read_what_it_is_told_delays_nobody(four: list[Child]) -> None:
     tending = Tending(four)
     assert four[0].line is not None
     four[0].line.setblocking(False)
     with contextlib.suppress(BlockingIOError):
         while True:
             four[0].line.send(b"x" * 4096)
-    four[2].ready, four[2].crashes = False, 1
+    four[2].ready, four[2].crashes = False, STORM
     tending.turn()
-    # It gets them when it reads again; the other helper has them now.
-    assert helpers_of(four, "api-3") == ["api-4"]
+    # It is told when it reads again; the others have been told.
+    assert [child.told for child in four] == [(), ("api-3",), (), ("api-3",), ()]

@@ -1,5 +1,6 @@
-"""A service process, started by the supervisor with one end of a socket pair: it receives its settings, then news about
-the other processes; it sends "ready", then a sign of life every second. When the socket closes, the supervisor is gone.
+"""A service process, started by the supervisor with one end of a socket pair: it receives its settings, then the names
+of processes that crash again and again; it sends "ready", then a sign of life every second. When the socket closes, the
+supervisor is gone.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from latchkey.app import load_api, run_process
 from latchkey.cli.lifeline import hear_and_die_with, live
 from latchkey.cli.orders import Orders, decode, settings_from_wire
 from latchkey.settings import Settings
-from latchkey.standing import News, Standing
 from latchkey.watching.siblings import ProcessIdentity
 
 
@@ -44,11 +44,13 @@ def main() -> None:
 
 
 async def _run(settings: Settings, orders: Orders, supervisor: socket.socket, lines: BufferedReader) -> None:
-    stop, loop, standing = asyncio.Event(), asyncio.get_running_loop(), Standing()
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
+    restarting: tuple[str, ...] = ()
 
     def heard(line: bytes) -> None:
-        loop.call_soon_threadsafe(standing.hear, msgspec.json.decode(line, type=News))
+        nonlocal restarting
+        restarting = msgspec.json.decode(line, type=tuple[str, ...])
 
     threading.Thread(target=hear_and_die_with, args=(lines, heard), daemon=True).start()
     listening = socket.socket(fileno=orders.listening) if orders.listening is not None else None
@@ -62,7 +64,14 @@ async def _run(settings: Settings, orders: Orders, supervisor: socket.socket, li
 
     try:
         await run_process(
-            settings, orders.roles, listening, stop, ready, identity=identity, metrics=metrics, standing=standing
+            settings,
+            orders.roles,
+            listening,
+            stop,
+            ready,
+            identity=identity,
+            metrics=metrics,
+            restarting=lambda: restarting,
         )
     finally:
         for task in living:

@@ -1,7 +1,8 @@
-"""The listening sockets: bound once by the supervisor, one for each process that answers requests.
+"""The sockets, bound by the supervisor, one for each process that answers requests.
 
-SO_REUSEPORT lets the kernel distribute connections evenly over the processes. It would also let a second Latchkey share
-the port unnoticed, so a first socket without it checks whether the port is free.
+SO_REUSEPORT lets the kernel distribute connections evenly over those that listen. The first listens at once:
+connections wait there for its process. The others listen when their processes accept (`server.py`). SO_REUSEPORT would
+also let a second Latchkey share the port unnoticed, so a first socket without it checks whether the port is free.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import errno
 import socket
 import time
+from typing import Any
 
 from latchkey.settings import BACKLOG
 
@@ -19,7 +21,7 @@ class CannotListenError(Exception):
 
 
 def bind(host: str, port: int, count: int, *, patience: float = 5.0) -> list[socket.socket]:
-    """`count` sockets listening on one port. Waits for a port that the previous run has just released."""
+    """`count` sockets on one port, of which the first listens. Waits for a port that the last run has just released."""
     deadline = time.monotonic() + patience
     while True:
         try:
@@ -55,19 +57,13 @@ def bind_metrics(host: str, port: int) -> socket.socket | None:
 def _bind(host: str, port: int, count: int) -> list[socket.socket]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     if port:
-        with _socket(family) as probe:
-            probe.bind((host, port))
+        _socket(family, (host, port), shared=False).close()
     sockets: list[socket.socket] = []
     try:
-        for _ in range(count):
-            one = _socket(family)
-            sockets.append(one)
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            one.bind((host, port))
-            # At once: only a listening socket makes the check of a second Latchkey fail.
-            one.listen(BACKLOG)
-            one.setblocking(False)
-            port = one.getsockname()[1]
+        sockets.append(_socket(family, (host, port)))
+        # At once: only a listening socket makes the check of a second Latchkey fail.
+        sockets[0].listen(BACKLOG)
+        sockets += (beside(sockets[0]) for _ in range(count - 1))
     except OSError:
         for one in sockets:
             one.close()
@@ -75,10 +71,22 @@ def _bind(host: str, port: int, count: int) -> list[socket.socket]:
     return sockets
 
 
-def _socket(family: socket.AddressFamily) -> socket.socket:
+def beside(one: socket.socket) -> socket.socket:
+    """Another on the same port, which does not listen yet."""
+    return _socket(socket.AddressFamily(one.family), one.getsockname())
+
+
+def _socket(family: socket.AddressFamily, address: tuple[Any, ...], *, shared: bool = True) -> socket.socket:
     made = socket.socket(family, socket.SOCK_STREAM)
-    # Connections of the last run in TIME_WAIT must not block the port.
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        # Connections of the last run in TIME_WAIT must not block the port.
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, shared)
+        made.setblocking(False)
+        made.bind(address)
+    except OSError:
+        made.close()
+        raise
     return made
 
 

@@ -1,7 +1,7 @@
 """The parent of the service's processes: starts them, restarts those that crash, drains and stops them.
 
 The processes end with it, even if it is killed (see `child.py`), so that none is left without a supervisor. What it
-does about those that hang, and for connections to those that crashed, is in `tending.py`.
+does about those that hang is in `tending.py`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import structlog
 
 from latchkey.cli import start
 from latchkey.cli.forking import forget_settings, fork, may_fork
+from latchkey.cli.listeners import beside
 from latchkey.cli.orders import Orders, encode, settings_to_wire
 from latchkey.cli.readiness import DidNotBecomeReadyError as DidNotBecomeReadyError
 from latchkey.cli.tending import (
@@ -41,11 +42,9 @@ LONGEST_DELAY = 10.0
 
 
 def plan(roles: Sequence[str], listening: Sequence[socket.socket]) -> list[Child]:
-    """One process for each listening socket, and one for all background roles. Each of the first has the sockets of
-    the others too, to accept connections there when it is asked to."""
+    """One process for each socket, and one for all background roles."""
     children = [
-        Child(f"api-{number}", ("api",), one, also=tuple(other for other in listening if other is not one))
-        for number, one in enumerate(listening if "api" in roles else (), 1)
+        Child(f"api-{number}", ("api",), one) for number, one in enumerate(listening if "api" in roles else (), 1)
     ]
     background = tuple(role for role in roles if role != "api")
     return [*children, *([Child("background", background)] if background else [])]
@@ -195,7 +194,7 @@ class Supervisor:
                 return
             child.crashes = 1 if time.monotonic() - child.began > HEALTHY_AFTER else child.crashes + 1
             self._changed.set()
-            # At once, for the connections that arrive now.
+            self._replace_socket(child)
             self._tending.tell()
             log.error(
                 "process ended",
@@ -205,6 +204,13 @@ class Supervisor:
                 restart_in_seconds=_delay(child),
             )
             await self._start_again(child)
+
+    def _replace_socket(self, child: Child) -> None:
+        """So that connections go to the other processes until the new one accepts. If there is no other, they wait."""
+        if child.answers and any(one.answers and one.ready for one in self.children):
+            assert child.listening is not None
+            child.listening, ended = beside(child.listening), child.listening
+            ended.close()
 
     async def _start_again(self, child: Child) -> None:
         while True:

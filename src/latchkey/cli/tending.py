@@ -1,8 +1,5 @@
-"""Looks after processes that run but do not work (decision 0093).
-
-- A process says every second that its event loop turns. One that is silent for too long is killed, and started again.
-- Each process that answers requests has a listening socket of its own. After it has ended, and whenever connections
-  wait at its socket, two others are asked to accept connections there too.
+"""Looks after processes that run but do not work (decision 0093): one says every second that its event loop turns, and
+is killed and started again if it is silent for too long. Those that crash again and again are reported.
 
 Time is counted in turns of the supervisor's own loop, not by a clock: after the whole machine was suspended or starved,
 no process is blamed for it.
@@ -10,18 +7,16 @@ no process is blamed for it.
 
 from __future__ import annotations
 
-import select
+import contextlib
 import socket
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 import structlog
 
 from latchkey.cli.forking import Process
-from latchkey.standing import News
 
 log = structlog.get_logger()
 
@@ -35,14 +30,6 @@ START_PATIENCE = 15 * 60.0
 HEALTHY_AFTER = 30.0
 # So many crashes in a row are reported by /readyz.
 STORM = 3
-# Looks at which connections were waiting, one after another, until others accept them.
-_CROWDED = 2
-# How long others help at least, so that they do not come and go.
-_HELP_SECONDS = 5.0
-# More would all wake up for each connection.
-_HELPERS = 2
-# A process that said nothing for so long is no helper.
-_SILENT_SECONDS = 3.0
 
 
 @dataclass(slots=True)
@@ -50,31 +37,28 @@ class Child:
     name: str
     roles: tuple[str, ...]
     listening: socket.socket | None = None
-    # More sockets for it. Its settings, or later news, say by number which is which.
+    # More sockets for it. Its settings say by number which is which.
     also: tuple[socket.socket, ...] = ()
     # The program, and its settings if they differ from the service's.
     module: str = SERVICE
     settings: dict[str, object] | None = field(default=None, repr=False)
     # Its code is loaded only when it gets its settings: the others need the CPU first.
     later: bool = False
-    # It gets its settings when everything else is up. Until then others accept connections for it.
+    # It gets its settings when everything else is up.
     reserve: bool = False
     process: Process | None = None
     line: socket.socket | None = None
     ready: bool = False
     crashes: int = 0
     began: float = 0.0
-    # Turns since it said something, and since then with connections waiting at its socket.
+    # Turns since it said something.
     silent: int = 0
-    crowded: int = 0
-    # Turns for which others still help.
-    helped: int = 0
-    # What it was told last.
-    news: News = field(default_factory=News)
+    # Which processes crash again and again, as it was told last.
+    told: tuple[str, ...] = ()
 
     @property
     def answers(self) -> bool:
-        """Whether it is one of several that can accept connections for each other."""
+        """Whether it is one of several that answer requests."""
         return self.module == SERVICE and self.listening is not None
 
     def heard(self) -> None:
@@ -82,7 +66,7 @@ class Child:
 
     def starts(self) -> None:
         """A new process is being started for it."""
-        self.ready, self.silent, self.crowded, self.news = False, 0, 0, News()
+        self.ready, self.silent, self.told = False, 0, ()
         self.began = time.monotonic()
 
 
@@ -91,31 +75,22 @@ class Tending:
 
     def __init__(self, children: Sequence[Child], hangs_after_seconds: float = HANGS_AFTER_SECONDS) -> None:
         self._children = children
-        self._answering = [child for child in children if child.answers]
         self._hangs_after = hangs_after_seconds / EVERY_SECONDS
-        # The descriptor is replaced with another one when helping ends, which only Linux is known to allow.
-        self._may_help = len(self._answering) > 1 and sys.platform == "linux"
 
     def turn(self) -> None:
         for child in self._children:
             self._check(child)
-        if self._may_help:
-            self._look_for_crowds()
         self.tell()
 
     def tell(self) -> None:
-        """Tell every process that answers requests what has changed for it."""
-        helping = self._helpers() if self._may_help else {}
+        """Tell every process that answers requests which ones crash again and again."""
         restarting = tuple(child.name for child in self._children if child.crashes >= STORM)
-        for child in self._answering:
-            news = News(tuple(helping.get(child.name, ())), restarting)
-            if child.ready and news != child.news and child.line is not None:
-                try:
-                    child.line.send(msgspec.json.encode(news) + b"\n")
-                except OSError:
-                    # It has ended, or it hangs and its buffer is full. The next turn tries again.
-                    continue
-                child.news = news
+        for child in self._children:
+            if child.answers and child.ready and restarting != child.told and child.line is not None:
+                # It has ended, or it hangs and its buffer is full. The next turn tries again.
+                with contextlib.suppress(OSError):
+                    child.line.send(msgspec.json.encode(restarting) + b"\n")
+                    child.told = restarting
 
     def _check(self, child: Child) -> None:
         if child.process is None or child.process.returncode is not None:
@@ -129,34 +104,3 @@ class Tending:
             log.error("process hangs", process=child.name, pid=child.process.pid, action="killed")
             child.silent = 0
             child.process.kill()
-
-    def _look_for_crowds(self) -> None:
-        looking = select.poll()
-        for child in self._answering:
-            assert child.listening is not None
-            looking.register(child.listening, select.POLLIN)
-        waiting = {number for number, _ in looking.poll(0)}
-        for child in self._answering:
-            assert child.listening is not None
-            child.crowded = child.crowded + 1 if child.listening.fileno() in waiting else 0
-            child.helped = max(0, child.helped - 1)
-            if child.crowded >= _CROWDED:
-                child.helped = round(_HELP_SECONDS / EVERY_SECONDS)
-
-    def _helpers(self) -> dict[str, list[int]]:
-        """The sockets at which each process accepts connections for others."""
-        found: dict[str, list[int]] = {}
-        for place, child in enumerate(self._answering):
-            # At the first start nobody knows our address yet; connections that wait all the same bring help.
-            absent = not child.ready and (child.crashes > 0 or child.reserve)
-            if not absent and not child.helped:
-                continue
-            assert child.listening is not None
-            for helper in self._neighbours(place):
-                found.setdefault(helper.name, []).append(child.listening.fileno())
-        return found
-
-    def _neighbours(self, place: int) -> Iterator[Child]:
-        others = [*self._answering[place + 1 :], *self._answering[:place]]
-        able = [one for one in others if one.ready and one.silent * EVERY_SECONDS < _SILENT_SECONDS]
-        yield from able[:_HELPERS]

@@ -165,7 +165,7 @@ def claimed(data: Path, chosen: UpSettings, *, with_stores: bool, history: bool 
             metrics = bind_metrics(chosen.given.metrics_host, chosen.given.metrics_port)
             children = [*plan(ROLES, listening), consuming]
             for child in children[1 : len(listening)]:
-                # Nobody waits for them: the first process that answers accepts for all until they are there.
+                # Nobody waits for them: the first process answers all requests until they are there.
                 child.later = child.reserve = True
             supervisor = Supervisor(children, output=log, metrics=metrics)
             selling = Supervisor([stores.child] if stores is not None else [], output=log)
