@@ -282,20 +282,3 @@ async def test_a_statement_that_fails_has_counted_nothing(database: Database) ->
         await reader.admit(digest, "a\0b")
     await leases.close()
     assert await total(database) == (90, 0)
-
-
-async def test_a_lease_that_ends_between_two_looks_at_the_clock_loses_no_request(database: Database) -> None:
-    """A request that a lease does not cover leaves everything as it was, to be counted in the database."""
-    digest = await key(database, "busy", limit=100_000)
-    clock = [100.0]
-    leases = Leases(database, clock=lambda: clock[0])
-    admission = Admission(database, leases)
-    covered = None
-    while covered is None:
-        await asyncio.gather(*(admission.admit(digest) for _ in range(30)))
-        covered = leases.cover_one(digest)
-    clock[0] += 10
-    assert leases.cover_one(digest) is None
-    # The lease is still there to be handed back, and the next statement asks for another.
-    count = leases.plan(digest, 1)
-    assert (count.wanted, count.run) == (1, covered.run)

@@ -25,7 +25,7 @@ from latchkey.api.services import Provided
 from latchkey.domain.instants import Ms
 from latchkey.domain.team.client_address import client_address, network_of
 from latchkey.domain.team.key_rules import KeyRules
-from latchkey.usecases.engine.admission import Caller, Leased, Limited, Scope, Verdict
+from latchkey.usecases.engine.admission import Caller, Limited, Scope, Verdict
 from latchkey.usecases.services import Services
 
 _LONGEST = 256
@@ -202,21 +202,6 @@ async def project_caller(exchange: Exchange, services: Services, scope: Scope, p
     require_scope(caller, scope)
     require_project(caller, project_id)
     return caller
-
-
-def leased_caller(exchange: Exchange, services: Services, scope: Scope, project_id: str) -> Leased | None:
-    """The caller of a request that a lease covers. The key is still to be checked, with the request's first statement.
-    None: check it now, as `project_caller` does, which also says what is wrong."""
-    leased = services.admission.leased(key_hash(exchange.headers.get(b"authorization")))
-    if leased is None:
-        return None
-    caller = leased.caller
-    refused = caller.rules is not None and not caller.rules.allows(address_of(exchange, services), services.now())
-    if refused or caller.is_public or scope not in caller.scopes or caller.project_id != project_id:
-        services.admission.undo(leased)
-        return None
-    admitted(caller, exchange, services)
-    return leased
 
 
 async def app_caller(

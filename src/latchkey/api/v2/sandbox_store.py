@@ -15,11 +15,8 @@ from latchkey.api.replies import reply, shows
 from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.domain.purchases.purchase import Environment, Ownership, Reason
-from latchkey.usecases.engine.admission import Caller
-from latchkey.usecases.engine.changes import KnownKey
 from latchkey.usecases.rendering import v2 as render
 from latchkey.usecases.sandbox import store as test_store
-from latchkey.usecases.services import Services
 from latchkey.wire.actions import EventReference, TestStoreResult
 
 router = Router(tags=["V2 test store"])
@@ -107,11 +104,6 @@ def _wrong(field: str, problem: str, value: Any) -> ValidationError:
 @router.post(ROUTE, responses=shows(TestStoreResult), response_class=Response)
 async def act(services: Provided, caller: WriteKey, new: NewAction) -> Response:
     """Perform an action in the test store. One that is not possible in the current state gets a 422 with the reason."""
-    return reply(await do(services, caller, new))
-
-
-async def do(services: Services, caller: Caller, new: NewAction, key: KnownKey | None = None) -> TestStoreResult:
-    """`key`: of the request, if it is still to be checked."""
     now = services.now()
     action = test_store.Action(
         name=new.action,
@@ -130,8 +122,9 @@ async def do(services: Services, caller: Caller, new: NewAction, key: KnownKey |
         country=new.country,
         currency=new.currency,
     )
-    done = await test_store.act(services.changes, caller.project_id, action, key)
-    return TestStoreResult(
+    done = await test_store.act(services.changes, caller.project_id, action)
+    result = TestStoreResult(
         events=[EventReference(id=event.id, type=event.type) for event in done.events],
         customer=render.customer(done.view(services.now())),
     )
+    return reply(result)

@@ -42,7 +42,7 @@ _NEXT_KEYS = "at_project.next_customer_keys('@customer_keys@', '@customers@'"
 # What means something else on a shard. The first text must be in the statement.
 REPLACED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     **dict.fromkeys(
-        ("read_leased", "look_at_customers", "admit_requests", "admit_with_leases", "key_as_known", "count_reads"),
+        ("read_leased", "admit_requests", "admit_with_leases", "key_as_known", "count_reads"),
         (("k.xmin", _KEY_VERSION),),
     ),
     # Keys of customers: a counter for each project. Identity values made on several nodes are in no order of time.

@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from latchkey.domain.catalog import Catalog
 from latchkey.storage.catalog.catalogs import Catalogs
@@ -25,16 +24,6 @@ class Look:
     found: dict[str, Stored]
     # Who owns the claimed purchases: a customer's key, or None where the owner was erased. Unknown ones are left out.
     owners: Mapping[PurchaseKey, int | None]
-    # The hashes of the API keys that are as they were.
-    keys: Collection[bytes]
-
-
-class KnownKey(NamedTuple):
-    """An API key as this process knows it."""
-
-    hash: bytes
-    # The version (xmin) of its row.
-    version: int
 
 
 async def look(
@@ -42,10 +31,8 @@ async def look(
     catalogs: Catalogs,
     project_id: str,
     asked: Iterable[tuple[str, PurchaseKey | None]],
-    keys: Collection[KnownKey] = (),
 ) -> Look | None:
-    """For each app user id, and for each purchase that is claimed for it; and whether these API keys are as they were.
-    None: there is no such project."""
+    """For each app user id, and for each purchase that is claimed for it. None: there is no such project."""
     wanted = list(asked)
     rows = await connection.fetch(
         _LOOK,
@@ -53,8 +40,6 @@ async def look(
         [app_user_id for app_user_id, _ in wanted],
         [claim[0] if claim is not None else None for _, claim in wanted],
         [claim[1] if claim is not None else None for _, claim in wanted],
-        [one.hash for one in keys],
-        [one.version for one in keys],
     )
     if not rows:
         return None
@@ -73,4 +58,4 @@ async def look(
             owners[row["store"], row["store_id"]] = row["owner"]
     first = rows[0]
     catalog = await catalogs.priced(connection, project_id, first["catalog_version"], first["rates_version"])
-    return Look(catalog, found, owners, first["keys"])
+    return Look(catalog, found, owners)

@@ -5,16 +5,7 @@ select asked.app_user_id, asked.store, asked.store_id,
     c.id as key, c.seen, c.state, c.last_seen_at as at, c.last_seen_platform as platform,
     c.last_seen_platform_version as platform_version, c.last_seen_app_version as app_version,
     c.last_seen_country as country,
-    o.store_id is not null as is_owned, o.customer_id as owner,
-    -- Those of the given keys that are still as the process knows them.
-    array(
-        select k.hash
-        from unnest($5::bytea[], $6::xid[]) as given (hash, version)
-        cross join lateral (
-            select k.hash, k.xmin as version from api_keys k where k.hash = given.hash and k.revoked_at is null limit 1
-        ) as k
-        where k.version = given.version
-    ) as keys
+    o.store_id is not null as is_owned, o.customer_id as owner
 from unnest($2::text[], $3::text[], $4::text[]) as asked (app_user_id, store, store_id)
 join projects p on p.id = $1
 -- Lateral with a limit: one index lookup for each row, even with a plan that was made while the table was empty.

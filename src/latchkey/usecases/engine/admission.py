@@ -11,18 +11,15 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import chain, repeat
-from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from latchkey.domain.leases import Count
 from latchkey.domain.team.key_rules import KeyRules, rules_of
 from latchkey.storage.access.keys import Scope as Scope
 from latchkey.storage.database import Database
 from latchkey.storage.engine import admission
 from latchkey.storage.engine.admission import Admitted
-from latchkey.storage.engine.look import KnownKey
 from latchkey.storage.engine.reads import AdmittedForReads
 from latchkey.usecases.engine.batch import Batch
 from latchkey.usecases.engine.leases import Leases
@@ -63,14 +60,6 @@ class Limited(Struct, frozen=True, gc=False):
 Verdict = Caller | Limited | None
 
 
-class Leased(NamedTuple):
-    """A request that a lease covers, with a key that is still to be checked."""
-
-    caller: Caller
-    key: KnownKey
-    counted: Count
-
-
 class Admission:
     def __init__(
         self, database: Database, leases: Leases | None = None, *, measure: Callable[[int], None] = lambda _: None
@@ -89,22 +78,6 @@ class Admission:
             if type(verdict) is not Limited or verdict.open_ms is None:
                 return verdict
             await self._leases.others(verdict.open_ms)
-
-    def leased(self, key_hash: bytes) -> Leased | None:
-        """The caller of a request that a lease covers, as this process knows the key. The request is counted. The key
-        may have changed since: whoever uses this checks it with the first statement, and calls `undo` if it has."""
-        known = self._known.get(key_hash)
-        count = self._leases.cover_one(key_hash) if known is not None else None
-        if known is None or count is None:
-            return None
-        version, caller = known
-        caller = replace(caller, rate_used=self._leases.used(key_hash))
-        return Leased(caller, KnownKey(key_hash, version), count)
-
-    def undo(self, leased: Leased) -> None:
-        """The request is not admitted this way after all."""
-        self._known.pop(leased.key.hash, None)
-        self._leases.fail(leased.key.hash, leased.counted, 1)
 
     def former_store(self, key_hash: bytes) -> asyncio.Future[str | None]:
         """The store of a public key that was revoked or whose app was deleted. None: there was no such key."""

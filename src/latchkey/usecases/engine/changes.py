@@ -16,7 +16,6 @@ A batch for which that is not enough, or that came too late, is done again under
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -32,7 +31,6 @@ from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.customers import records as customers
 from latchkey.storage.customers.records import LastSeen, PurchaseKey, Stored
 from latchkey.storage.database import Connection, Database
-from latchkey.storage.engine.look import KnownKey as KnownKey
 from latchkey.storage.engine.look import Look, look
 from latchkey.storage.engine.project_settings import Project as Project
 from latchkey.storage.engine.project_settings import load_projects as load_projects
@@ -81,27 +79,12 @@ class Change:
     create: bool = False
     # A store's purchases that this change would give to the customer.
     claims: frozenset[PurchaseKey] = frozenset()
-    # The API key of the request, if it is still to be checked: see `Admission.leased`.
-    key: KnownKey | None = None
     # The request's span, if its trace is kept.
     trace: Span | None = None
 
     @property
     def customer_ref(self) -> CustomerRef:
         return self.project_id, self.app_user_id
-
-
-class KeyChanged(Refusal):
-    """The API key of a request was changed or revoked since this process last read it. Nothing was written."""
-
-    def __init__(self) -> None:
-        super().__init__("The API key has changed.")
-
-
-class _KeysChanged(Exception):
-    def __init__(self, keys: AbstractSet[KnownKey]) -> None:
-        super().__init__("API keys have changed")
-        self.keys = keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,27 +161,15 @@ class Changes:
 
     async def _commit(self, batch: list[Change]) -> Sequence[Committed | Refusal]:
         """Answers in the order of the batch, which is of one project."""
-        try:
-            answers = await self._at_once(batch)
-        except _KeysChanged as changed:
-            return await self._without(changed.keys, batch)
+        answers = await self._at_once(batch)
         return answers if answers is not None else await self._under_locks(batch)
-
-    async def _without(self, keys: AbstractSet[KnownKey], batch: list[Change]) -> Sequence[Committed | Refusal]:
-        """The same, where some of the API keys are not as they were."""
-        others = [change for change in batch if change.key not in keys]
-        answers = iter(await self._commit(others) if others else ())
-        return [KeyChanged() if change.key in keys else next(answers) for change in batch]
 
     async def _at_once(self, batch: list[Change]) -> Sequence[Committed | Refusal] | None:
         """None: nothing was written, and the batch needs locks."""
         wall, project_id = self.now(), batch[0].project_id
         async with self.database.at_hand() as connection:
-            keys = {change.key for change in batch if change.key is not None}
             steps = Steps(batch) if tracing.tracer is not None else None
-            seen = await look(connection, self.catalogs, project_id, _questions(batch), keys)
-            if keys and (changed := {key for key in keys if seen is None or key.hash not in seen.keys}):
-                raise _KeysChanged(changed)
+            seen = await look(connection, self.catalogs, project_id, _questions(batch))
             if steps is not None:
                 steps.done("look")
             if seen is None or _needs_locks(seen, wall):

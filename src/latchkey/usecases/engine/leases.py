@@ -64,17 +64,6 @@ class Leases:
         self._standings[key_hash], count = rules.plan(standing, amount, self.clock())
         return count
 
-    def cover_one(self, key_hash: bytes) -> Count | None:
-        """Counts one request if a lease covers it; otherwise does nothing."""
-        standing = self._standings.get(key_hash)
-        if standing is None or standing.lease is None:
-            return None
-        standing, count = rules.plan(standing, 1, self.clock())
-        if count.wanted:
-            return None
-        self._standings[key_hash] = standing
-        return count
-
     def held(self) -> int:
         """How many leases this process has."""
         return sum(one.lease is not None for one in self._standings.values())

@@ -17,7 +17,7 @@ from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.domain.replacing import replace
 from latchkey.stores.test_store import actions
 from latchkey.stores.test_store.billing import STORE
-from latchkey.usecases.engine.changes import Change, Changes, Committed, KnownKey, Situation
+from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ TAKES: Mapping[Name, frozenset[str]] = {
 WHILE_CLOSED: frozenset[Name] = frozenset({"cancel", "expire", "refund"})
 
 
-async def act(changes: Changes, project_id: str, action: Action, key: KnownKey | None = None) -> Committed:
+async def act(changes: Changes, project_id: str, action: Action) -> Committed:
     """Only a purchase creates a customer that does not exist yet."""
     buys = action.name in ("purchase", "store_outage")
     return await changes.make(
@@ -95,7 +95,6 @@ async def act(changes: Changes, project_id: str, action: Action, key: KnownKey |
             apply=lambda situation: _act(situation, action),
             create=buys,
             claims=frozenset({(STORE, action.new_id)}) if action.name == "purchase" else frozenset(),
-            key=key,
         )
     )
 
