@@ -12,13 +12,14 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
 import structlog
 from argon2 import PasswordHasher
 from hypothesis import HealthCheck, settings
-from playwright.async_api import Browser, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, async_playwright, expect
 
 from latchkey import logs
 from latchkey.runtime.chromium import FLAGS, find_chromium
@@ -254,6 +255,14 @@ def page_browser(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="session")
 async def browser(page_browser: Path) -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=page_browser, args=FLAGS)
+        browser = await playwright.chromium.launch(executable_path=page_browser, args=FLAGS, timeout=PATIENCE * 1000)
+        new_context = browser.new_context
+
+        async def patient(**options: Any) -> BrowserContext:
+            context = await new_context(**options)
+            context.set_default_timeout(PATIENCE * 1000)
+            return context
+
+        browser.new_context = patient  # type: ignore[method-assign]  # Playwright has no default for a browser
         yield browser
         await browser.close()

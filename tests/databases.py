@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -18,6 +20,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.usecases.sandbox.demo import Demo
 from tests.distributed import DistributedShelf
+from tests.patience import PATIENCE
 
 _numbers = itertools.count(1)
 
@@ -260,6 +263,18 @@ async def _left_alone(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
             return True
         await asyncio.sleep(0.01)
     return False
+
+
+async def drained(database: Database, travelling: Callable[[], int] = lambda: 0) -> float:
+    """Waits until no delivery is pending, and gives the seconds it took. Without a limit: it fails if there was no
+    progress for long."""
+    began, least, seen = time.monotonic(), sys.maxsize, time.monotonic()
+    while left := travelling() + await database.pool.fetchval("select coalesce(sum(waiting), 0) from lanes"):
+        if left < least:
+            least, seen = left, time.monotonic()
+        assert time.monotonic() - seen < PATIENCE, f"{left} deliveries are pending"
+        await asyncio.sleep(0.05)
+    return round(time.monotonic() - began, 1)
 
 
 async def hold_minute(database: Database) -> None:

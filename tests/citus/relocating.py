@@ -30,10 +30,11 @@ from latchkey.usecases.sandbox.demo import PROJECT_ID
 from tests.citus.cluster import HOW_TO_RUN, cluster, is_named
 from tests.cli.running import Running
 from tests.crash.books import audit
+from tests.databases import drained
 from tests.delivery import certificates
 from tests.delivery.processes import SECRET_KEY, Receiver, in_order
 from tests.failover.service import Buyer, open_shop
-from tests.patience import until, wait_until
+from tests.patience import wait_until
 
 SHARDS = 4
 # As an operator has to set it. The rest is for tests.
@@ -102,11 +103,7 @@ class Scene:
         for buyer in self.buyers:
             await asyncio.to_thread(buyer.stop)
         async with Database(self.new_url) as database:
-
-            async def all_sent() -> bool:
-                return not await database.pool.fetchval("select count(*) from lanes")
-
-            await until(all_sent, "deliveries are still waiting")
+            await drained(database)
             _, events = await audit(database)
         sold = Counter(
             (event["transaction_id"], user)

@@ -36,6 +36,7 @@ from latchkey.server import Listener
 from latchkey.settings import Settings
 from tests.cli.running import typed
 from tests.machine import needed
+from tests.patience import PATIENCE
 from tests.settings.test_safety import write_pair
 
 
@@ -271,6 +272,7 @@ async def test_chromium_opens_the_service_without_a_warning(
                 executable_path=chromium, args=FLAGS, env={**os.environ, "HOME": str(home)}
             )
             page = await browser.new_page()
+            page.set_default_timeout(PATIENCE * 1000)
             for url in urls:
                 try:
                     await page.goto(url)

@@ -26,7 +26,7 @@ from playwright.async_api import Browser
 from latchkey.cli.listeners import bind
 from latchkey.storage.embedded.leftovers import processes_on
 from tests.cli.running import Running, Up, get, latchkey, typed
-from tests.patience import PATIENCE, wait_until
+from tests.patience import wait_until
 
 WRITTEN = "demo history written"
 
@@ -184,7 +184,6 @@ async def test_a_purchase_is_made_and_lives_on_the_page_of_the_pretend_store(
 ) -> None:
     context = await browser.new_context(ignore_https_errors=True, reduced_motion="reduce")
     page = await context.new_page()
-    page.set_default_timeout(PATIENCE * 1000)
     dashboard, app = up.connection["dashboard"], up.connection["stores"]["apple"]["app_id"]
     await page.goto(dashboard["url"])
     await page.fill("input[name=email]", dashboard["email"])

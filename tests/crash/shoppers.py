@@ -17,7 +17,7 @@ from latchkey.storage.database import Database
 from latchkey.usecases.access.keys import create_secret_key
 from tests.cli.running import Up
 from tests.crash.books import audit
-from tests.patience import until
+from tests.databases import drained
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,7 @@ class Shop:
     async def has_lost_nothing(self, bought: list[str]) -> None:
         """Every purchase that was answered with 200 is stored once, and the consumer has processed its event."""
         async with Database(self.connection["database_url"]) as database:
-
-            async def all_sent() -> bool:
-                return not await database.pool.fetchval("select count(*) from lanes")
-
-            await until(all_sent, "deliveries are still waiting")
+            await drained(database)
             customers, events = await audit(database)
             for user in bought:
                 assert len(customers[user].subscriptions) == 1

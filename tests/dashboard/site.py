@@ -23,7 +23,6 @@ from latchkey.usecases.access import accounts, sessions, team
 from latchkey.usecases.services import Services
 from tests.api.receiving import Post, delivering, posting
 from tests.dashboard.accessibility import serious_findings as serious_findings
-from tests.patience import PATIENCE
 
 PASSWORD = "correct horse battery"
 _people = itertools.count(1)
@@ -64,7 +63,6 @@ class Visitor:
 
     async def open(self, path: str = "") -> Page:
         page = await self.context.new_page()
-        page.set_default_timeout(PATIENCE * 1000)
         page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         await page.goto(self.site.path(path))

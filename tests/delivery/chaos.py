@@ -31,9 +31,9 @@ from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.migrate import migrate
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.sandbox.demo import add_catalog
+from tests.databases import drained
 from tests.delivery import certificates
 from tests.delivery.processes import SECRET_KEY, Process, Receiver, Worker, Writer, in_order
-from tests.patience import PATIENCE
 
 PATHS = ("/", "/slow/20", "/second")
 
@@ -121,13 +121,8 @@ async def _run(
         running[which].close()
         running[which] = await asyncio.to_thread(makers[which])
     running[2].stop()
-    stopped = time.monotonic()
     async with Database(url) as database:
-        while await database.pool.fetchval("select count(*) from lanes"):
-            if time.monotonic() - stopped > PATIENCE:
-                break
-            await asyncio.sleep(0.1)
-        drained = time.monotonic() - stopped
+        drained_in = await drained(database)
         committed = {row["id"] for row in await database.pool.fetch("select id from events")}
     lost = duplicates = 0
     ordered = True
@@ -148,7 +143,7 @@ async def _run(
         lost=lost,
         duplicates=duplicates,
         in_order=ordered,
-        drained_in=round(drained, 1),
+        drained_in=drained_in,
     )
 
 

@@ -13,6 +13,7 @@ from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.migrate import migrate
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.sandbox.demo import add_catalog
+from tests.databases import drained
 from tests.delivery import certificates
 from tests.delivery.processes import SECRET_KEY, Receiver, Worker, Writer, in_order
 from tests.patience import PATIENCE
@@ -47,10 +48,7 @@ async def test_a_database_restarted_under_load_loses_nothing(
                     await _until_arrived(receiver, before + 60)
                     assert writer.stop() == 0
                 async with Database(server.url()) as database:
-                    ends = time.monotonic() + PATIENCE
-                    while await database.pool.fetchval("select count(*) from lanes"):
-                        assert time.monotonic() < ends, "deliveries are still pending"
-                        await asyncio.sleep(0.05)
+                    await drained(database)
                     committed = {row["id"] for row in await database.pool.fetch("select id from events")}
                 assert worker.stop() == 0
             for path in PATHS:

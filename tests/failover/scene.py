@@ -16,11 +16,12 @@ from latchkey.storage.database import Database, connect
 from latchkey.storage.migrate import migrate
 from latchkey.usecases.sandbox.demo import PROJECT_ID
 from tests.crash.books import audit
+from tests.databases import drained
 from tests.delivery import certificates
 from tests.delivery.processes import SECRET_KEY, Receiver, in_order
 from tests.failover.cluster import Pair
 from tests.failover.service import Buyer, Service, open_shop
-from tests.patience import until, wait_until
+from tests.patience import wait_until
 
 
 @dataclass
@@ -75,11 +76,7 @@ class Scene:
         for buyer in self.buyers:
             await asyncio.to_thread(buyer.stop)
         async with Database(self.pair.url) as database:
-
-            async def all_sent() -> bool:
-                return not await database.pool.fetchval("select count(*) from lanes")
-
-            await until(all_sent, "deliveries are still waiting")
+            await drained(database)
             _, events = await audit(database)
         sold = Counter(
             (event["transaction_id"], user)

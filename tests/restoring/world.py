@@ -32,9 +32,10 @@ from latchkey.usecases.access.keys import create_secret_key
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.sandbox.demo import add_catalog
 from tests.convergence.processes import Killable
+from tests.databases import drained
 from tests.delivery import certificates
 from tests.delivery.processes import SECRET_KEY
-from tests.patience import PATIENCE, until
+from tests.patience import PATIENCE
 
 PROJECT = "proj_shop"
 SECRET = "a webhook secret of the restore"
@@ -186,11 +187,7 @@ class World:
 
     async def drained(self) -> None:
         async with Database(self.url, max_size=1) as database:
-
-            async def empty() -> bool:
-                return not await database.pool.fetchval("select count(*) from lanes")
-
-            await until(empty, "deliveries did not drain", every=0.05)
+            await drained(database)
 
     async def answers(self, users: Iterable[str]) -> dict[str, Any]:
         """What the service says of these users and of the project."""

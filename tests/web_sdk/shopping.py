@@ -18,7 +18,6 @@ from urllib.parse import quote, urlsplit
 from playwright.async_api import Browser, Page, Request
 
 from tests.cli.running import Up
-from tests.patience import PATIENCE
 
 SHOP = Path(__file__).parent / "shop.html"
 DIALOG = ".rc-simulated-store-modal"
@@ -105,7 +104,6 @@ class Shopper:
 async def shopping(browser: Browser, up: Up | Service, shop: str, key: str | None = None) -> AsyncIterator[Shopper]:
     # The certificate is of a local authority that this browser does not know.
     context = await browser.new_context(ignore_https_errors=True)
-    context.set_default_timeout(PATIENCE * 1000)
     page = await context.new_page()
     shopper = Shopper(up, page, key or up.connection["public_api_key"])
     page.on("console", lambda message: shopper.console.append(f"{message.type}: {message.text}"))
