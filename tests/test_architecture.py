@@ -360,7 +360,6 @@ STORES_NAMED: dict[str, set[str]] = {
     "storage/catalog/catalogs.py": {TEST_STORE},
     "dashboard/pages/settings.py": {TEST_STORE},
     "cli/project.py": {TEST_STORE},
-    "api/writes.py": {TEST_STORE},
     # Names of the pretend stores: apple, google and stripe.
     "usecases/sandbox/demo.py": {STRIPE},
     "usecases/sandbox/pretend_store.py": {STRIPE},
