@@ -53,8 +53,7 @@ class Life:
         assert event["sequence"] == len(events)
         assert set(COMMON) | set(OWN_FIELDS.get(type, ())) <= set(event) <= set(Event.__struct_fields__)
         assert event["price_in_purchased_currency"] == event["price"]
-        paid = event["takehome_percentage"] is not None
-        assert 0 < event["takehome_percentage"] <= 1 if paid else event["price"] == 0
+        assert 0 < event["takehome_percentage"] <= 1
         return event
 
 
