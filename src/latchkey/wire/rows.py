@@ -93,7 +93,7 @@ class TransactionRow(Struct, frozen=True, kw_only=True):
     price: Annotated[Money | None, "What was charged, in `currency`. Unchanged by refunds. Empty: not known."] = None
     currency: Annotated[str | None, "ISO 4217 code of the price."] = None
     country: Annotated[str | None, "ISO 3166 alpha-2 code of the country, as the store says it."] = None
-    usd_price: Annotated[Money | None, "The price in USD. Empty: there was no rate."] = None
+    usd_price: Annotated[Money | None, "The price in USD. Empty: the price, or the currency, is not known."] = None
     usd_rate: Annotated[Rate | None, "USD for one unit of the currency, as used for `usd_price`."] = None
     usd_rate_date: Annotated[Date | None, "The day of the rate."] = None
     tax_percentage: Annotated[float | None, "The share of the price that is tax."] = None
@@ -102,9 +102,7 @@ class TransactionRow(Struct, frozen=True, kw_only=True):
     refunded_amount: Annotated[
         Money | None, "What was given back, in `currency`: the price after a refund, less after a partial one, else 0."
     ] = None
-    refunded_usd: Annotated[Money | None, "The same in USD, at the rate of the payment. Empty: there was no rate."] = (
-        None
-    )
+    refunded_usd: Annotated[Money | None, "The same in USD, at the rate of the payment. Empty: as above."] = None
     ownership_type: Annotated[str, "PURCHASED, or FAMILY_SHARED where a family member has paid."] = "PURCHASED"
     entitlement_ids: Annotated[
         tuple[str, ...], "The entitlements that the product grants now, or that the grant names."
@@ -211,7 +209,7 @@ class EventRow(Struct, frozen=True, kw_only=True):
     purchased_at: Annotated[Instant | None, "When the period was bought."] = None
     expires_at: Annotated[Instant | None, "When the period ends."] = None
     price_usd: Annotated[
-        Money | None, "The event's `price`, in USD. Of a REFUND: what was given back, not negative. Empty: no rate."
+        Money | None, "The event's `price`, in USD. Of a REFUND: what was given back, not negative."
     ] = None
     price: Annotated[Money | None, "The event's `price_in_purchased_currency`."] = None
     currency: Annotated[str | None, "ISO 4217 code of the price."] = None
