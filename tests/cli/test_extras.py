@@ -143,9 +143,13 @@ asyncio.run(main())
 
 
 def test_the_client_works_alone(install: Callable[[str], Path]) -> None:
-    done = subprocess.run([install("client"), "-I", "-c", CLIENT], capture_output=True, text=True, timeout=300)
+    python = install("client")
+    done = subprocess.run([python, "-I", "-c", CLIENT], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "cannot be reached" in done.stdout
+    said = latchkey(python, "customer", "list")
+    assert (said.returncode, "Traceback" in said.stderr) == (2, False)
+    assert said.stderr.startswith("No commands are installed here. The client for your own server")
 
 
 CONSUMER = """

@@ -1,185 +1,188 @@
-"""The tutorials: every marked block is run as it stands, against a real service."""
+"""README and the tutorials: every block is typed as it stands, in order, in one data folder."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import importlib.util
 import json
-import os
 import re
-import shlex
-import subprocess
+import shutil
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from types import ModuleType
-from uuid import uuid4
 
+import asyncpg
 import pytest
 
+from latchkey.cli.authority import Certificates, ensure_certificates
 from latchkey.delivery.sending.signing import signature
+from latchkey.now import real_now
+from latchkey.storage.embedded.server import EmbeddedServer
 from tests import machine
-from tests.api.client import Client, running
-from tests.cli.running import Running, Up, free_port, get, typed
-from tests.docs.tutorials import FOLDER, marked, only
-from tests.patience import PATIENCE
-from tests.web_sdk.shopping import act
+from tests.cli.running import LATCHKEY, Shell, Up, free_port, get
+from tests.conftest import UNSAFE_BUT_FAST
+from tests.docs.pages import ROOT, Terminal, blocks, type_into
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-RUN = {
-    "first-webhook.md": {"file: receiver.py", "file: signature.py", "run in the background: receiver", "run"},
-    "fastapi.md": {"file: app.py"},
-    "flask.md": {"file: app.py"},
-    "django.md": {"file: app.py"},
-    "express.md": {"file: app.mjs"},
-    "go-live.md": {"run"},
+TUTORIALS = ROOT / "docs" / "tutorials"
+# In the order of the documentation, with the sections that a reader types.
+PAGES: dict[str, tuple[str, ...]] = {
+    "README.md": ("Five minutes to the first webhook", "A year in a second"),
+    **{f"docs/tutorials/{one}.md": () for one in ("first-webhook", "fastapi", "flask", "django", "express")},
+}
+PRODUCTION: dict[str, tuple[str, ...]] = {"README.md": ("Running it for real",), "docs/tutorials/go-live.md": ()}
+# What a page promises beside the blocks themselves.
+PROMISED = {
+    "README.md": ("ada has pro until", "Events on the way: 12."),
+    "docs/tutorials/first-webhook.md": ("your app answered 200",),
 }
 
 
-def test_every_marked_block_is_run_by_a_test() -> None:
-    assert {path.name: set(marked(path.name)) for path in FOLDER.glob("*.md")} == RUN
+def test_every_tutorial_is_typed() -> None:
+    assert {f"docs/tutorials/{one.name}" for one in TUTORIALS.glob("*.md")} <= PAGES.keys() | PRODUCTION.keys()
 
 
-@pytest.fixture
-def reached(up: Up, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    there = up.connection
-    found = {
-        "BASE": there["base_url"],
-        "KEY": there["api_key"],
-        "PROJECT": there["project_id"],
-        "CA": there["ca_cert"],
-    }
-    for name, value in found.items():
-        monkeypatch.setenv(name, value)
-    return found
+@pytest.fixture(scope="module")
+def home(short_folder: Path) -> Iterator[Path]:
+    """A folder like a checkout, with `make run` in it and what the pages install."""
+    home = short_folder / "checkout"
+    (home / "tutorial").mkdir(parents=True)
+    for venv in (home / ".venv", home / "tutorial" / "venv"):
+        venv.symlink_to(Path(sys.executable).parents[1])
+    with Up(home / ".latchkey", "--port", "0") as up:
+        up.wait_until_ready()
+        yield home
+        assert up.ctrl_c() == 0
 
 
-@pytest.fixture
-def users(up: Up) -> tuple[str, str]:
-    """Who has bought something, and whom nobody knows."""
-    buyer = f"tutorial {uuid4()}"
-    act(up, "purchase", buyer, "pro_monthly")
-    return buyer, f"nobody_{uuid4()}"
+@pytest.mark.parametrize("page", PAGES)
+def test_the_page_works_as_it_stands(home: Path, page: str) -> None:
+    if page.endswith("express.md"):
+        _install_express(home / "tutorial")
+    # The only change: a port that nobody else uses.
+    port = str(free_port())
+    said, servers = "", []
+    with ExitStack() as left_running:
+        for block in blocks(page, *PAGES[page]):
+            code = block.code.replace("3000", port)
+            if block.file is not None:
+                (home / block.file).write_text(code)
+            elif block.ready is not None:
+                server = left_running.enter_context(Terminal(home, code))
+                server.wait_for(block.ready)
+                servers.append(server)
+            elif block.typed:
+                printed = type_into(home, code)
+                assert re.findall(r"^HTTP/\S+ (\d+)", printed, re.MULTILINE) == re.findall(r"# (\d{3})\b", code)
+                said += printed
+            elif not block.language:
+                servers[0].wait_for(code.strip())
+        for words in PROMISED.get(page, ()):
+            if words not in said:
+                servers[-1].wait_for(words)
+        if page == "README.md":
+            servers[0].wait_for("RENEWAL")
+            assert re.search(r"INITIAL_PURCHASE +ada +#1 +answered 200", servers[0].output)
+        for server in reversed(servers):
+            server.ctrl_c()
+    for block in blocks(page, *PAGES[page]):
+        if block.ready is not None and "$(value base_url)" in block.code:
+            # Unknown is not no: while Latchkey cannot be reached, nobody is told to pay.
+            code = block.code.replace("3000", port).replace("$(value base_url)", "https://127.0.0.1:1")
+            with Terminal(home, code) as server:
+                server.wait_for(block.ready)
+                assert " 503 " in type_into(home, f"curl -i -H 'X-User: somebody' localhost:{port}/export")
+                server.ctrl_c()
 
 
-def loaded(page: str, folder: Path, mark: str = "file: app.py") -> ModuleType:
-    name = mark.removeprefix("file: ")
-    (folder / name).write_text(only(page, mark))
-    spec = importlib.util.spec_from_file_location(f"tutorial_{uuid4().hex}", folder / name)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Django looks its URLs up in the module by its name.
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-async def test_fastapi(reached: dict[str, str], users: tuple[str, str], tmp_path: Path) -> None:
-    app = loaded("fastapi.md", tmp_path).app
-    client = Client(app)
-    async with running(app):
-        assert (await client.get("/notes")).status == 200
-        assert [(await client.get("/export", headers={"x-user": one})).status for one in users] == [200, 403]
-
-
-def test_flask(reached: dict[str, str], users: tuple[str, str], tmp_path: Path) -> None:
-    module = loaded("flask.md", tmp_path)
-    client = module.app.test_client()
-    assert (client.get("/notes").status_code, client.get("/export").status_code) == (200, 401)
-    assert [client.get("/export", headers={"X-User": one}).status_code for one in users] == [200, 403]
-    os.environ["BASE"] = "https://127.0.0.1:1"
-    assert client.get("/export", headers={"X-User": users[0]}).status_code == 503
-    module.latchkey.close()
-
-
-def test_django(reached: dict[str, str], users: tuple[str, str], tmp_path: Path) -> None:
-    module = loaded("django.md", tmp_path)
-    from django.test import Client as DjangoClient
-
-    client = DjangoClient()
-    assert (client.get("/notes").status_code, client.get("/export").status_code) == (200, 401)
-    assert [client.get("/export", headers={"x-user": one}).status_code for one in users] == [200, 403]
-    os.environ["BASE"] = "https://127.0.0.1:1"
-    assert client.get("/export", headers={"x-user": users[0]}).status_code == 503
-    module.latchkey.close()
-
-
-class Server(Running):
-    def __init__(self, program: str | Path, *words: str | Path, **environment: str) -> None:
-        self.program = program
-        super().__init__(*words, **environment)
-
-
-def test_express(reached: dict[str, str], users: tuple[str, str], tmp_path: Path) -> None:
-    packages = machine.downloaded(HERE / "express")
-    node = machine.optional("node")
-    folder = tmp_path / "node_modules"
-    folder.mkdir()
-    for one in packages.iterdir():
-        (folder / one.name).symlink_to(one)
-    (folder / "latchkey-client").symlink_to(ROOT / "clients" / "javascript")
-    (tmp_path / "app.mjs").write_text(only("express.md", "file: app.mjs"))
-    given = {**reached, "NODE_EXTRA_CA_CERTS": reached["CA"], "PORT": "0", "NODE_PRESERVE_SYMLINKS": "1"}
-    with Server(node, tmp_path / "app.mjs", **given) as server:
-        server.wait_for("Listening on port")
-        found = re.search(r"port (\d+)", server.output)
-        assert found is not None
-        base = f"http://127.0.0.1:{found[1]}"
-        assert get(base, None, "/notes")[0] == 200
-        said = [get(base, None, "/export", **{"X-User": one})[0] for one in users]
-        assert (said, get(base, None, "/export")[0]) == ([200, 403], 401)
-
-
-def test_first_webhook(up: Up, tmp_path: Path) -> None:
-    (tmp_path / "receiver.py").write_text(only("first-webhook.md", "file: receiver.py"))
-    (tmp_path / ".latchkey").symlink_to(up.folder)
-    port = free_port()
-    command = shlex.split(only("first-webhook.md", "run in the background: receiver"))
-    assert command[0] == "latchkey"
-    words = [word.replace(":3000", f":{port}") for word in command[1:]]
-    user = f"ada_{uuid4().hex[:8]}"
-    with (
-        Server(sys.executable, tmp_path / "receiver.py", PORT=str(port)) as receiver,
-        Running(*words, "--data", up.folder) as forwarding,
-    ):
-        forwarding.wait_for("Press Ctrl-C")
-        script = only("first-webhook.md", "run").replace('"ada"', f'"{user}"')
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
-        )
-        assert done.returncode == 0, done.stderr
-        receiver.wait_for(f"INITIAL_PURCHASE {user} ['pro']")
-        forwarding.wait_for("your app answered 200")
-        assert forwarding.ctrl_c() == 0
+def _install_express(folder: Path) -> None:
+    machine.optional("node")
+    packages = machine.downloaded(Path(__file__).parent / "express")
+    shutil.copytree(packages, folder / "node_modules", symlinks=True)
+    shutil.copytree(ROOT / "clients" / "javascript", folder / "node_modules" / "latchkey-client")
 
 
 def test_the_signature_is_checked(tmp_path: Path) -> None:
-    is_signed = loaded("first-webhook.md", tmp_path, "file: signature.py").is_signed
+    (block,) = (one for one in blocks("docs/tutorials/first-webhook.md") if one.file == "tutorial/signature.py")
+    (tmp_path / "signature.py").write_text(block.code)
+    spec = importlib.util.spec_from_file_location("tutorial_signature", tmp_path / "signature.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     secret, body, now = "whsec_" + base64.b64encode(b"s" * 24).decode(), b'{"event": {}}', int(time.time())
     headers = {"webhook-id": "e1", "webhook-timestamp": str(now)}
     headers["webhook-signature"] = f"v1,b2xk {signature([secret], 'e1', now, body)}"
-    assert is_signed(body, headers, secret)
-    assert not is_signed(body + b" ", headers, secret)
-    assert not is_signed(body, headers, "whsec_" + base64.b64encode(b"o" * 24).decode())
-    assert not is_signed(body, {**headers, "webhook-timestamp": str(now - 301)}, secret)
+    assert module.is_signed(body, headers, secret)
+    assert not module.is_signed(body + b" ", headers, secret)
+    assert not module.is_signed(body, headers, "whsec_" + base64.b64encode(b"o" * 24).decode())
+    assert not module.is_signed(body, {**headers, "webhook-timestamp": str(now - 301)}, secret)
 
 
-def test_go_live(empty_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "webhook-header.txt").write_text("Bearer secret\n")
-    environment = {
-        "LATCHKEY_DATABASE_URL": empty_database_url,
-        "LATCHKEY_SECRET_KEY": base64.b64encode(b"k" * 32).decode(),
-    }
-    project = ""
-    for line in "".join(marked("go-live.md")["run"]).splitlines():
-        assigned = re.fullmatch(r"PROJECT=\$\(latchkey (.+) \| jq -r \.id\)", line)
-        command = assigned[1] if assigned else line.removeprefix("latchkey ").replace("$PROJECT", project)
-        done = typed(*shlex.split(command), **environment)
-        assert done.returncode == 0, (line, done.stderr)
-        if assigned:
-            project = json.loads(done.stdout)["id"]
-    shown = typed("project", "list", "--json", **environment)
-    assert json.loads(shown.stdout)["items"][0]["test_store"] == "closed"
+# Production: a PostgreSQL over TCP with a password, and a role that owns its databases and nothing else, as an operator
+# or a cloud would set it up; and a certificate in files.
+
+
+@pytest.fixture(scope="module")
+def server(short_folder: Path) -> Iterator[tuple[int, Certificates]]:
+    folder = short_folder / "real"
+    folder.mkdir()
+    # PostgreSQL runs as a user of its own where the tests run as root.
+    folder.chmod(0o755)
+    (folder / "access").write_text("local all all peer map=latchkey\nhost all all 127.0.0.1/32 scram-sha-256\n")
+    port = free_port()
+    tcp = {"listen_addresses": "127.0.0.1", "port": str(port), "hba_file": str(folder / "access")}
+    server = EmbeddedServer(folder / "server", settings={**UNSAFE_BUT_FAST, **tcp})
+    server.start()
+    try:
+        asyncio.run(prepare(server.url("postgres").replace("?", f"?port={port}&")))
+        yield port, ensure_certificates(folder / "tls", [], real_now())
+    finally:
+        server.stop()
+
+
+async def prepare(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    await connection.execute("create role latchkey login password 'correct-horse'")
+    for number in range(len(PRODUCTION)):
+        await connection.execute(f"create database shop_{number} owner latchkey")
+    await connection.close()
+
+
+@pytest.mark.parametrize(("number", "page"), list(enumerate(PRODUCTION)))
+def test_running_it_for_real(server: tuple[int, Certificates], number: int, page: str, tmp_path: Path) -> None:
+    database, certificates = server
+    script = "\n".join(block.code for block in blocks(page, *PRODUCTION[page]) if block.typed)
+    # Only the operator's own values are replaced: addresses and files.
+    url = f"'postgresql://latchkey:correct-horse@127.0.0.1:{database}/shop_{number}'"
+    for theirs, ours in (
+        ("postgresql://latchkey@db.internal/latchkey", url),
+        ("/etc/latchkey/tls/fullchain.pem", str(certificates.cert)),
+        ("/etc/latchkey/tls/privkey.pem", str(certificates.key)),
+        ("0.0.0.0", f"127.0.0.1 LATCHKEY_PORT={free_port()}"),
+        ("\nlatchkey serve", "\nexec latchkey serve"),
+    ):
+        assert theirs in script
+        script = script.replace(theirs, ours)
+    with Shell(f"cd {tmp_path}\nPATH={LATCHKEY.parent}:$PATH\n{script}") as running:
+        address = f"https://127.0.0.1:{running.wait_for_event('ready')['port']}"
+        said = running.output
+        assert "/dashboard/invitations/" in said
+        assert "✗" not in said
+        for about in ("database", "schema", "secret key", "tls", "port"):
+            assert f"✓ {about}" in said
+        (key,) = re.findall(r"^sk_\w+$", said, re.MULTILINE)
+        (project_id,) = set(re.findall(r"proj_[0-9a-f]+", said))
+        authority = str(certificates.authority)
+        assert get(address, authority, "/readyz")[0] == 200
+        status, body = get(address, authority, f"/v2/projects/{project_id}", Authorization=f"Bearer {key}")
+        assert (status, json.loads(body)["name"]) == (200, "My app")
+        if page.endswith("go-live.md"):
+            assert json.loads(body)["test_store"] == "closed"
+            (public,) = re.findall(r"^appl_\w+$", said, re.MULTILINE)
+            shown = get(address, authority, "/v1/subscribers/ada/offerings", Authorization=f"Bearer {public}")[1]
+            (offering,) = json.loads(shown)["offerings"]
+            assert [one["identifier"] for one in offering["packages"]] == ["$rc_monthly", "$rc_annual"]
+        assert running.terminate() == 0

@@ -7,13 +7,14 @@ import sys
 from latchkey.cli.start import loading
 
 WITHOUT_EXTRAS = """\
-The `latchkey` command needs one of the extras of this package; a plain `pip install latchkey` has none of them.
+No commands are installed here. The client for your own server (latchkey.client) has none; each command has an extra:
   pip install 'latchkey[service]'     the service: latchkey up, serve, migrate, key, ...
   pip install 'latchkey[consumer]'    the reference consumer for your own server: latchkey consumer
   pip install 'latchkey[runtime]'     the test phone: latchkey device
 Besides the service, for traces to an OpenTelemetry collector: pip install 'latchkey[otel]'
 Several at once: pip install 'latchkey[service,consumer,runtime]'
-Without a command: pip install 'latchkey[client]' has the client for your own server (latchkey.client).
+Without a command, only the client: pip install 'latchkey[client]'
+In a checkout of the repository, all commands are in .venv/bin/latchkey.
 """
 
 # As shells count it: 128 and the number of the signal.
