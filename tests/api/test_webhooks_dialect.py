@@ -129,7 +129,4 @@ async def test_a_test_event_is_told_in_the_dialect(post: Post) -> None:
 
 
 async def arrived(post: Post, count: int) -> None:
-    async def enough() -> bool:
-        return len(post.arrivals) >= count
-
-    await until(enough, lambda: f"{len(post.arrivals)} of {count} arrived")
+    await until(lambda: len(post.arrivals) >= count, lambda: f"{len(post.arrivals)} of {count} arrived")

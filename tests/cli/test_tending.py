@@ -9,7 +9,7 @@ import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -66,13 +66,6 @@ class Service:
         return await self.answered(path) == words
 
 
-async def until_true(met: Callable[[], bool], what: str = "") -> None:
-    async def asked() -> bool:
-        return met()
-
-    await until(asked, what)
-
-
 @contextlib.asynccontextmanager
 async def service(database_url: str, processes: int) -> AsyncIterator[Service]:
     listening = bind("127.0.0.1", 0, processes)
@@ -117,7 +110,7 @@ async def test_new_connections_go_to_the_others_until_a_killed_process_is_back(
     two: Service, held: asyncio.Event
 ) -> None:
     os.kill(two.pid("api-2"), signal.SIGKILL)
-    await until_true(lambda: not two.child("api-2").ready, "nobody notices that the process has ended")
+    await until(lambda: not two.child("api-2").ready, "nobody notices that the process has ended")
     kept = [await two.connect() for _ in range(60)]
     assert Counter([await one.ask() for one in kept]) == {OK: 60}
     assert not two.child("api-2").ready
@@ -129,7 +122,7 @@ async def test_new_connections_go_to_the_others_until_a_killed_process_is_back(
         one.writer.close()
     # The other process is not needed any more.
     os.kill(two.pid("api-1"), signal.SIGKILL)
-    await until_true(lambda: not two.child("api-1").ready, "nobody notices that the process has ended")
+    await until(lambda: not two.child("api-1").ready, "nobody notices that the process has ended")
     assert Counter(await asyncio.gather(*(two.answered() for _ in range(60)))) == {OK: 60}
     await two.supervisor.wait_until_ready()
 
@@ -137,7 +130,7 @@ async def test_new_connections_go_to_the_others_until_a_killed_process_is_back(
 async def test_connections_wait_for_the_only_process_to_come_back(shelf: Shelf) -> None:
     async with shelf.lend() as database, service(database.url, 1) as one:
         os.kill(one.pid("api-1"), signal.SIGKILL)
-        await until_true(lambda: not one.child("api-1").ready, "nobody notices that the process has ended")
+        await until(lambda: not one.child("api-1").ready, "nobody notices that the process has ended")
         assert Counter(await asyncio.gather(*(one.answered() for _ in range(10)))) == {OK: 10}
 
 
@@ -145,7 +138,7 @@ async def test_a_process_that_hangs_is_replaced(two: Service, monkeypatch: pytes
     stopped = two.pid("api-1")
     os.kill(stopped, signal.SIGSTOP)
     monkeypatch.setattr(two.supervisor._tending, "_hangs_after", 10)
-    await until_true(lambda: two.pid("api-1") != stopped, "the process that hangs is not replaced")
+    await until(lambda: two.pid("api-1") != stopped, "the process that hangs is not replaced")
     monkeypatch.undo()
     await two.supervisor.wait_until_ready()
     assert await two.answered() == OK
@@ -154,10 +147,10 @@ async def test_a_process_that_hangs_is_replaced(two: Service, monkeypatch: pytes
 async def test_a_process_that_crashes_again_and_again_is_named_by_readyz(two: Service, held: asyncio.Event) -> None:
     two.child("api-2").crashes, two.child("api-2").began = STORM - 1, time.monotonic()
     os.kill(two.pid("api-2"), signal.SIGKILL)
-    await until_true(lambda: two.child("api-1").told == ("api-2",))
+    await until(lambda: two.child("api-1").told == ("api-2",))
     await until(lambda: two.says("/readyz", b'{"status":"ok","restarting":["api-2"]}'))
     held.set()
-    await until_true(lambda: two.child("api-2").ready)
+    await until(lambda: two.child("api-2").ready)
     two.child("api-2").began -= HEALTHY_AFTER
     await until(lambda: two.says("/readyz", OK))
 

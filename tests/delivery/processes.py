@@ -129,13 +129,6 @@ def in_order(arrivals: Iterable[Arrival]) -> bool:
     return True
 
 
-async def until(true: Callable[[], bool], seconds: float = PATIENCE, why: str = "") -> None:
-    ends = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < ends, why or "it did not happen in time"
-        await asyncio.sleep(0.02)
-
-
 async def _worker(stop: asyncio.Event) -> None:
     settings = load(os.environ)
     logs.configure("info", "json")

@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
-from tests import patience
 from tests.delivery.conftest import PROJECT, Yard
-from tests.delivery.processes import Arrival, in_order, until
+from tests.delivery.processes import Arrival, in_order
+from tests.patience import until
 
 # The worker has an answer and cannot record it, because the test holds the row locks.
 WAITS_TO_RECORD = (
@@ -82,7 +82,7 @@ async def test_killed_after_the_answer_and_before_it_was_recorded_the_same_is_se
         receiver.signal(signal.SIGCONT)
         await until(lambda: len(receiver.arrivals()) == 1)
         spread = yard.database.is_distributed
-        await patience.until(lambda: connection.fetchval(WAITS_ON_A_NODE if spread else WAITS_TO_RECORD))
+        await until(lambda: connection.fetchval(WAITS_ON_A_NODE if spread else WAITS_TO_RECORD))
         first.kill()
         # PostgreSQL would still run the statement that waits for the lock. If the worker's machine had died, it would
         # not.
@@ -131,14 +131,14 @@ async def test_bad_receivers_are_retried_in_order_and_slow_nobody(yard: Yard) ->
     for behaviour, hook in hooks.items():
         failed = "select count(*) from attempts where webhook_key = $1 and error like $2"
         pattern = f"%{BAD[behaviour]}%"
-        await patience.until(lambda: yard.database.pool.fetchval(failed, hook.key, pattern), behaviour)  # noqa: B023
+        await until(lambda: yard.database.pool.fetchval(failed, hook.key, pattern), behaviour)  # noqa: B023 - awaited at once
         repaired = good.url(f"/repaired{behaviour}")
         await yard.database.pool.execute(
             "update webhooks set url = $2, version = version + 1 where key = $1", hook.key, repaired
         )
     for behaviour in BAD:
         path = f"/repaired{behaviour}"
-        await until(lambda path=path: ids(good.arrivals(path)) == {event.id for event in told})  # type: ignore[misc]
+        await until(lambda: ids(good.arrivals(path)) == {event.id for event in told})  # noqa: B023 - awaited at once
         assert in_order(good.arrivals(path))
 
 
@@ -173,13 +173,13 @@ async def test_a_certificate_that_does_not_hold_is_never_spoken_to(yard: Yard, c
     told = await yard.buy("ann")
     await _until_delivered(yard, len(told))
     failed = "select min(error) from attempts where error is not null"
-    error = await patience.until(lambda: yard.database.pool.fetchval(failed))
+    error = await until(lambda: yard.database.pool.fetchval(failed))
     assert words in error
     assert receiver.arrivals() == []
 
 
 async def _until_leased(yard: Yard) -> None:
-    await patience.until(yard.leased, "nothing was claimed")
+    await until(yard.leased, "nothing was claimed")
 
 
 async def _let_leases_run_out(yard: Yard) -> None:
@@ -190,4 +190,4 @@ async def _until_delivered(yard: Yard, count: int) -> None:
     async def delivered() -> bool:
         return await yard.count("delivered") >= count
 
-    await patience.until(delivered, f"fewer than {count} were delivered")
+    await until(delivered, f"fewer than {count} were delivered")

@@ -4,7 +4,7 @@ import socket
 import urllib.request
 
 from tests.delivery.conftest import Yard
-from tests.delivery.processes import until
+from tests.patience import until
 
 
 async def test_a_worker_shows_what_waits_what_was_tried_and_how_long_it_took(yard: Yard) -> None:

@@ -120,16 +120,12 @@ async def test_who_cancels_hears_nothing_more(certs: Certificates, addresses: Se
         here = Here(port, arrivals, certs)
         sender, webhook = here.sender(addresses), here.webhook(f"https://localhost:{port}/hang")
         waiting, other = Waiting(), Waiting()
-
-        async def arrived(count: int) -> bool:
-            return len(arrivals) == count
-
         looking_up = asyncio.create_task(sender.send(webhook, "ev_0", BODY))
-        await until(lambda: arrived(1))
+        await until(lambda: len(arrivals) == 1)
         post = sender.begin(webhook, "ev_1", BODY, now_ms(), waiting)
         assert post is not None
         assert sender.begin(webhook, "ev_2", BODY, now_ms(), other) is not None
-        await until(lambda: arrived(3))
+        await until(lambda: len(arrivals) == 3)
         post.cancel()
     # The receiver has hung up on all of them.
     for answer in (await looking_up, await other.answer()):

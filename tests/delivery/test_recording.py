@@ -45,10 +45,7 @@ class Fixture:
         return [Recorded(one, more=False, troubled=False) for one in outcomes]
 
     async def until_recorded(self, *batches: list[int]) -> None:
-        async def all_of_them() -> bool:
-            return self.batches == list(batches)
-
-        await until(all_of_them)
+        await until(lambda: self.batches == list(batches))
 
 
 @asynccontextmanager

@@ -190,10 +190,7 @@ async def test_a_line_that_was_let_go_of_is_noticed(provider: Provider) -> None:
     async with line(provider, device):
         assert provider.sandbox.lines.connected(device)
 
-    async def noticed() -> bool:
-        return not provider.sandbox.lines.connected(device)
-
-    await until(noticed, "still connected")
+    await until(lambda: not provider.sandbox.lines.connected(device), "still connected")
 
 
 async def test_the_same_device_registering_again_keeps_its_id(provider: Provider) -> None:

@@ -129,10 +129,10 @@ async def _restored(world: World, waiting: set[str], lost: set[str], sent: int) 
     status, answer = await world.send("POST", f"{webhook}/replay", {"since_ms": since, "status": "failed"})
     assert status == 202, answer
 
-    async def resent() -> bool:
-        return waiting <= {one.event.id for one in world.arrivals[sent:]}
-
-    await until(resent, "what was held did not arrive after a replay")
+    await until(
+        lambda: waiting <= {one.event.id for one in world.arrivals[sent:]},
+        "what was held did not arrive after a replay",
+    )
     async with Database(world.url, max_size=1) as database, database.acquire() as connection:
         assert (await identity.look(connection))[0] is Origin.SAME
         entry = await connection.fetchrow("select actor, outcome from audit_entries where action = 'database.restored'")
@@ -156,10 +156,7 @@ async def _archived(url: str, archive: Path) -> None:
     connection = await connect(url)
     last: str = await connection.fetchval("select pg_walfile_name(pg_switch_wal())")
 
-    async def there() -> bool:
-        return (archive / last).exists()
-
-    await until(there, f"{last} was not archived")
+    await until(lambda: (archive / last).exists(), f"{last} was not archived")
     await connection.close()
 
 

@@ -132,10 +132,7 @@ async def test_a_push_service_that_is_down_at_first_costs_the_id_and_not_the_app
     async with phone.start() as device, phone.provider.client() as push:
         await device.open(phone.app)
 
-        async def registered() -> bool:
-            return device.player_id is not None
-
-        await until(registered)
+        await until(lambda: device.player_id is not None)
         assert any("answered 503" in words for words in phone.said)
         # Nothing may be lost, even if the event stream opens only after this.
         assert device.player_id is not None

@@ -126,18 +126,12 @@ async def test_a_node_is_away_until_it_answers_again() -> None:
     away.require(THERE)
     away.require(None)
 
-    async def was_asked_twice() -> bool:
-        return len(asked) > 1
-
-    await until(was_asked_twice)
+    await until(lambda: len(asked) > 1)
     assert HERE in away
     assert THERE not in away
     is_there.set()
 
-    async def is_back() -> bool:
-        return not away
-
-    await until(is_back, "nobody has noticed that the node is back")
+    await until(lambda: not away, "nobody has noticed that the node is back")
     away.require(HERE)
     # One task asks, however many have noticed.
     assert set(asked) == {"proj_1"}

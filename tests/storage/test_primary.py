@@ -91,9 +91,6 @@ async def test_a_primary_that_refuses_new_connections_but_answers_stays_the_prim
         looked.append(host)
         return Silent(host, "has no connection to spare")
 
-    async def looked_often() -> bool:
-        return len(looked) >= 6
-
     async with (
         cable(database_url) as one,
         cable(database_url) as other,
@@ -101,7 +98,7 @@ async def test_a_primary_that_refuses_new_connections_but_answers_stays_the_prim
         database.acquire() as connection,
     ):
         monkeypatch.setattr(Primary, "_ask", full)
-        await until(looked_often)
+        await until(lambda: len(looked) >= 6)
         assert database.trouble is None
         assert await connection.fetchval("select 1") == 1
 

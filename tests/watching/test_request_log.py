@@ -179,10 +179,7 @@ async def test_it_writes_by_itself_about_a_second_later_and_not_while_nothing_ha
     await shop.v1("ada")
     assert await until(lambda: request_log.entries(shop.database, PROJECT))
 
-    async def idle() -> bool:
-        return log._writing is None and log._timer is None
-
-    assert await until(idle)
+    assert await until(lambda: log._writing is None and log._timer is None)
 
 
 async def test_old_requests_and_those_beyond_the_newest_of_a_key_are_deleted(shop: Shop) -> None:
