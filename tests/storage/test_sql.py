@@ -37,6 +37,14 @@ def test_a_query_without_a_name_a_purpose_or_sql_is_refused(text: str, complaint
         parse(text, "broken.sql")
 
 
+def test_what_several_queries_share_stands_once() -> None:
+    parts: dict[str, str] = {}
+    (only,) = parse("-- part: both\na, b\n\n-- name: c\n-- for tests\nselect {both} from c;\n", "c.sql", parts)
+    assert (only.text, parts) == ("select {both} from c", {"both": "a, b"})
+    assert "{" not in query("load_product")
+    assert "p.display_name" in query("load_product")
+
+
 def test_a_misspelt_name_is_refused() -> None:
     with pytest.raises(QueryNotNamedError, match="lod_customers"):
         query("lod_customers")

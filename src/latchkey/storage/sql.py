@@ -4,6 +4,9 @@
     -- the columns that a read needs, for several customers at once
     select ...
 
+What several queries share is a part, which stands once: `-- part: product_columns`, and `{product_columns}` where it is
+used, in any file.
+
 A module loads its queries at import (`LOAD = query("load_customers")`), so a misspelt name stops the program at start.
 """
 
@@ -16,7 +19,8 @@ from typing import NamedTuple
 
 from latchkey.storage.errors import QueryNotNamedError
 
-_NAME = re.compile(r"^--\s*name:\s*(?P<name>[a-z][a-z0-9_]*)\s*$")
+_NAME = re.compile(r"^--\s*(?P<kind>name|part):\s*(?P<name>[a-z][a-z0-9_]*)\s*$")
+_USED = re.compile(r"\{([a-z_]+)\}")
 
 
 class NamedQuery(NamedTuple):
@@ -38,31 +42,34 @@ def query(name: str) -> str:
 def all_queries() -> dict[str, NamedQuery]:
     found: dict[str, NamedQuery] = {}
     folder = files("latchkey.storage") / "queries"
-    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if not file.name.endswith(".sql"):
-            continue
-        for named in parse(file.read_text(encoding="utf-8"), file.name):
-            if named.name in found:
-                raise QueryNotNamedError(f"{named.source} and {found[named.name].source} both define `{named.name}`.")
-            found[named.name] = named
+    texts = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith(".sql")}
+    parts: dict[str, str] = {}
+    read = [named for name in sorted(texts) for named in parse(texts[name], name, parts)]
+    for named in read:
+        if named.name in found:
+            raise QueryNotNamedError(f"{named.source} and {found[named.name].source} both define `{named.name}`.")
+        found[named.name] = named._replace(text=_USED.sub(lambda used: parts[used[1]], named.text))
     return found
 
 
-def parse(text: str, source: str) -> list[NamedQuery]:
+def parse(text: str, source: str, parts: dict[str, str] | None = None) -> list[NamedQuery]:
+    """The queries of a file. Adds what it has to the parts."""
     queries: list[NamedQuery] = []
-    name: str | None = None
+    kind, name = "", ""
     lines: list[str] = []
 
     def finish() -> None:
-        if name is not None:
+        if kind == "name":
             queries.append(_named(name, lines, source))
+        elif kind == "part" and parts is not None:
+            parts[name] = "\n".join(lines).strip()
         elif any(line.strip() and not line.startswith("--") for line in lines):
             raise QueryNotNamedError(f"{source} has SQL before its first `-- name:` line.")
 
     for line in text.splitlines():
         if match := _NAME.match(line):
             finish()
-            name, lines = match["name"], []
+            kind, name, lines = match["kind"], match["name"], []
         else:
             lines.append(line)
     finish()

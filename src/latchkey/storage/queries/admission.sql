@@ -1,9 +1,12 @@
+-- part: caller_columns
+asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
+    asked.expires_at, asked.allowed_networks, asked.shape
+
 -- name: admit_requests
 -- the owners of the keys of one batch, and how many of their requests the rate limit admits
 select
     asked.hash, taken.granted, taken.retry_after_us, taken.used, taken.open_us, asked.rate_limit,
-    asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
-    asked.expires_at, asked.allowed_networks, asked.shape
+    {caller_columns}
 from (
     -- Each key's row is locked in the same order in all processes, so that there is no deadlock.
     select k.*, k.xmin as version, p.store, a.wanted
@@ -27,8 +30,7 @@ cross join lateral (
 -- $6 are leases to take and to hand back, see take_requests.
 select
     asked.hash, taken.granted, taken.retry_after_us, taken.used, taken.open_us, asked.rate_limit,
-    asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
-    asked.expires_at, asked.allowed_networks, asked.shape,
+    {caller_columns},
     taken.leased, taken.leased_at, taken.leased_us
 from (
     select k.*, k.xmin as version, p.store, a.wanted, a.ahead, a.back, a.settled, a.back_at

@@ -128,6 +128,38 @@ from feeds f
 left join facet_rolls r on r.project_id = f.project_id
 where f.project_id = $1;
 
+-- part: matching_facets
+from customer_facets f
+cross join lateral (
+    select case when f.test_clock_id is null then $2::bigint else (
+        select t.now_ms from test_clocks t where t.project_id = f.project_id and t.id = f.test_clock_id
+    ) end as now
+) as at
+where f.project_id = $1
+    and ($4::text[] is null
+        or 'active' = any($4) and f.runs_until > at.now
+        or 'trial' = any($4) and f.trial_until > $3 and f.trial_until > at.now
+        or 'in_grace_period' = any($4) and f.grace_until > at.now and f.grace_from <= at.now
+        or 'billing_issue' = any($4) and f.billing_issue_until > $3 and f.billing_issue_until > at.now
+        or 'cancelled' = any($4) and f.runs_until > at.now and coalesce(f.renews_until <= at.now, true)
+        or 'expired' = any($4) and f.runs_until <= at.now
+        or 'one_time_purchase' = any($4) and f.owns
+        or 'never_bought' = any($4) and not f.bought
+        or 'granted' = any($4) and f.granted_until > $3 and f.granted_until > at.now)
+    and ($5::text is null or f.products @> array[$5]
+        and (not $6::boolean or f.product_untils[array_position(f.products, $5)] > at.now))
+    and ($7::bigint is null or f.spent_usd >= $7)
+    and ($8::bigint is null or f.spent_usd <= $8)
+    and ($9::text is null or f.country = $9)
+    and ($10::text is null or f.stores @> array[$10])
+    and ($11::text is null or f.environment = $11)
+    and ($12::bigint is null or f.last_seen_at >= $12)
+    and ($13::bigint is null or f.last_seen_at < $13)
+    and ($14::bigint is null or f.first_seen_at >= $14)
+    and ($15::bigint is null or f.first_seen_at < $15)
+    and ($16::bigint is null or f.trial_until > $3 and f.trial_until > at.now and f.trial_until <= at.now + $16)
+    and (not $17::boolean or f.billing_issue_until > $3 and f.billing_issue_until > at.now)
+
 -- name: list_facets
 -- a page of the customers that a filter matches, the highest of the chosen value first
 -- Planned with its actual arguments: conditions that are not asked for vanish, and the order is that of an index. $3 is a
@@ -136,36 +168,7 @@ with page as materialized (
     select f.*, at.now as own_now,
         case $18::text when 'last_seen' then f.last_seen_at when 'first_seen' then f.first_seen_at when 'spent' then f.spent_usd
             else f.customer_id end as sorted_by
-    from customer_facets f
-    cross join lateral (
-        select case when f.test_clock_id is null then $2::bigint else (
-            select t.now_ms from test_clocks t where t.project_id = f.project_id and t.id = f.test_clock_id
-        ) end as now
-    ) as at
-    where f.project_id = $1
-        and ($4::text[] is null
-            or 'active' = any($4) and f.runs_until > at.now
-            or 'trial' = any($4) and f.trial_until > $3 and f.trial_until > at.now
-            or 'in_grace_period' = any($4) and f.grace_until > at.now and f.grace_from <= at.now
-            or 'billing_issue' = any($4) and f.billing_issue_until > $3 and f.billing_issue_until > at.now
-            or 'cancelled' = any($4) and f.runs_until > at.now and coalesce(f.renews_until <= at.now, true)
-            or 'expired' = any($4) and f.runs_until <= at.now
-            or 'one_time_purchase' = any($4) and f.owns
-            or 'never_bought' = any($4) and not f.bought
-            or 'granted' = any($4) and f.granted_until > $3 and f.granted_until > at.now)
-        and ($5::text is null or f.products @> array[$5]
-            and (not $6::boolean or f.product_untils[array_position(f.products, $5)] > at.now))
-        and ($7::bigint is null or f.spent_usd >= $7)
-        and ($8::bigint is null or f.spent_usd <= $8)
-        and ($9::text is null or f.country = $9)
-        and ($10::text is null or f.stores @> array[$10])
-        and ($11::text is null or f.environment = $11)
-        and ($12::bigint is null or f.last_seen_at >= $12)
-        and ($13::bigint is null or f.last_seen_at < $13)
-        and ($14::bigint is null or f.first_seen_at >= $14)
-        and ($15::bigint is null or f.first_seen_at < $15)
-        and ($16::bigint is null or f.trial_until > $3 and f.trial_until > at.now and f.trial_until <= at.now + $16)
-        and (not $17::boolean or f.billing_issue_until > $3 and f.billing_issue_until > at.now)
+    {matching_facets}
         and ($19::bigint is null or (
             case $18::text when 'last_seen' then f.last_seen_at when 'first_seen' then f.first_seen_at
                 when 'spent' then f.spent_usd else f.customer_id end, f.customer_id + 0
@@ -188,36 +191,7 @@ order by p.sorted_by desc, p.customer_id desc;
 select count(*) as customers
 from (
     select
-    from customer_facets f
-    cross join lateral (
-        select case when f.test_clock_id is null then $2::bigint else (
-            select t.now_ms from test_clocks t where t.project_id = f.project_id and t.id = f.test_clock_id
-        ) end as now
-    ) as at
-    where f.project_id = $1
-        and ($4::text[] is null
-            or 'active' = any($4) and f.runs_until > at.now
-            or 'trial' = any($4) and f.trial_until > $3 and f.trial_until > at.now
-            or 'in_grace_period' = any($4) and f.grace_until > at.now and f.grace_from <= at.now
-            or 'billing_issue' = any($4) and f.billing_issue_until > $3 and f.billing_issue_until > at.now
-            or 'cancelled' = any($4) and f.runs_until > at.now and coalesce(f.renews_until <= at.now, true)
-            or 'expired' = any($4) and f.runs_until <= at.now
-            or 'one_time_purchase' = any($4) and f.owns
-            or 'never_bought' = any($4) and not f.bought
-            or 'granted' = any($4) and f.granted_until > $3 and f.granted_until > at.now)
-        and ($5::text is null or f.products @> array[$5]
-            and (not $6::boolean or f.product_untils[array_position(f.products, $5)] > at.now))
-        and ($7::bigint is null or f.spent_usd >= $7)
-        and ($8::bigint is null or f.spent_usd <= $8)
-        and ($9::text is null or f.country = $9)
-        and ($10::text is null or f.stores @> array[$10])
-        and ($11::text is null or f.environment = $11)
-        and ($12::bigint is null or f.last_seen_at >= $12)
-        and ($13::bigint is null or f.last_seen_at < $13)
-        and ($14::bigint is null or f.first_seen_at >= $14)
-        and ($15::bigint is null or f.first_seen_at < $15)
-        and ($16::bigint is null or f.trial_until > $3 and f.trial_until > at.now and f.trial_until <= at.now + $16)
-        and (not $17::boolean or f.billing_issue_until > $3 and f.billing_issue_until > at.now)
+    {matching_facets}
     limit $18
 ) as matching;
 

@@ -4,8 +4,7 @@ select
     asked.place, asked.project_id,
     json_build_array(
         taken.granted, taken.retry_after_us, taken.used, taken.open_us, asked.rate_limit, p.catalog_version,
-        asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
-        asked.expires_at, asked.allowed_networks, asked.shape,
+        {caller_columns},
         coalesce(taken.leased, 0), taken.leased_at, taken.leased_us
     ) as said
 from (
@@ -18,16 +17,7 @@ from (
     left join apps s on s.project_id = k.project_id and s.id = k.app_id
     order by k.id
 ) as asked
-cross join lateral (
-    select t.*
-    from take_requests(
-        asked.id, asked.wanted, asked.rate_limit, null, asked.ahead, asked.back, asked.settled, asked.back_at
-    ) as t
-    where asked.kind = 'secret' and asked.wanted > 0
-    union all
-    select asked.amount, null, null, 0, null, null, null
-    where asked.kind <> 'secret' or asked.wanted = 0
-) as taken
+{counted_with_leases}
 join projects p on p.id = asked.project_id;
 
 -- name: read_admitted

@@ -1,3 +1,7 @@
+-- part: key_columns
+id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at, plaintext,
+    expires_at, allowed_networks, shape
+
 -- name: create_key
 -- a new API key: its hash and a hint; of a public one the key itself, too
 insert into api_keys (
@@ -5,14 +9,11 @@ insert into api_keys (
     shape
 )
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-returning id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at, plaintext,
-    expires_at, allowed_networks, shape;
+returning {key_columns};
 
 -- name: list_keys
 -- a project's keys, including revoked ones, oldest first, after a given one; optionally of one kind or app
-select id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at, plaintext,
-    expires_at, allowed_networks, shape
-from api_keys
+select {key_columns} from api_keys
 where project_id = $1
   and ($4::text is null or kind = $4)
   and ($5::text is null or app_id = $5)
@@ -22,30 +23,23 @@ limit $3;
 
 -- name: load_key
 -- one key of a project
-select id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at, plaintext,
-    expires_at, allowed_networks, shape
-from api_keys
+select {key_columns} from api_keys
 where project_id = $1 and id = $2;
 
 -- name: find_key
 -- the key with this hash, unless it was revoked
-select id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at, plaintext,
-    expires_at, allowed_networks, shape
-from api_keys
+select {key_columns} from api_keys
 where hash = $1 and revoked_at is null;
 
 -- name: revoke_key
 -- revoke a key; idempotent
 update api_keys set revoked_at = coalesce(revoked_at, $3)
 where project_id = $1 and id = $2
-returning id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at, plaintext,
-    expires_at, allowed_networks, shape;
+returning {key_columns};
 
 -- name: lock_key
 -- one key of a project, locked until the transaction ends, so that two changes of its rules follow each other
-select id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at, plaintext,
-    expires_at, allowed_networks, shape
-from api_keys
+select {key_columns} from api_keys
 where project_id = $1 and id = $2
 for update;
 
@@ -53,14 +47,11 @@ for update;
 -- when and from where a key works, its name and its rate limit
 update api_keys set name = $3, rate_limit = $4, expires_at = $5, allowed_networks = $6
 where project_id = $1 and id = $2
-returning id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at, plaintext,
-    expires_at, allowed_networks, shape;
+returning {key_columns};
 
 -- name: keys_about_to_expire
 -- the keys of all projects that work now ($1) and expire before a time ($2), the first first
-select id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at, plaintext,
-    expires_at, allowed_networks, shape
-from api_keys
+select {key_columns} from api_keys
 where revoked_at is null and expires_at > $1 and expires_at <= $2
 order by expires_at, id
 limit $3;

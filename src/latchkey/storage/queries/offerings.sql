@@ -87,28 +87,7 @@ delete from packages where project_id = $1 and id = $2;
 -- name: products_of_packages
 -- the products of several packages, also deleted ones, in the order of attaching
 select i.package_id, i.eligibility_criteria,
-    p.id, p.display_name, p.kind, p.duration, p.trial_duration, p.price_micros, p.currency,
-    p.credits_code, p.credits_amount, p.created_at, p.deleted_at, p.type,
-    array(
-        select s.app_id from product_apps s
-        where s.project_id = p.project_id and s.product_id = p.id
-        order by s.added_at, s.app_id
-    ) as app_ids,
-    coalesce(
-        (
-            select s.app_id from product_apps s
-            join apps a on a.project_id = s.project_id and a.id = s.app_id
-            where s.project_id = p.project_id and s.product_id = p.id
-            order by s.added_at, s.app_id
-            limit 1
-        ),
-        (select a.id from apps a where a.project_id = p.project_id order by a.created_at, a.id limit 1)
-    ) as app_id,
-    array(
-        select g.entitlement_id from product_entitlements g
-        where g.project_id = p.project_id and g.product_id = p.id
-        order by g.entitlement_id
-    ) as entitlement_ids
+    {product_columns}
 from package_products i
 join products p on p.project_id = i.project_id and p.id = i.product_id
 where i.project_id = $1 and i.package_id = any($2::text[])

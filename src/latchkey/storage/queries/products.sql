@@ -1,6 +1,5 @@
--- name: load_product
--- one product with what it grants, even if deleted
-select p.id, p.display_name, p.kind, p.duration, p.trial_duration, p.price_micros, p.currency,
+-- part: product_columns
+p.id, p.display_name, p.kind, p.duration, p.trial_duration, p.price_micros, p.currency,
     p.credits_code, p.credits_amount, p.created_at, p.deleted_at, p.type,
     array(
         select s.app_id from product_apps s
@@ -22,33 +21,16 @@ select p.id, p.display_name, p.kind, p.duration, p.trial_duration, p.price_micro
         where g.project_id = p.project_id and g.product_id = p.id
         order by g.entitlement_id
     ) as entitlement_ids
+
+-- name: load_product
+-- one product with what it grants, even if deleted
+select {product_columns}
 from products p
 where p.project_id = $1 and p.id = $2;
 
 -- name: list_products
 -- a page of the products on sale, by id; only those that are sold in an app, if one is given
-select p.id, p.display_name, p.kind, p.duration, p.trial_duration, p.price_micros, p.currency,
-    p.credits_code, p.credits_amount, p.created_at, p.deleted_at, p.type,
-    array(
-        select s.app_id from product_apps s
-        where s.project_id = p.project_id and s.product_id = p.id
-        order by s.added_at, s.app_id
-    ) as app_ids,
-    coalesce(
-        (
-            select s.app_id from product_apps s
-            join apps a on a.project_id = s.project_id and a.id = s.app_id
-            where s.project_id = p.project_id and s.product_id = p.id
-            order by s.added_at, s.app_id
-            limit 1
-        ),
-        (select a.id from apps a where a.project_id = p.project_id order by a.created_at, a.id limit 1)
-    ) as app_id,
-    array(
-        select g.entitlement_id from product_entitlements g
-        where g.project_id = p.project_id and g.product_id = p.id
-        order by g.entitlement_id
-    ) as entitlement_ids
+select {product_columns}
 from products p
 where p.project_id = $1 and p.deleted_at is null and ($2::text is null or p.id > $2)
     and (
@@ -61,28 +43,7 @@ limit $3;
 
 -- name: list_products_of_entitlement
 -- a page of all products that grant an entitlement, by id; including deleted ones, because they still grant it
-select p.id, p.display_name, p.kind, p.duration, p.trial_duration, p.price_micros, p.currency,
-    p.credits_code, p.credits_amount, p.created_at, p.deleted_at, p.type,
-    array(
-        select s.app_id from product_apps s
-        where s.project_id = p.project_id and s.product_id = p.id
-        order by s.added_at, s.app_id
-    ) as app_ids,
-    coalesce(
-        (
-            select s.app_id from product_apps s
-            join apps a on a.project_id = s.project_id and a.id = s.app_id
-            where s.project_id = p.project_id and s.product_id = p.id
-            order by s.added_at, s.app_id
-            limit 1
-        ),
-        (select a.id from apps a where a.project_id = p.project_id order by a.created_at, a.id limit 1)
-    ) as app_id,
-    array(
-        select g.entitlement_id from product_entitlements g
-        where g.project_id = p.project_id and g.product_id = p.id
-        order by g.entitlement_id
-    ) as entitlement_ids
+select {product_columns}
 from product_entitlements m
 join products p on p.project_id = m.project_id and p.id = m.product_id
 where m.project_id = $1 and m.entitlement_id = $4 and ($2::text is null or p.id > $2)

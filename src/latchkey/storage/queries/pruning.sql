@@ -1,16 +1,5 @@
--- name: prunable_webhooks
--- the webhooks whose log may contain something old, and deleted webhooks
-select key, deleted_at is not null as deleted from webhooks;
-
--- name: prune_deliveries
--- delete a batch of a part's successful deliveries from before a time, with their attempts; locked rows are skipped
-with old as (
-    select project_id, customer_id, webhook_key, sequence, part
-    from deliveries
-    where webhook_key = $1 and created_at < $2 and status = 'delivered' and finished_at < $2 and part = $4
-    order by created_at
-    limit $3
-    for update skip locked
+-- part: delete_old
+for update skip locked
 ),
 attempted as (
     delete from attempts a
@@ -25,7 +14,21 @@ gone as (
         and d.sequence = o.sequence and d.part = o.part
     returning 1
 )
-select count(*) from gone;
+select count(*) from gone
+
+-- name: prunable_webhooks
+-- the webhooks whose log may contain something old, and deleted webhooks
+select key, deleted_at is not null as deleted from webhooks;
+
+-- name: prune_deliveries
+-- delete a batch of a part's successful deliveries from before a time, with their attempts; locked rows are skipped
+with old as (
+    select project_id, customer_id, webhook_key, sequence, part
+    from deliveries
+    where webhook_key = $1 and created_at < $2 and status = 'delivered' and finished_at < $2 and part = $4
+    order by created_at
+    limit $3
+    {delete_old};
 
 -- name: clear_lanes_of_deleted
 -- delete a batch of lanes of a deleted webhook
@@ -47,22 +50,7 @@ with old as (
     from deliveries
     where webhook_key = $1
     limit $2
-    for update skip locked
-),
-attempted as (
-    delete from attempts a
-    using old o
-    where a.project_id = o.project_id and a.customer_id = o.customer_id and a.webhook_key = o.webhook_key
-        and a.sequence = o.sequence and a.part = o.part
-),
-gone as (
-    delete from deliveries d
-    using old o
-    where d.project_id = o.project_id and d.customer_id = o.customer_id and d.webhook_key = o.webhook_key
-        and d.sequence = o.sequence and d.part = o.part
-    returning 1
-)
-select count(*) from gone;
+    {delete_old};
 
 -- name: forget_webhook
 -- delete a deleted webhook once nothing of it is left

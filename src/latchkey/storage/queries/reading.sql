@@ -1,3 +1,31 @@
+-- part: counted_with_leases
+cross join lateral (
+    select t.*
+    from take_requests(
+        asked.id, asked.wanted, asked.rate_limit, null, asked.ahead, asked.back, asked.settled, asked.back_at
+    ) as t
+    where asked.kind = 'secret' and asked.wanted > 0
+    union all
+    select asked.amount, null, null, 0, null, null, null
+    where asked.kind <> 'secret' or asked.wanted = 0
+) as taken
+
+-- part: admitted_columns
+select
+    k.first + q.place as place, c.id as key, c.state, t.now_ms, c.next_due_at,
+    c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country,
+    case when q.place = 1 then k.said end as of_key
+from admitted k
+
+-- part: admitted_customers
+left join lateral (
+    select a.project_id, a.customer_id from aliases a
+    where a.project_id = k.project_id and a.app_user_id = q.app_user_id
+    limit 1
+) as a on true
+left join customers c on c.project_id = a.project_id and c.id = a.customer_id
+left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id
+
 -- name: read_customers
 -- everything that the reads of one batch need, each in its project: customer, clock, catalog version
 select
@@ -25,8 +53,7 @@ with admitted as materialized (
         -- One column: eight columns, mostly null, would add a seventh to the cost of each customer.
         json_build_array(
             taken.granted, taken.retry_after_us, taken.used, taken.open_us, asked.rate_limit, p.catalog_version,
-            asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
-            asked.expires_at, asked.allowed_networks, asked.shape
+            {caller_columns}
         ) as said
     from (
         -- Locked in the same order as in admit_requests.
@@ -47,19 +74,9 @@ with admitted as materialized (
     ) as taken
     join projects p on p.id = asked.project_id
 )
-select
-    k.first + q.place as place, c.id as key, c.state, t.now_ms, c.next_due_at,
-    c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country,
-    case when q.place = 1 then k.said end as of_key
-from admitted k
+{admitted_columns}
 cross join lateral unnest(($4::text[])[k.first + 1 : k.first + k.amount]) with ordinality as q (app_user_id, place)
-left join lateral (
-    select a.project_id, a.customer_id from aliases a
-    where a.project_id = k.project_id and a.app_user_id = q.app_user_id
-    limit 1
-) as a on true
-left join customers c on c.project_id = a.project_id and c.id = a.customer_id
-left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id;
+{admitted_customers};
 
 -- name: admit_reads_with_leases
 -- the same where leases are concerned, which costs more. The ids are $9; $4 to $8 are $2 to $6 of admit_with_leases
@@ -68,8 +85,7 @@ with admitted as materialized (
         asked.project_id, asked.first, asked.amount,
         json_build_array(
             taken.granted, taken.retry_after_us, taken.used, taken.open_us, asked.rate_limit, p.catalog_version,
-            asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
-            asked.expires_at, asked.allowed_networks, asked.shape,
+            {caller_columns},
             taken.leased, taken.leased_at, taken.leased_us
         ) as said
     from (
@@ -82,31 +98,12 @@ with admitted as materialized (
         left join apps s on s.project_id = k.project_id and s.id = k.app_id
         order by k.id
     ) as asked
-    cross join lateral (
-        select t.*
-        from take_requests(
-            asked.id, asked.wanted, asked.rate_limit, null, asked.ahead, asked.back, asked.settled, asked.back_at
-        ) as t
-        where asked.kind = 'secret' and asked.wanted > 0
-        union all
-        select asked.amount, null, null, 0, null, null, null
-        where asked.kind <> 'secret' or asked.wanted = 0
-    ) as taken
+    {counted_with_leases}
     join projects p on p.id = asked.project_id
 )
-select
-    k.first + q.place as place, c.id as key, c.state, t.now_ms, c.next_due_at,
-    c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country,
-    case when q.place = 1 then k.said end as of_key
-from admitted k
+{admitted_columns}
 cross join lateral unnest(($9::text[])[k.first + 1 : k.first + k.amount]) with ordinality as q (app_user_id, place)
-left join lateral (
-    select a.project_id, a.customer_id from aliases a
-    where a.project_id = k.project_id and a.app_user_id = q.app_user_id
-    limit 1
-) as a on true
-left join customers c on c.project_id = a.project_id and c.id = a.customer_id
-left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id;
+{admitted_customers};
 
 -- name: read_leased
 -- the same for reads with one key ($1) that a lease covers, so nothing is counted or written. No rows at all if the key or
