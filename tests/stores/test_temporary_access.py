@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from latchkey.domain.instants import HOUR, MINUTE
+from latchkey.domain.instants import DAY, HOUR, MINUTE
 from latchkey.emulators.apple.app_receipt import make_receipt
 from latchkey.usecases.stores import credentials
 from tests.api.client import Reply
@@ -156,6 +156,25 @@ async def test_what_a_phone_makes_up_multiplies_no_temporary_access(google: Worl
     await google.process()
     assert await types(google, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT", "EXPIRATION"]
     assert await access(google, "eve") == set()
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["it runs", "it has run out"])
+async def test_temporary_access_for_what_was_known_already_ends_with_the_stores_answer(
+    google: World, over: bool
+) -> None:
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
+    await google.settle()
+    if over:
+        google.store.act(bought, "cancel")
+        await google.move(google.now + 40 * DAY)
+    before = await types(google, "ada")
+    google.store.misbehave(api=DOWN)
+    assert (await google.show_receipt(bought, "ada")).status == 200
+    google.store.behave()
+    await google.move(google.now + 10 * MINUTE, every=MINUTE)
+    told = ["TEMPORARY_ENTITLEMENT_GRANT", *(["EXPIRATION"] if over else [])]
+    assert await types(google, "ada") == [*before, *told]
+    assert await access(google, "ada") == (set() if over else {"pro"})
 
 
 async def test_a_real_purchase_takes_the_place_of_the_temporary_access(google: World) -> None:

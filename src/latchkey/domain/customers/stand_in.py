@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from latchkey.domain.catalog import Catalog, Product
-from latchkey.domain.customers.customer import Customer
-from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.catalog import Catalog, Product, without_plan
+from latchkey.domain.customers.customer import Customer, put_purchase
+from latchkey.domain.instants import DAY, LATEST, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import TEMPORARY_ACCESS, Environment, Purchase, PurchaseKind
+from latchkey.domain.replacing import replace
 
 # One temporary grant of a product in this time: a receipt that never proves real must not give access day after day.
 AGAIN_AFTER: Ms = 30 * DAY
@@ -43,6 +44,19 @@ def stand_in(
             return running
         return temporary_grant(product, now, store=store, id=id, environment=environment, app_id=app_id)
     return None
+
+
+def withdrawn(customer: Customer, store: str, id: str, now: Ms) -> Customer:
+    """The store has answered: the temporary grant ends now. Without an event if the customer has the product anyway."""
+    given = customer.purchase(store, id)
+    if given is None or given.resolved_at is not None or (given.access_ends_at or 0) <= now:
+        return customer
+    held = [(one.current.product_id, one.access_ends_at) for one in customer.subscriptions]
+    held += [(one.product_id, one.access_ends_at or LATEST) for one in customer.purchases if one is not given]
+    product_id = without_plan(given.product_id)
+    if any(without_plan(bought) == product_id and ends_at > now for bought, ends_at in held):
+        return put_purchase(customer, replace(given, resolved_at=now))
+    return put_purchase(customer, replace(given, revoked_at=now))
 
 
 def temporary_grant(

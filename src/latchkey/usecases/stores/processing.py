@@ -173,7 +173,6 @@ class Processor:
             reading = await adapter.read(app, entry.payload)
         taken = await taker.take(reading, read_at)
         if shown is not None:
-            # The store has answered. What it vouches for has taken the place of temporary access already.
             await withdraw(self._changes, app, shown)
         if not taken:
             nothing = OF_ANOTHER_APP if reading.seen else "It says nothing about a purchase."

@@ -1,14 +1,13 @@
-"""Temporary access while a store cannot be asked about a receipt, and its end when the store says no."""
+"""Temporary access while a store cannot be asked about a receipt, and its end when the store answers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from latchkey.domain.customers.attributes import with_attributes
-from latchkey.domain.customers.customer import Attribute, Customer, put_purchase
+from latchkey.domain.customers.customer import Attribute, Customer
 from latchkey.domain.customers.intake import take_in
-from latchkey.domain.customers.stand_in import stand_in
+from latchkey.domain.customers.stand_in import stand_in, withdrawn
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import NotFound
 from latchkey.stores.adapter import ConnectedApp
@@ -44,15 +43,12 @@ async def give(
 
 
 async def withdraw(changes: Changes, app: ConnectedApp, shown: ShownReceipt) -> None:
-    """The store knows no such purchase: what was given meanwhile ends now."""
+    """The store has answered about the receipt: what was given meanwhile ends now."""
 
-    def withdrawn(situation: Situation) -> Customer:
-        given = situation.customer.purchase(app.store, shown.stand_in_id)
-        if given is None or given.resolved_at is not None or (given.access_ends_at or 0) <= situation.now:
-            return situation.customer
-        return put_purchase(situation.customer, replace(given, revoked_at=situation.now))
+    def ended(situation: Situation) -> Customer:
+        return withdrawn(situation.customer, app.store, shown.stand_in_id, situation.now)
 
     try:
-        await changes.make(Change(project_id=app.project_id, app_user_id=shown.app_user_id, apply=withdrawn))
+        await changes.make(Change(project_id=app.project_id, app_user_id=shown.app_user_id, apply=ended))
     except NotFound:
         return
