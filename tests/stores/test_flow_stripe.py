@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from latchkey.domain.instants import DAY, HOUR, Ms
+from latchkey.domain.instants import DAY, Ms
 from latchkey.emulators.stripe.emulator import StripeEmulator
 from latchkey.usecases.access import keys, projects
 from latchkey.usecases.stores import credentials
 from latchkey.usecases.stores.processing import OF_ANOTHER_APP
 from tests.api.client import Reply
 from tests.stores.test_actions import act, one_time, said, subscription
-from tests.stores.test_flow_google import access, types, v1
+from tests.stores.test_flow_google import access, types
 from tests.stores.world import PROJECT, World
 
 pytestmark = pytest.mark.thorough
@@ -238,18 +238,6 @@ async def test_the_id_of_another_account_is_no_receipt(billing: World) -> None:
     purchase = await bought(billing)
     one = billing.store.life.subscriptions.pop(purchase)
     assert (await shown(billing, one.id, "eve")).json()["code"] == 7103
-
-
-async def test_a_receipt_is_kept_while_stripe_is_down_and_gives_a_day(billing: World) -> None:
-    billing.store.misbehave(drop=1.0, api=DOWN)
-    purchase = await bought(billing, account_token=None)
-    assert (await shown(billing, purchase)).status == 200
-    assert await types(billing, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT"]
-    billing.store.behave()
-    billing.store.clock.move_to(billing.now + HOUR)
-    await billing.process()
-    assert await types(billing, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT", "INITIAL_PURCHASE", "INVOICE_ISSUANCE"]
-    assert (await v1(billing, "ada"))["subscriptions"][PRO]["store"] == "stripe"
 
 
 async def test_a_checkout_that_is_not_paid_gives_nothing(billing: World) -> None:

@@ -215,13 +215,6 @@ def signed_by(chain: Chain, **more: Any) -> Reply:
     return Reply.json({"signedTransactions": [chain.sign(transaction(**more))]})
 
 
-async def test_apple_is_down(adapter: AppleAdapter, chain: Chain) -> None:
-    receipt = AppReceipt(token=storekit_1(chain))
-    with pytest.raises(StoreDown):
-        await adapter.read_receipt(connected(adapter, chain, api_base_url=NOWHERE), receipt)
-    assert adapter.looks_real(receipt, START)
-
-
 @pytest.mark.parametrize(
     ("reply", "error"),
     [

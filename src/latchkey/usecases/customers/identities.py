@@ -73,13 +73,24 @@ async def restore(
 ) -> Committed | None:
     """`app_user_id` presented a purchase that belongs to another customer. Returns None if the owner changed meanwhile;
     the caller must then look again. `check` may refuse after looking at the project's catalog."""
-    return await again(lambda: _restore(changes, project_id, app_user_id, key, check))
+
+    def merges(pair: _Pair, owner: Customer) -> bool:
+        check(pair.project.catalog)
+        if not identity.came_from_an_app(owner, key):
+            raise OwnedByAnother("The purchase belongs to another customer; the operator made it, not an app.")
+        # An anonymous owner is merged: it is the same person, before they signed in.
+        if identity.belongs_to(owner, app_user_id):
+            return True
+        if not identity.may_move(pair.project.restore_behavior, owner, pair.now):
+            raise OwnedByAnother("The purchase belongs to another customer, and this project keeps it there.")
+        return False
+
+    return await again(lambda: _take_over(changes, project_id, app_user_id, key, merges))
 
 
 async def hand_over(changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey) -> Committed | None:
-    """The operator gives one purchase of another customer to `app_user_id`. Returns None if the owner changed
-    meanwhile; the caller must then look again."""
-    return await again(lambda: _hand_over(changes, project_id, app_user_id, key))
+    """As `restore`, but the operator wants it: no rule is asked."""
+    return await again(lambda: _take_over(changes, project_id, app_user_id, key, lambda *_: False))
 
 
 async def _log_in(
@@ -130,8 +141,8 @@ async def _transfer(
         return await pair.transfer(source, target, keys)
 
 
-async def _restore(
-    changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey, check: Callable[[Catalog], None]
+async def _take_over(
+    changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey, merges: Callable[[_Pair, Customer], bool]
 ) -> Committed | None:
     wall = changes.now()
     async with collisions.transaction(changes.database) as connection:
@@ -140,36 +151,13 @@ async def _restore(
             return None
         # Both are locked in the same order everywhere. Only under the lock is it certain who owns the purchase.
         pair = await _Pair.locked(changes, connection, project_id, (owner_id, app_user_id), wall)
-        check(pair.project.catalog)
         source, target = pair.found.get(owner_id), pair.found.get(app_user_id)
         if source is None or key not in purchase_keys(source.customer) or source is target:
             return None
-        if not identity.came_from_an_app(source.customer, key):
-            raise OwnedByAnother("The purchase belongs to another customer; the operator made it, not an app.")
-        # An anonymous owner is merged: it is the same person, before they signed in.
-        merges = identity.belongs_to(source.customer, app_user_id)
-        if not merges and not identity.may_move(pair.project.restore_behavior, source.customer, pair.now):
-            raise OwnedByAnother("The purchase belongs to another customer, and this project keeps it there.")
+        whole = merges(pair, source.customer)
         if target is None:
             target = await _create(connection, newcomer(project_id, app_user_id, wall))
-        if merges:
-            return await pair.merge(source, target)
-        return await pair.transfer(source, target, frozenset({key}))
-
-
-async def _hand_over(changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey) -> Committed | None:
-    wall = changes.now()
-    async with collisions.transaction(changes.database) as connection:
-        owner_id = await customers.owner_of(connection, project_id, key)
-        if owner_id is None:
-            return None
-        pair = await _Pair.locked(changes, connection, project_id, (owner_id, app_user_id), wall)
-        source, target = pair.found.get(owner_id), pair.found.get(app_user_id)
-        if source is None or key not in purchase_keys(source.customer) or source is target:
-            return None
-        if target is None:
-            target = await _create(connection, newcomer(project_id, app_user_id, wall))
-        return await pair.transfer(source, target, frozenset({key}))
+        return await (pair.merge(source, target) if whole else pair.transfer(source, target, frozenset({key})))
 
 
 @dataclass(frozen=True, slots=True)

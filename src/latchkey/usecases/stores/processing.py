@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import structlog
 from msgspec import MsgspecError, json
@@ -151,14 +152,10 @@ class Processor:
             except MsgspecError:
                 return Outcome(id=entry.id, status="ignored", message=NOT_KEPT)
             # Processed once more, it proves again what it has proved. Who owns the purchase by now stays its owner.
-            again = entry.finished_at is not None
-            taker = Taker(
-                self._changes,
-                self._desk,
-                adapter,
-                app,
+            taker = replace(
+                taker,
                 shown_by=shown.app_user_id,
-                restores=not again,
+                restores=entry.finished_at is None,
                 offering=shown.offering,
                 product_ids=shown.product_ids,
             )
