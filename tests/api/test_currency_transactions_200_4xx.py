@@ -14,10 +14,9 @@ from tests.api.management import get, refused
 MOST = 2**53 - 1
 
 
-async def adjust(shop: Shop, who: str, key: str | None = None, **amounts: Any) -> Reply:
+async def adjust(shop: Shop, who: str, **amounts: Any) -> Reply:
     path = f"/v2/projects/{shop.project_id}/customers/{who}/virtual_currencies/transactions"
-    headers = {"idempotency-key": key} if key is not None else {}
-    return await shop.client.post(path, {"adjustments": amounts}, headers=headers)
+    return await shop.client.post(path, {"adjustments": amounts})
 
 
 async def balance(shop: Shop, who: str) -> int:
@@ -50,40 +49,18 @@ async def test_credits_and_debits_answer_with_the_balances_and_are_told(steady_s
     assert (first["event_timestamp_ms"], first["entitlements"]) == (NOW, {})
 
 
-async def test_the_same_key_again_answers_and_does_nothing(steady_shop: Shop) -> None:
-    await steady_shop.note("once", plan="x")
-    replies = await asyncio.gather(*(adjust(steady_shop, "once", "k1", COIN=10) for _ in range(10)))
-    assert {reply.status for reply in replies} == {200}
-    assert {reply.body for reply in replies} == {replies[0].body}
-    assert await balance(steady_shop, "once") == 10
-    assert len(await told(steady_shop, "once")) == 1
-    # The key is the customer's own.
-    await steady_shop.note("twice", plan="x")
-    assert (await adjust(steady_shop, "twice", "k1", COIN=5)).status == 200
-
-
-async def test_the_same_key_for_something_else_is_409(steady_shop: Shop) -> None:
-    await steady_shop.note("other", plan="x")
-    await adjust(steady_shop, "other", "k1", COIN=10)
-    before = await count_rows(steady_shop)
-    reply = await adjust(steady_shop, "other", "k1", COIN=11)
-    assert (reply.status, reply.json()["type"]) == (409, "idempotency_error")
-    assert await count_rows(steady_shop) == before
-    assert await balance(steady_shop, "other") == 10
-
-
 async def test_without_a_key_each_request_counts(steady_shop: Shop) -> None:
     await steady_shop.note("each", plan="x")
     await asyncio.gather(*(adjust(steady_shop, "each", COIN=1) for _ in range(10)))
     assert await balance(steady_shop, "each") == 10
 
 
-async def test_below_zero_is_422_and_its_key_is_not_used_up(steady_shop: Shop) -> None:
+async def test_below_zero_is_422(steady_shop: Shop) -> None:
     await did(steady_shop, "purchase", "poor", "coins_100")
     before = await count_rows(steady_shop)
-    refused(await adjust(steady_shop, "poor", "k1", COIN=-101), 422, "unprocessable_entity_error", "adjustments")
+    refused(await adjust(steady_shop, "poor", COIN=-101), 422, "unprocessable_entity_error", "adjustments")
     assert await count_rows(steady_shop) == before
-    assert (await adjust(steady_shop, "poor", "k1", COIN=-100)).status == 200
+    assert (await adjust(steady_shop, "poor", COIN=-100)).status == 200
     assert await balance(steady_shop, "poor") == 0
 
 
@@ -124,14 +101,6 @@ async def test_a_balance_stays_a_number_that_every_client_can_read(steady_shop: 
     assert (await adjust(steady_shop, "rich", COIN=MOST)).status == 200
     refused(await adjust(steady_shop, "rich", COIN=1), 422, "unprocessable_entity_error", "adjustments")
     assert await balance(steady_shop, "rich") == MOST
-
-
-@pytest.mark.parametrize("key", ["", "k" * 201])
-async def test_a_key_that_is_none_is_400(steady_shop: Shop, key: str) -> None:
-    await steady_shop.note("keyless", plan="x")
-    reply = await adjust(steady_shop, "keyless", key, COIN=1)
-    assert (reply.status, reply.json()["type"]) == (400, "parameter_error")
-    assert await balance(steady_shop, "keyless") == 0
 
 
 async def test_nobody_is_404(steady_shop: Shop) -> None:

@@ -116,18 +116,14 @@ async def test_empty_balances_are_left_out_on_request(steady_shop: Shop) -> None
     assert [one["balance"] for one in spent.json()["items"]] == [3]
 
 
-async def test_update_balance_moves_the_balance_once_per_key_with_a_reference(steady_shop: Shop) -> None:
+async def test_update_balance_moves_the_balance_with_a_reference(steady_shop: Shop) -> None:
     await steady_shop.note("una", plan="x")
     path = f"/v2/projects/{steady_shop.project_id}/customers/una/virtual_currencies"
     body = {"adjustments": {"COIN": 4}, "reference": "apology 17"}
-    for _ in range(2):
-        reply = await steady_shop.client.post(f"{path}/update_balance", body, headers={"idempotency-key": "k"})
-        assert (reply.status, reply.json()["items"][0]["balance"]) == (200, 4)
-    other = {"adjustments": {"COIN": 5}}
-    reply = await steady_shop.client.post(f"{path}/update_balance", other, headers={"idempotency-key": "k"})
-    assert (reply.status, reply.json()["type"]) == (409, "idempotency_error")
+    reply = await steady_shop.client.post(f"{path}/update_balance", body)
+    assert (reply.status, reply.json()["items"][0]["balance"]) == (200, 4)
     reply = await steady_shop.client.post(f"{path}/update_balance", {"adjustments": {"COIN": -5}})
     refused(reply, 422, "unprocessable_entity_error", "adjustments")
     async with steady_shop.database.acquire() as connection:
-        kept = await connection.fetch("select amount, reference from currency_transactions where idempotency_key = 'k'")
+        kept = await connection.fetch("select amount, reference from currency_transactions where reference is not null")
     assert [tuple(row) for row in kept] == [(4, "apology 17")]

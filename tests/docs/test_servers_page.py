@@ -48,14 +48,14 @@ def test_the_requests_are_answered(up: Up) -> None:
         "CURL_CA_BUNDLE": there["ca_cert"],
     }
     requests = [one.replace("/ada", f"/{user}") for one in blocks("sh") if "curl" in one]
-    customer, subscriber, grants, events = (shell(one, **reached) for one in requests)
+    customer, subscriber, grants, events, credited = (shell(one, **reached) for one in requests)
     assert json.loads(customer)["active_entitlements"]["items"][0]["entitlement_id"] == "pro"
     assert set(json.loads(subscriber)["subscriber"]["entitlements"]) == {"pro"}
     granted, end = json.JSONDecoder().raw_decode(grants)
     revoked = json.loads(grants[end:])
     held = [{one["entitlement_id"] for one in said["active_entitlements"]["items"]} for said in (granted, revoked)]
     assert held == [{"pro", "team"}, {"pro"}]
-    assert json.loads(events)["object"] == "list"
+    assert json.loads(events)["object"] == json.loads(credited)["object"] == "list"
 
 
 def test_the_signature_is_computed_by_hand() -> None:

@@ -186,7 +186,10 @@ class PublicOrSecretKey:
 async def caller_of(
     exchange: Exchange, services: Services, *, app_user_id: str | None = None, receipt: bool = False
 ) -> Caller:
-    """A receipt with a public key is never refused for its rate: a phone drops a purchase for good on any 4xx."""
+    """A receipt with a public key is never refused for its rate: a phone drops a purchase for good on any 4xx. A
+    request is admitted, and counted, once."""
+    if exchange.caller is not None:
+        return exchange.caller
     hashed = key_hash(exchange.headers.get(b"authorization"))
     if services.refused_keys:
         await check_refused_before(exchange, services, hashed)

@@ -33,13 +33,13 @@ class CheckedBody:
         self._announced = headers.get(b"content-length", b"")
         self._is_json = is_json
         self._body: bytes | None = None
-        self._given = False
+        self._value: Any = None
+        self._is_read = self._given = False
 
     async def __call__(self) -> Message:
         if self._given:
             return await self._receive()
-        if self._body is None:
-            await self.value()
+        await self.value()
         if self._body is None:
             return {"type": "http.disconnect"}
         self._given = True
@@ -47,13 +47,18 @@ class CheckedBody:
 
     async def value(self) -> Any:
         """The parsed JSON; None if there is no body, or the client has disconnected."""
-        body = await self._read()
-        value = None
-        if body and self._is_json:
-            check_content_type(self._content_type)
-            value = check_json(body)
-        self._body = body
-        return value
+        if not self._is_read:
+            body = await self._read()
+            if body and self._is_json:
+                check_content_type(self._content_type)
+                self._value = check_json(body)
+            self._body, self._is_read = body, True
+        return self._value
+
+    async def content(self) -> bytes:
+        """The bytes, checked; empty if there are none."""
+        await self.value()
+        return self._body or b""
 
     async def _read(self) -> bytes | None:
         if self._announced.isdigit() and int(self._announced) > LIMIT:

@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from msgspec import json
 
 from latchkey.api.examples import examples
+from latchkey.api.idempotency_key import LONGEST_KEY, PATTERN
 from latchkey.api.replies import SHAPE, shapes, shows
 from latchkey.wire.errors import V1Error, V2Error
 
@@ -28,10 +29,10 @@ _ERRORS = {
     "503": "The service cannot answer right now.",
 }
 _BODY_ERRORS = {
-    "409": "The object to create exists already, or the object to delete is still in use.",
+    "409": "The object to create exists already, that to delete is still in use, or the same request is under way.",
     "413": "The body is larger than 1 MiB.",
     "415": "The body is not JSON.",
-    "422": "The request is not possible in the current state.",
+    "422": "The request is not possible in the current state, or its Idempotency-Key was used for another one.",
 }
 _RETRY_AFTER = {"schema": {"type": "integer", "minimum": 1}, "description": "Seconds to wait."}
 _USAGE = {
@@ -40,6 +41,14 @@ _USAGE = {
         ("Usage", "Requests of this key in the last 60 seconds."),
         ("Limit", "Requests that are allowed in 60 seconds."),
     )
+}
+_IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Sent again with the same key within 24 hours, the request is not carried out again and gets the "
+    "same reply, with `Idempotent-Replayed: true`. Another path or body with the same key is a 422.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": PATTERN},
 }
 _REQUEST_ID = {"schema": {"type": "string"}, "description": "Quote it when asking for help."}
 
@@ -67,6 +76,8 @@ def _make_true(path: str, method: str, operation: dict[str, Any], error: dict[st
         del responses["422"]
     if not path.startswith((*_V1, "/v2/")):
         return
+    if path.startswith("/v2/") and method == "post":
+        operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
     expected = _ERRORS | (_BODY_ERRORS if method in _BODY_METHODS else {})
     for status, description in expected.items():
         responses.setdefault(

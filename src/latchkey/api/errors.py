@@ -11,6 +11,7 @@ ApiError
 ├── Missing                    404  the named object does not exist
 ├── MethodNotAllowed           405  the path does not support this method
 ├── Conflicting                409  the object exists already, or is still in use
+├── UnderWay                   409  the same request is being carried out
 ├── BodyTooLarge               413  more than the limit
 ├── UnsupportedMediaType       415  not JSON
 ├── Unprocessable              422  not possible in the current state
@@ -36,7 +37,6 @@ from latchkey.domain.refusal import (
     Conflict,
     InUse,
     Invalid,
-    KeyReused,
     NotFound,
     OwnedByAnother,
     Refusal,
@@ -168,6 +168,20 @@ class Conflicting(ApiError):
     type = "resource_already_exists"
 
 
+class UnderWay(ApiError):
+    status = 409
+    type = "idempotency_error"
+    retryable = True
+
+    def __init__(self, param: str) -> None:
+        super().__init__(
+            "A request with this key is under way. Send it again in a moment, to get its reply.",
+            param=param,
+            headers={"retry-after": "1"},
+            backoff_ms=1000,
+        )
+
+
 class BodyTooLarge(ApiError):
     status = 413
 
@@ -251,8 +265,6 @@ def from_refusal(refusal: Refusal) -> ApiError:
             return Missing(refusal.message, param=refusal.param, code=code)
         case Conflict():
             return Conflicting(refusal.message, param=refusal.param)
-        case KeyReused():
-            return Conflicting(refusal.message, param=refusal.param, type="idempotency_error")
         case InUse():
             return Conflicting(refusal.message, param=refusal.param, type="unprocessable_entity_error")
         case Invalid():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from time import perf_counter
 from typing import TypeAlias
@@ -75,8 +75,9 @@ def usage_headers(used: int, limit: int) -> tuple[Header, Header]:
 
 class Exchange:
     __slots__ = (
-        "_send", "caller", "client", "etag", "headers", "key_id", "method", "raw_path", "request_id", "request_time",
-        "route", "sent", "sequence", "started", "status", "store", "trace", "usage", "version",
+        "_send", "caller", "client", "etag", "headers", "key_id", "method", "operation_id", "raw_path",
+        "request_id", "request_time", "route", "sent", "sequence", "started", "status", "store", "trace", "usage",
+        "version",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, send: Send) -> None:
@@ -106,6 +107,8 @@ class Exchange:
         self.status = 0
         # How many bytes of the response's body.
         self.sent = 0
+        # The same each time the request is repeated with its Idempotency-Key.
+        self.operation_id: str | None = None
         # If traces are on.
         self.trace: Span | None = None
         self._send = send
@@ -114,6 +117,9 @@ class Exchange:
     def is_cross_origin(self) -> bool:
         """Whether a browser sends a cross-origin request to V1. Only then the CORS headers are needed."""
         return b"origin" in self.headers and self.version == "v1"
+
+    def wrap_send(self, wrapped: Callable[[Send], Send]) -> None:
+        self._send = wrapped(self._send)
 
     @property
     def is_head(self) -> bool:

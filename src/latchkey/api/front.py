@@ -8,7 +8,7 @@ import structlog
 from msgspec import UNSET
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from latchkey.api import shape
+from latchkey.api import idempotency_key, shape
 from latchkey.api.access_log import AccessLog, Line
 from latchkey.api.authentication import address_of
 from latchkey.api.body import CheckedBody
@@ -126,11 +126,14 @@ class Front:
         if method == "POST" and segments == _RECEIPTS:
             exchange.route = receipts.ROUTE
         body = CheckedBody(receive, exchange.headers, is_json=segments[0] in _API)
+        once = method == "POST" and segments[0] == "v2" and idempotency_key.HEADER in exchange.headers
+        if once and await idempotency_key.is_answered(exchange, self.services, scope, body):
+            return
         # If a header is sent twice, the framework takes the first and we take the last: leave those to the framework.
         if method == "POST" and len(exchange.headers) == len(scope["headers"]):
             answer = await self._writes.answer(exchange, segments, body)
             if answer is not None:
-                await exchange.reply(200, shape.shaped(exchange, answer))
+                await exchange.reply(200, answer)
                 return
         # HEAD works like GET, without the body.
         inner = {

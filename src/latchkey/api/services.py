@@ -20,6 +20,7 @@ from latchkey.settings import Settings
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database
 from latchkey.storage.write_probe import WriteProbe
+from latchkey.usecases.access.idempotency import Idempotency
 from latchkey.usecases.access.second_factor import SecondFactors
 from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.engine.admission import Admission
@@ -73,6 +74,7 @@ def assemble(
         checkouts=Checkouts(stores, changes, reader, receipts),
         exports=exports_of(database, settings),
         phone_limit=PhoneLimit(settings.address_requests_per_minute),
+        idempotency=Idempotency(database, Sealer(settings.secret_key), now),
         write_probe=WriteProbe(database),
         restarting=restarting,
         behind_proxy=settings.behind_proxy,

@@ -10,6 +10,7 @@ from latchkey.domain.instants import Ms
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database
 from latchkey.storage.write_probe import WriteProbe
+from latchkey.usecases.access.idempotency import Idempotency
 from latchkey.usecases.access.second_factor import SecondFactors
 from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.engine.admission import Admission
@@ -58,6 +59,8 @@ class Services:
     exports: Exports
     # For requests with public keys.
     phone_limit: PhoneLimit
+    # Of requests with an Idempotency-Key.
+    idempotency: Idempotency
     # For the health check; the second names the processes of this machine that crash again and again.
     write_probe: WriteProbe
     restarting: Callable[[], Sequence[str]]

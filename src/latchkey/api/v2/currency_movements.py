@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import uuid4
 
-from fastapi import Header, Query
+from fastapi import Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import InvalidParameter
+from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.models import Body, Limit, PathUserId, StartingAfter
 from latchkey.api.replies import reply, shows
 from latchkey.api.routing import Router
@@ -27,7 +28,6 @@ router = Router(
 # JSON numbers stay exact up to here in every client language.
 Amount = Annotated[int, Field(ge=-(2**53 - 1), le=2**53 - 1)]
 Code = Annotated[str, Field(min_length=1, max_length=100)]
-IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=200)]
 
 WithEmpty = Annotated[bool, Query(description="Whether to list currencies with a balance of 0.")]
 
@@ -56,17 +56,18 @@ async def list_balances(
 @router.post("/update_balance", responses=shows(v2.Page[CurrencyBalance]), response_class=Response)
 @router.post("/transactions", responses=shows(v2.Page[CurrencyBalance]), response_class=Response)
 async def adjust_balances(
+    request: Request,
     services: Provided,
     caller: WriteKey,
     customer_id: PathUserId,
     new: Adjustments,
-    idempotency_key: IdempotencyKey = None,
     include_empty_balances: WithEmpty = True,
 ) -> Response:
-    """Credit or debit, never below zero. Idempotent with an Idempotency-Key. Both paths do the same."""
+    """Credit or debit, never below zero. Both paths do the same."""
     if 0 in new.adjustments.values():
         raise InvalidParameter("An adjustment of 0 does nothing.", param="adjustments")
-    key = idempotency_key or str(uuid4())
+    exchange: Exchange = request.scope[SCOPE_KEY]
+    key = exchange.operation_id or str(uuid4())
     await adjust(services.changes, caller.project_id, customer_id, new.adjustments, key, new.reference)
     limit = render.DEFAULT_LIMIT
     return reply(await _balances(services, caller.project_id, customer_id, limit, None, include_empty_balances))

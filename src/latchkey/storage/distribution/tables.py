@@ -74,6 +74,7 @@ TABLES: Final[dict[str, Placement]] = {
     "rate_windows": "local",
     "request_log": "local",
     "key_uses": "local",
+    "idempotent_requests": "local",
     "event_traces": "local",
     "accounts": "local",
     "memberships": "local",

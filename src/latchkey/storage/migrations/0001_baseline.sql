@@ -1271,6 +1271,21 @@ create index request_log_of_key on request_log (key_id, id);
 create index request_log_old on request_log (at);
 
 -- When each API key was last used, to the minute.
+-- Requests with an Idempotency-Key and their replies. `id_hash` is SHA-256 of the API key and the Idempotency-Key,
+-- `fingerprint` of the path and the body. Without a status the request is under way, or its process has died. A status without
+-- a reply: it failed, and may be carried out again.
+create table idempotent_requests (
+    id_hash bytea primary key,
+    project_id text not null references projects (id) on delete cascade,
+    fingerprint bytea not null,
+    created_at bigint not null,
+    started_at bigint not null,
+    status integer,
+    -- Encrypted: a reply may show a new secret.
+    reply bytea
+);
+create index idempotent_requests_by_age on idempotent_requests (created_at);
+
 create table key_uses (
     key_id text primary key,
     project_id text not null,

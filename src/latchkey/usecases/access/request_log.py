@@ -16,10 +16,12 @@ import structlog
 
 from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.team.client_address import client_address, roughly
+from latchkey.storage.access import idempotent_requests
 from latchkey.storage.access import request_log as storage
 from latchkey.storage.access.request_log import Entry as Entry
 from latchkey.storage.access.request_log import Logged
 from latchkey.storage.database import Database
+from latchkey.usecases.access.idempotency import KEPT
 from latchkey.usecases.engine.admission import Caller
 
 log = structlog.get_logger()
@@ -261,10 +263,11 @@ async def routes(database: Database, project_id: str) -> list[str]:
 async def run_pruning(
     database: Database, now: Callable[[], Ms], kept_days: int, kept_rows: int, stop: asyncio.Event
 ) -> None:
-    """Deletes old requests until `stop` is set. Several processes may do it at once."""
+    """Deletes old requests and replies to idempotent ones until `stop` is set. Several processes may do it at once."""
     while not stop.is_set():
         try:
             await storage.prune(database, now() - kept_days * DAY, kept_rows)
+            await idempotent_requests.prune(database, now() - KEPT)
         except Exception as error:
             log.warning("request log not pruned", error=str(error))
         try:
