@@ -31,6 +31,7 @@ from latchkey.usecases.money.reading import run_rates
 from latchkey.usecases.money.sources import RateSource
 from latchkey.usecases.rolling.roller import run_roller
 from latchkey.usecases.stores.processing import Processor, run_stores
+from latchkey.usecases.stores.receipt_limit import ReceiptLimit
 from latchkey.usecases.stores.receipts import Receipts, TemporaryGrants
 from latchkey.watching import port
 from latchkey.watching.siblings import ProcessIdentity
@@ -188,7 +189,8 @@ async def _hear_stores(settings: Settings, database: Database, lookout: Lookout,
     changes = Changes(database, real_now)
     processor = Processor(database, stores, changes, real_now)
     grants = TemporaryGrants(settings.temporary_grants, settings.temporary_grants_per_hour)
-    checkouts = Checkouts(stores, changes, Reader(database, changes.catalogs), Receipts(stores, changes, grants))
+    receipts = Receipts(stores, changes, grants, ReceiptLimit(settings.unverified_receipt_bytes_per_day))
+    checkouts = Checkouts(stores, changes, Reader(database, changes.catalogs), receipts)
     try:
         await asyncio.gather(
             run_stores(lookout, processor, database, real_now, settings.store_journal_kept_days, stop),

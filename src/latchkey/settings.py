@@ -93,6 +93,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     store_extra_ca: File = None
     store_emulators: tuple[str, ...] = ()
     store_journal_kept_days: Annotated[int, Meta(ge=1, le=36_500)] = 90
+    unverified_receipt_bytes_per_day: Annotated[int, Meta(ge=0, le=1_000_000_000_000)] = 5_000_000
     temporary_grants: bool = True
     temporary_grants_per_hour: Annotated[int, Meta(ge=0, le=1_000_000)] = 100
     exchange_rates: str = ""

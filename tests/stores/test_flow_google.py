@@ -78,6 +78,24 @@ async def test_a_token_that_google_does_not_know_is_invalid_while_google_answers
     assert (await google.client.get(f"/v2/projects/{PROJECT}/customers/eve")).status == 404
 
 
+async def test_beyond_its_budget_an_address_fills_no_journal_and_loses_no_purchase(google: World) -> None:
+    front: Any = google.client.app
+    front.services.receipt_limit._unverified_bytes = 0
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada")
+    for number in range(3):
+        assert (await google.show_receipt(bought, "eve", fetch_token=f"junk{number}" * 100)).status == 400
+    google.store.misbehave(api=DOWN)
+    reply = await google.show_receipt(bought, "ada")
+    # No temporary access: a phone that gets a 200 forgets the purchase, and nobody would have it then.
+    assert (reply.status, reply.json()["code"]) == (503, 7101)
+    assert await google.journal() == []
+    google.store.behave()
+    assert (await google.show_receipt(bought, "ada")).status == 200
+    assert await access(google, "ada") == {"pro"}
+    [entry] = await google.journal(kind="RECEIPT")
+    assert (entry.status, bought in entry.payload) == ("applied", True)
+
+
 async def test_a_deferred_change_is_announced_once_and_then_renews(google: World) -> None:
     bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     await google.settle()

@@ -52,7 +52,8 @@ def assemble(
     metrics.leases = leases.held
     reader = Reader(database, catalogs, leases, measure=metrics.read_batch)
     grants = TemporaryGrants(settings.temporary_grants, settings.temporary_grants_per_hour)
-    receipts = Receipts(stores, changes, grants)
+    receipt_limit = ReceiptLimit(settings.unverified_receipt_bytes_per_day)
+    receipts = Receipts(stores, changes, grants, receipt_limit)
     return Services(
         database=database,
         now=now,
@@ -70,7 +71,7 @@ def assemble(
         stores=stores,
         inbox=Inbox(stores),
         receipts=receipts,
-        receipt_limit=ReceiptLimit(),
+        receipt_limit=receipt_limit,
         checkouts=Checkouts(stores, changes, reader, receipts),
         exports=exports_of(database, settings),
         phone_limit=PhoneLimit(settings.address_requests_per_minute),

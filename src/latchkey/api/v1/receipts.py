@@ -164,7 +164,9 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
                 app_transaction=app_transaction,
                 offering=_product_id(new.presented_offering_identifier),
             )
-            answered = await services.receipts.take(caller.project_id, caller.app_id, caller.store, shown, attributes)
+            answered = await services.receipts.take(
+                caller.project_id, caller.app_id, caller.store, shown, attributes, address
+            )
             taken, consume = answered.committed, answered.consume
         else:
             receipt = Receipt(

@@ -121,8 +121,12 @@ update store_notifications set next_at = $2 where id = any($1::bigint[]) and sta
 -- what became of notifications
 update store_notifications n
 set status = d.status, message = d.message, finished_at = d.at,
-    -- An invalid receipt may be large junk.
-    payload = case when n.source = 'receipt' and d.status = 'ignored' then left(n.payload, 1000) else n.payload end,
+    -- An invalid receipt may be large junk: what stays is its size, and its SHA-256 in external_id.
+    payload = case
+        when n.source = 'receipt' and d.status = 'ignored' then
+            json_build_object('not_kept', octet_length(n.payload) || ' bytes')::text
+        else n.payload
+    end,
     app_user_id = coalesce(d.app_user_id, n.app_user_id),
     event_ids = coalesce(string_to_array(nullif(d.event_ids, ''), ','), '{}'), next_at = d.at
 from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[])

@@ -4,7 +4,7 @@ key can be used by everybody: without a limit it could use up the provider's quo
 from __future__ import annotations
 
 from latchkey.domain.instants import Ms
-from latchkey.usecases.engine.minute_counts import MinuteCounts
+from latchkey.usecases.engine.recent_counts import RecentCounts
 
 # Somebody who changes their mind a few times.
 PER_USER = 20
@@ -18,7 +18,7 @@ class CheckoutLimit:
     def __init__(self, per_user: int = PER_USER, per_address: int = PER_ADDRESS) -> None:
         self._per_user = per_user
         self._per_address = per_address
-        self._counts = MinuteCounts()
+        self._counts = RecentCounts()
 
     def takes(self, project_id: str, user: str, address: str, now: Ms) -> bool:
         """Count a request of this user, or of this checkout. False: one of the two limits is used up in this minute."""

@@ -8,14 +8,14 @@ not counted here.
 from __future__ import annotations
 
 from latchkey.domain.instants import MINUTE, Ms
-from latchkey.usecases.engine.minute_counts import MinuteCounts
+from latchkey.usecases.engine.recent_counts import RecentCounts
 
 
 class PhoneLimit:
     def __init__(self, per_address: int) -> None:
         # 0 means no limit.
         self._per_address = per_address
-        self._counts = MinuteCounts()
+        self._counts = RecentCounts()
 
     def wait_ms(self, app_id: str, per_user: int, app_user_id: str | None, address: str, now: Ms) -> Ms | None:
         """Counts a request. None: it is admitted; otherwise the time until the next minute begins."""

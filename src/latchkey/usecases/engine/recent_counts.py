@@ -1,4 +1,4 @@
-"""Counts in the current minute, in memory of this process, for limits that need not be exact."""
+"""Counts in the current minute or day, in memory of this process, for limits that need not be exact."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from latchkey.domain.instants import MINUTE, Ms
 MOST_REMEMBERED = 50_000
 
 
-class MinuteCounts:
+class RecentCounts:
     """Forgets whoever was not counted for longest, so that it cannot grow without end."""
 
-    def __init__(self, most: int = MOST_REMEMBERED) -> None:
+    def __init__(self, most: int = MOST_REMEMBERED, *, span: Ms = MINUTE) -> None:
         self._most = most
-        # By who, the current minute and the count in it.
+        self._span = span
+        # By who, the number of the current span and the count in it.
         self._counts: OrderedDict[Hashable, tuple[Ms, int]] = OrderedDict()
 
-    def count(self, who: Hashable, now: Ms) -> int:
-        """Counts one more, and returns the count in this minute."""
-        this = now // MINUTE
-        minute, count = self._counts.pop(who, (0, 0))
-        count = count + 1 if minute == this else 1
+    def count(self, who: Hashable, now: Ms, amount: int = 1) -> int:
+        """Counts one more, or so many, and returns the count in this span."""
+        this = now // self._span
+        span, count = self._counts.pop(who, (0, 0))
+        count = count + amount if span == this else amount
         self._counts[who] = this, count
         if len(self._counts) > self._most:
             self._counts.popitem(last=False)

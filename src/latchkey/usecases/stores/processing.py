@@ -49,7 +49,7 @@ OLDEST_HISTORY: Ms = 179 * DAY
 # Purchases read again at once by the safety net, so that the stores' quotas are respected.
 CHECKS_AT_ONCE = 10
 NOT_PROVEN = "The store has not accepted this app's credentials, so the mistake may be in them."
-NOT_KEPT = "The receipt was invalid and was not kept whole."
+NOT_KEPT = "The receipt was invalid and was not kept."
 OF_ANOTHER_APP = "Another app of this project is connected to the same account, and the purchase belongs to it."
 NO_CREDENTIALS = "The app has no credentials for its store. Save them, then process this entry again."
 

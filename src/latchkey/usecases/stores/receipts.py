@@ -26,6 +26,7 @@ from latchkey.usecases.stores.connections import Connections
 from latchkey.usecases.stores.desk import Desk
 from latchkey.usecases.stores.incoming import file_entries
 from latchkey.usecases.stores.processing import NO_CREDENTIALS, NOT_PROVEN, RETRIES, outcome_of
+from latchkey.usecases.stores.receipt_limit import ReceiptLimit
 from latchkey.usecases.stores.shown import ShownReceipt
 from latchkey.usecases.stores.stand_ins import give
 from latchkey.usecases.stores.taking import Taker
@@ -53,20 +54,31 @@ class Answered:
 
 
 class Receipts:
-    def __init__(self, connections: Connections, changes: Changes, grants: TemporaryGrants) -> None:
+    def __init__(
+        self, connections: Connections, changes: Changes, grants: TemporaryGrants, limit: ReceiptLimit
+    ) -> None:
         self._connections = connections
         self._changes = changes
         self._desk = Desk(connections.database)
         self._grants = grants
+        self._limit = limit
 
     async def take(
-        self, project_id: str, app_id: str, store: str, shown: ShownReceipt, attributes: Mapping[str, Attribute]
+        self,
+        project_id: str,
+        app_id: str,
+        store: str,
+        shown: ShownReceipt,
+        attributes: Mapping[str, Attribute],
+        address: str | None = None,
     ) -> Answered:
+        """`address` is the phone's, if one sent it: only so much of what it sends is kept without the store's word."""
         now = self._connections.now()
         attributes = not_later_than(now, attributes)
-        [id] = await file_entries(
-            self._connections.database, [shown.entry(project_id, app_id, store, now, next_at=now + TAKEN_BY)]
-        )
+        entry = shown.entry(project_id, app_id, store, now, next_at=now + TAKEN_BY)
+        size = len(entry.payload)
+        kept = address is None or self._limit.keeps(app_id, address, size, now)
+        [id] = await file_entries(self._connections.database, [entry]) if kept else [None]
         known = await self._connections.of_app(project_id, app_id)
         if known is None or known.connected is None:
             await self._finish(id, Outcome(id=id or 0, status="failed", message=NO_CREDENTIALS))
@@ -103,7 +115,14 @@ class Receipts:
             raise
         except errors.StoreError as error:
             await self._postpone(id, error.message)
+            if not kept:
+                # The phone has the only copy.
+                raise CannotCheck(NOT_NOW) from error
             return await self._meanwhile(app, shown, attributes, error, proven=known.proven)
+        if not kept:
+            [id] = await file_entries(self._connections.database, [entry])
+        elif address is not None:
+            self._limit.verified(app_id, address, size, now)
         if not taken:
             await self._finish(id, Outcome(id=id or 0, status="ignored", message=reading.note))
             return Answered(await self._noted(project_id, shown.app_user_id, attributes, reading), {})
