@@ -19,7 +19,6 @@ from latchkey.domain.team.account import checked_email
 from latchkey.settings import Problem, Settings, control_urls
 from latchkey.storage import migrate
 from latchkey.storage.connection_slots import connection_slots
-from latchkey.storage.database import connect
 from latchkey.storage.errors import RestoredError, StorageError
 from latchkey.storage.restoring import identity
 
@@ -85,12 +84,8 @@ def problems_of_connections(settings: Settings) -> list[Problem]:
     return found
 
 
-async def problems_of_database(settings: Settings, now_ms: int) -> list[Problem]:
-    """Whether the database can be reached, has the schema this code expects, and was not restored from a backup."""
-    try:
-        connection = await connect(settings.database_url, application_name="latchkey start")
-    except StorageError as error:
-        return [Problem("LATCHKEY_DATABASE_URL", str(error), "")]
+async def problems_of_database(connection: Any, now_ms: int) -> list[Problem]:
+    """Whether the database has the schema this code expects, and was not restored from a backup."""
     try:
         await migrate.require_current(connection)
         await identity.require_settled(connection, now_ms)
@@ -98,8 +93,6 @@ async def problems_of_database(settings: Settings, now_ms: int) -> list[Problem]
         return [Problem("database", str(error), "")]
     except StorageError as error:
         return [Problem("schema", str(error), "")]
-    finally:
-        await connection.close()
     return []
 
 

@@ -155,7 +155,10 @@ def test_unsafe_settings_are_all_told_at_once_with_exit_code_2(empty_database_ur
     ("change", "complaint"),
     [
         ({"LATCHKEY_DATABASE_URL": ""}, "LATCHKEY_DATABASE_URL is set but empty"),
-        ({"LATCHKEY_DATABASE_URL": "postgresql://b:hunter2@127.0.0.1:1/x"}, "cannot be reached"),
+        (
+            {"LATCHKEY_DATABASE_URL": "postgresql://b:hunter2@127.0.0.1:1/x", "LATCHKEY_SECRET_KEY": ""},
+            "cannot be reached",
+        ),
         ({"LATCHKEY_SECRET_KEY": ""}, "LATCHKEY_SECRET_KEY is missing"),
         ({"LATCHKEY_TLS_CERT": "", "LATCHKEY_TLS_KEY": ""}, "in the clear"),
         ({"LATCHKEY_TLS_KEY": ""}, "LATCHKEY_TLS_KEY is missing"),

@@ -292,36 +292,6 @@ def test_where_there_is_no_engine_the_smoke_test_says_so_loudly(tmp_path: Path) 
     assert (told.returncode, told.stderr[:11]) == (1, "!!! NOT RUN")
 
 
-# systemd.
-
-
-def test_systemd_understands_the_units(tmp_path: Path) -> None:
-    needs("systemd-analyze")
-    units = []
-    for path in sorted((DEPLOY / "systemd").glob("*.service")):
-        # Latchkey is not installed there on this machine.
-        unit = tmp_path / path.name
-        unit.write_text(path.read_text(encoding="utf-8").replace("/opt/latchkey/bin/latchkey", "/bin/true"))
-        units.append(unit)
-    assert len(units) == 2
-    told = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, timeout=300
-    )
-    said = [line for line in told.stderr.splitlines() if "latchkey" in line]
-    assert (said, told.returncode) == ([], 0)
-
-
-def test_the_unit_starts_what_exists_after_the_tables() -> None:
-    assert "Requires=latchkey-migrate.service" in UNIT
-    (after,) = re.findall(r"^After=(.+)$", UNIT, re.MULTILINE)
-    assert "latchkey-migrate.service" in after.split()
-    assert "ExecStart=/opt/latchkey/bin/latchkey serve --config /etc/latchkey/latchkey.toml" in UNIT
-    # Exit code 2: settings that must be changed first.
-    assert "RestartPreventExitStatus=2" in UNIT
-    # SIGTERM to the supervisor only.
-    assert "KillMode=mixed" in UNIT
-
-
 # Proxies.
 
 NGINX = (DEPLOY / "proxy" / "nginx.conf").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import pytest
 from latchkey.domain.restore import SEQUENCES, Origin
 from latchkey.now import real_now
 from latchkey.safety import problems_of_database
-from latchkey.settings import load
+from latchkey.settings import Problem
 from latchkey.storage.database import Database, connect
 from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.restoring import identity
@@ -79,9 +79,17 @@ async def test_a_restore_to_a_moment_sends_nothing_twice_and_every_copy_ends_rig
         await asyncio.to_thread(first.stop)
 
 
+async def _problems(url: str) -> list[Problem]:
+    connection = await connect(url)
+    try:
+        return await problems_of_database(connection, real_now())
+    finally:
+        await connection.close()
+
+
 async def _restored(world: World, waiting: set[str], lost: set[str], sent: int) -> None:
     await _out_of_recovery(world.url)
-    [problem] = await problems_of_database(load(world.service), real_now())
+    [problem] = await _problems(world.url)
     assert "latchkey after-restore" in str(problem)
 
     # A service that runs already is in the way.
@@ -96,7 +104,7 @@ async def _restored(world: World, waiting: set[str], lost: set[str], sent: int) 
     assert "latchkey consumer reconcile" in done.stdout
     again = await asyncio.to_thread(typed, "after-restore", **world.service)
     assert "Nothing to do" in again.stdout
-    assert await problems_of_database(load(world.service), real_now()) == []
+    assert await _problems(world.url) == []
 
     await world.start("api", "delivery")
     old = {event["id"] for event in await world.events()}

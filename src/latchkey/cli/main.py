@@ -25,7 +25,7 @@ from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal,
 from latchkey.push.errors import PushError
 from latchkey.runtime.errors import DeviceError
 from latchkey.settings import SettingsRefusedError
-from latchkey.storage.errors import StorageError
+from latchkey.storage.errors import StorageError, WrongAddressError
 
 # In the order in which help shows them: the module, its command or group of commands, and the extra that it needs.
 _COMMANDS = (
@@ -284,7 +284,7 @@ def _run() -> None:
         else:
             told = Console(stderr=True, highlight=False)
             told.print(f"[bold red]Error:[/bold red] {_escaped(error)}", soft_wrap=True)
-        sys.exit(output.FAILED)
+        sys.exit(output.REFUSED if isinstance(error, WrongAddressError) else output.FAILED)
 
 
 def _run_for_programs(app: typer.Typer) -> int:

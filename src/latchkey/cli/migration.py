@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import Annotated
 
 import typer
 from msgspec import Struct
 from rich.console import Console
 
+from latchkey import logs
 from latchkey.cli import output
+from latchkey.cli.database_wait import WaitOption, until_reachable, waits
 from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.storage import migrate as migrations
@@ -48,13 +51,16 @@ def migrate(
         int,
         typer.Option("--shards", min=1, max=10_000, help="With --distributed: the number of shards."),
     ] = SHARDS,
+    wait: WaitOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create or update the database schema. Run it before the first start, and in each upgrade before the processes of
     the new version start."""
+    if waiting := waits(wait):
+        logs.configure()
     # With --json the lines for people go nowhere.
     console = Console(highlight=False, quiet=as_json)
-    done = asyncio.run(run(database_url(config, data), dry_run, after, console, distributed, shards))
+    done = asyncio.run(run(database_url(config, data), dry_run, after, console, distributed, shards, waiting))
     if as_json:
         output.write(done)
 
@@ -73,9 +79,16 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 async def run(
-    url: str, dry_run: bool, after: bool, console: Console, distributed: bool = False, shards: int = SHARDS
+    url: str,
+    dry_run: bool,
+    after: bool,
+    console: Console,
+    distributed: bool = False,
+    shards: int = SHARDS,
+    wait: bool = False,
 ) -> Outcome:
-    connection = await connect(url, application_name="latchkey migrate")
+    connecting = partial(connect, url, application_name="latchkey migrate", connect_timeout=10)
+    connection = await until_reachable(connecting, wait)
     try:
         if distributed:
             await require_cluster(connection)

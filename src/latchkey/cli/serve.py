@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from latchkey import logs
 from latchkey.cli import secret_key
-from latchkey.cli.filled import until_filled
+from latchkey.cli.database_wait import WaitOption, until_filled, until_reachable, waits
 from latchkey.cli.listeners import bind, bind_metrics
 from latchkey.cli.stop_signal import StoppedError, StopSignal, stoppable
 from latchkey.cli.supervisor import Supervisor, plan
@@ -22,6 +23,7 @@ from latchkey.now import real_now
 from latchkey.safety import problems_of, problems_of_database, room_for_connections
 from latchkey.settings import PREFIX, Problem, Settings, SettingsRefusedError, gather
 from latchkey.storage.database import connect
+from latchkey.storage.errors import DatabaseUnreachableError
 
 log = structlog.get_logger()
 
@@ -36,17 +38,17 @@ def serve(
     host: Annotated[str | None, typer.Option(help="The IP address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="The port to listen on.", min=0, max=65535)] = None,
     config: Annotated[Path | None, typer.Option(help="A settings file. docs/latchkey.toml lists all settings.")] = None,
+    wait: WaitOption = None,
 ) -> None:
     """Run the service in production. Settings come from LATCHKEY_… environment variables or from a file."""
     # Command line options are passed as environment variables, so that they are validated the same way.
     given = {"ROLES": roles, "WORKERS": workers, "HOST": host, "PORT": port}
     environ = {**os.environ, **{PREFIX + name: str(value) for name, value in given.items() if value is not None}}
-    settings, doubts = asyncio.run(safe_settings(environ, config))
+    settings, problems = gather(environ, config)
     logs.configure(settings.log_level, settings.log_format)
-    for doubt in doubts:
-        log.warning("setting does not fit", setting=doubt.setting, wrong=doubt.wrong, remedy=doubt.remedy)
     # Stopped before anything was started.
     with contextlib.suppress(StoppedError), stoppable():
+        asyncio.run(require_safe(settings, problems, wait=waits(wait)))
         listening = bind(settings.host, settings.port, settings.api_processes) if "api" in settings.roles else []
         if listening:
             settings = replace(settings, port=listening[0].getsockname()[1])
@@ -78,26 +80,29 @@ async def run(settings: Settings, supervisor: Supervisor) -> None:
         await supervisor.stop()
 
 
-async def safe_settings(environ: dict[str, str], config: Path | None) -> tuple[Settings, list[Problem]]:
-    """The settings, or an error that lists everything wrong with them. The second are doubts, with which we start."""
-    settings, problems = gather(environ, config)
-    doubts: list[Problem] = []
+async def require_safe(settings: Settings, problems: list[Problem], *, wait: bool) -> None:
+    """Raises an error that lists everything wrong with the settings, those that are malformed among them."""
     reported = {problem.about for problem in problems}
     problems += [problem for problem in problems_of(settings, real_now()) if problem.about not in reported]
     if settings.database_url:
-        unfit = await problems_of_database(settings, real_now())
-        found, doubts = await _compared_with_database(settings) if not unfit else (unfit, doubts)
-        problems += found
+        try:
+            problems += await until_reachable(partial(_compared_with_database, settings), wait and not problems)
+        except DatabaseUnreachableError as error:
+            if not problems:
+                raise
+            problems.append(Problem("LATCHKEY_DATABASE_URL", str(error), ""))
     if problems:
         raise SettingsRefusedError(problems)
-    return settings, doubts
 
 
-async def _compared_with_database(settings: Settings) -> tuple[list[Problem], list[Problem]]:
-    connection = await connect(settings.database_url, application_name="latchkey start")
+async def _compared_with_database(settings: Settings) -> list[Problem]:
+    connection = await connect(settings.database_url, application_name="latchkey start", connect_timeout=10)
     try:
+        if unfit := await problems_of_database(connection, real_now()):
+            return unfit
+        if doubt := await room_for_connections(settings, connection):
+            log.warning("setting does not fit", setting=doubt.setting, wrong=doubt.wrong, remedy=doubt.remedy)
         found = await secret_key.problem_with(connection, settings.secret_key) if settings.secret_key else None
-        doubt = await room_for_connections(settings, connection)
+        return [found] if found is not None else []
     finally:
         await connection.close()
-    return [found] if found is not None else [], [doubt] if doubt is not None else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -21,7 +20,7 @@ from latchkey.storage.distribution.connection import connection_class
 from latchkey.storage.distribution.directory import load as load_directory
 from latchkey.storage.distribution.nodes import PLANS_KEPT, NodeAddress, Nodes, address
 from latchkey.storage.distribution.presence import is_distributed
-from latchkey.storage.errors import DatabaseUnreachableError, NoPrimaryError
+from latchkey.storage.errors import DatabaseUnreachableError, NoPrimaryError, WrongAddressError
 from latchkey.storage.primary import Primary
 from latchkey.storage.relocating.progress import require_filled
 from latchkey.storage.waiting import wait_for_locks_at_most
@@ -31,20 +30,20 @@ Record = asyncpg.Record
 Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record] | asyncpg.Connection[asyncpg.Record]"
 Isolation = Literal["read_committed", "repeatable_read", "serializable"]
 
-# What asyncpg raises when there is no server, no such database or user, or the server is starting or stopping.
+# What asyncpg raises for an address that is malformed, and when there is no such database or user.
+_WRONG = (asyncpg.InvalidCatalogNameError, asyncpg.InvalidAuthorizationSpecificationError, ValueError)
+# And when there is no server, or the server is starting or stopping.
 _UNREACHABLE = (
+    *_WRONG,
     OSError,
-    socket.gaierror,
     TimeoutError,
     asyncpg.PostgresConnectionError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.InvalidCatalogNameError,
-    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.OperatorInterventionError,
     asyncpg.TooManyConnectionsError,
     asyncpg.InterfaceError,
-    ValueError,
     NoPrimaryError,
 )
+_KINDS = ((NoPrimaryError, NoPrimaryError), (_WRONG, WrongAddressError))
 
 
 class Database:
@@ -295,7 +294,7 @@ async def _keep_if_useful(connection: Any) -> None:
 
 def unreachable(url: str, error: BaseException) -> DatabaseUnreachableError:
     reason = str(error).strip() or type(error).__name__
-    kind = NoPrimaryError if isinstance(error, NoPrimaryError) else DatabaseUnreachableError
+    kind = next((kind for known, kind in _KINDS if isinstance(error, known)), DatabaseUnreachableError)
     return kind(
         f"The database at {without_password(url)} cannot be reached: {reason}. "
         "Check LATCHKEY_DATABASE_URL and that PostgreSQL is running; `latchkey doctor` looks closer."

@@ -5,7 +5,8 @@ StorageError
 │   ├── MovedError                  another transaction moved the row to another partition; a retry may succeed now
 │   ├── NodeAwayError               a node of a distributed database does not answer; its projects cannot be used now
 │   └── DatabaseUnreachableError    no server answers at the database's address
-│       └── NoPrimaryError              servers answer, but none of them may be written to
+│       ├── NoPrimaryError              servers answer, but none of them may be written to
+│       └── WrongAddressError           the address is malformed, or its user, password or database is refused
 ├── StatementRefusedError       the database refused a statement, and would refuse it again
 ├── DatabaseBusyError           another process holds a lock we need
 ├── InvalidValueError           the database cannot store a value, such as a NUL in a text
@@ -47,6 +48,10 @@ class DatabaseUnreachableError(OutageError):
 
 
 class NoPrimaryError(DatabaseUnreachableError):
+    pass
+
+
+class WrongAddressError(DatabaseUnreachableError):
     pass
 
 
