@@ -236,8 +236,7 @@ def test_every_file_with_a_secret_is_closed_to_others(up: Up) -> None:
 def test_it_answers_over_https_to_whoever_trusts_its_authority(up: Up) -> None:
     assert up.get("/readyz")[0] == 200
     assert up.get("/healthz")[0] == 200
-    status, _ = up.get("/v1/subscribers/nobody", Authorization=f"Bearer {up.connection['api_key']}")
-    assert status == 404
+    assert up.get("/v1/subscribers/newcomer", Authorization=f"Bearer {up.connection['api_key']}")[0] == 201
     assert up.get("/v1/subscribers/nobody", Authorization="Bearer sk_wrong")[0] == 401
 
 

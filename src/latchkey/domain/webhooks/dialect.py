@@ -31,14 +31,14 @@ def vendor_type(type: str, *, continues: bool) -> str:
     return _OTHER_TYPE.get(type, type)
 
 
-def selected(types: tuple[str, ...], type: str, *, continues: bool, dialect: str) -> bool:
-    """Whether a webhook with these `event_types` gets the event; no types means all.
+def vendor_selectors(type: str, *, continues: bool) -> tuple[str, ...]:
+    """The `event_types` that select the event in the `revenuecat` dialect: that dialect's type; and TRIAL_STARTED,
+    TRIAL_CANCELLED and REFUND, which select those events alone."""
+    vendor = vendor_type(type, continues=continues)
+    return (vendor, type) if type in _OTHER_TYPE else (vendor,)
 
-    In the `revenuecat` dialect the types are that dialect's. TRIAL_STARTED, TRIAL_CANCELLED and REFUND select those
-    events alone. `write_changes` has the same rule in SQL.
-    """
-    if not types:
-        return True
-    if dialect == Dialect.LATCHKEY:
-        return type in types
-    return vendor_type(type, continues=continues) in types or (type in _OTHER_TYPE and type in types)
+
+def selected(types: tuple[str, ...], type: str, *, continues: bool, dialect: str) -> bool:
+    """Whether a webhook with these `event_types` gets the event; no types means all."""
+    selectors = (type,) if dialect == Dialect.LATCHKEY else vendor_selectors(type, continues=continues)
+    return not types or not set(types).isdisjoint(selectors)

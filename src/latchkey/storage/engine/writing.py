@@ -16,7 +16,7 @@ from msgspec import UNSET, json
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
-from latchkey.domain.webhooks.dialect import vendor_type
+from latchkey.domain.webhooks.dialect import vendor_selectors
 from latchkey.storage.customers.records import Stored, add_ids, email_of, keep_emails
 from latchkey.storage.customers.state_format import encode
 from latchkey.storage.database import Connection
@@ -125,7 +125,7 @@ async def write(connection: Connection, writes: Writes, now: Ms) -> Sequence[int
         [event.environment for _, event in events],
         [None if event.app_id is UNSET else event.app_id for _, event in events],
         [event.event_timestamp_ms for _, event in events],
-        [_vendor_type(event) for _, event in events],
+        [",".join(vendor_selectors(event.type, continues=continues(event))) for _, event in events],
         [_ENCODER.encode(event) for _, event in events],
     )
     return made
@@ -179,12 +179,6 @@ def new_names(saved: Iterable[Save]) -> Names:
 async def keep_names(connection: Connection, names: Names, now: Ms) -> None:
     await add_ids(connection, names.ids, now)
     await keep_emails(connection, names.emails)
-
-
-def _vendor_type(event: Event) -> str | None:
-    """Null if it is the same as the type."""
-    type = vendor_type(event.type, continues=continues(event))
-    return type if type != event.type else None
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> Iterable[Sequence[Any]]:

@@ -1480,7 +1480,7 @@ create function write_changes(
     coin_ats bigint[],
     mark_whos bigint[],
     told_whos bigint[], told_ids text[], told_sequences bigint[], told_types text[], told_environments text[],
-    told_apps text[], told_ats bigint[], told_vendor_types text[], told_bodies json[]
+    told_apps text[], told_ats bigint[], told_vendor_selectors text[], told_bodies json[]
 ) returns bigint[] language plpgsql as $$
 declare
     made bigint[] := '{}';
@@ -1559,17 +1559,15 @@ begin
         select w.key, w.dialect, n.*, case when n.who < 0 then made[-n.who] else n.who end as customer_id
         from webhooks w
         cross join unnest(
-            told_whos, told_ids, told_sequences, told_types, told_environments, told_apps, told_vendor_types
-        ) as n (who, event_id, sequence, type, environment, app_id, vendor_type)
+            told_whos, told_ids, told_sequences, told_types, told_environments, told_apps, told_vendor_selectors
+        ) as n (who, event_id, sequence, type, environment, app_id, vendor_selectors)
         where w.project_id = of_project and w.enabled and w.deleted_at is null
             and (w.environment is null or w.environment = lower(n.environment))
             and (
                 w.event_types = '{}'
-                or case when w.dialect = 'latchkey' then n.type = any(w.event_types) else
-                    -- The rule is domain/webhooks/dialect.py: vendor_type is null where it is the same.
-                    coalesce(n.vendor_type, n.type) = any(w.event_types)
-                    or n.type = any(w.event_types) and n.type in ('TRIAL_STARTED', 'TRIAL_CANCELLED', 'REFUND')
-                end
+                or w.event_types && case when w.dialect = 'latchkey' then array[n.type]
+                    -- Several, with commas between them; see domain/webhooks/dialect.py.
+                    else string_to_array(n.vendor_selectors, ',') end
             )
             and (w.app_id is null or w.app_id = n.app_id)
     ),
