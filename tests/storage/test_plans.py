@@ -28,10 +28,7 @@ HOT = {
         ["(hash = ", "(app_user_id = ", "(id = a.customer_id)"],
     ),
     "lock_customers": ("text[], text[]", ["(app_user_id = ", "(id = a.customer_id)"]),
-    "look_at_customers": (
-        "text, text[], text[], text[], bytea[], xid[]",
-        ["(app_user_id = ", "(id = a.customer_id)", "(store_id = ", "(hash = "],
-    ),
+    "look_at_customers": ("text, text[], text[], text[]", ["(app_user_id = ", "(id = a.customer_id)", "(store_id = "]),
     "owners_of_purchases": ("text[], text[], text[]", ["(store_id = "]),
     "offering_choice": ("text, text", ["(app_user_id = ", "(id = a.customer_id)", "(customer_id = a.customer_id)"]),
     "override_offering": ("text, text, text, bigint", ["(app_user_id = ", "(id = a.customer_id)"]),

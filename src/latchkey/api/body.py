@@ -55,10 +55,10 @@ class CheckedBody:
             self._body, self._is_read = body, True
         return self._value
 
-    async def content(self) -> bytes:
-        """The bytes, checked; empty if there are none."""
+    async def content(self) -> bytes | None:
+        """The bytes, checked; None if the client has disconnected."""
         await self.value()
-        return self._body or b""
+        return self._body
 
     async def _read(self) -> bytes | None:
         if self._announced.isdigit() and int(self._announced) > LIMIT:

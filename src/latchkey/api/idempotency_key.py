@@ -28,8 +28,11 @@ async def is_answered(exchange: Exchange, services: Services, scope: Scope, body
     keys = [value for name, value in scope["headers"] if name == HEADER]
     if len(keys) != 1 or len(keys[0]) > LONGEST_KEY or _KEY.fullmatch(keys[0]) is None:
         raise InvalidParameter(f"Send one {_PARAM} of 1 to {LONGEST_KEY} ASCII characters.", param=_PARAM)
-    caller = await caller_of(exchange, services)
-    request = b"%b?%b\0%b" % (exchange.raw_path, scope["query_string"], await body.content())
+    caller, content = await caller_of(exchange, services), await body.content()
+    # Anybody has a public key, which may change nothing here; and half a request is not carried out.
+    if caller.is_public or content is None:
+        return False
+    request = b"%b?%b\0%b" % (exchange.raw_path, scope["query_string"], content)
     begun = await services.idempotency.begin(caller.project_id, caller.key_id, keys[0], request)
     if isinstance(begun, Begun):
         exchange.operation_id = begun.operation_id
