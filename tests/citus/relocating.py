@@ -11,7 +11,6 @@ import re
 import sys
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -29,10 +28,9 @@ from latchkey.storage.migrate import migrate
 from latchkey.usecases.sandbox.demo import PROJECT_ID
 from tests.citus.cluster import HOW_TO_RUN, cluster, is_named
 from tests.cli.running import Running
-from tests.crash.books import audit
-from tests.databases import drained
 from tests.delivery import certificates
-from tests.delivery.processes import SECRET_KEY, Receiver, in_order
+from tests.delivery.processes import SECRET_KEY, Receiver
+from tests.failover.scene import nothing_is_lost
 from tests.failover.service import Buyer, open_shop
 from tests.patience import wait_until
 
@@ -98,29 +96,7 @@ class Scene:
         return max(after - before for before, after in pairwise(times))
 
     async def has_lost_nothing(self) -> int:
-        """Every acknowledged purchase is in the new database once, the feed has no hole, and every event has arrived,
-        in order for each customer. How many events there are."""
-        for buyer in self.buyers:
-            await asyncio.to_thread(buyer.stop)
-        async with Database(self.new_url) as database:
-            await drained(database)
-            _, events = await audit(database)
-        sold = Counter(
-            (event["transaction_id"], user)
-            for user, told in events.items()
-            for event in told
-            if event["type"] == "NON_RENEWING_PURCHASE"
-        )
-        acknowledged = {(token, user) for buyer in self.buyers for token, user in buyer.bought.items()}
-        assert acknowledged <= sold.keys(), f"lost: {acknowledged - sold.keys()}"
-        assert set(sold.values()) == {1}, "a repeated purchase counts twice"
-        refused = [reply for buyer in self.buyers for reply in buyer.refused]
-        assert {reply.status for reply in refused} <= {503}, {reply.body for reply in refused}
-        arrivals = self.receiver.arrivals()
-        ids = {one["id"] for told in events.values() for one in told}
-        assert {one.event_id for one in arrivals if one.taken} == ids
-        assert in_order(arrivals)
-        return len(ids)
+        return await nothing_is_lost(self.new_url, self.buyers, self.receiver)
 
 
 @asynccontextmanager

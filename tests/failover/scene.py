@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,29 +72,34 @@ class Scene:
             buyer.port = self.service.port
 
     async def has_lost_nothing(self) -> None:
-        """Every acknowledged purchase is there once; every event arrived, in order; and none that is not there."""
-        for buyer in self.buyers:
-            await asyncio.to_thread(buyer.stop)
-        async with Database(self.pair.url) as database:
-            await drained(database)
-            _, events = await audit(database)
-        sold = Counter(
-            (event["transaction_id"], user)
-            for user, told in events.items()
-            for event in told
-            if event["type"] == "NON_RENEWING_PURCHASE"
-        )
-        acknowledged = {(token, user) for buyer in self.buyers for token, user in buyer.bought.items()}
-        assert acknowledged <= sold.keys(), f"lost: {acknowledged - sold.keys()}"
-        assert set(sold.values()) == {1}, "a repeated purchase counts twice"
-        refused = [reply for buyer in self.buyers for reply in buyer.refused]
-        assert {reply.status for reply in refused} <= {503}, {reply.body for reply in refused}
-        assert all("retry-after" in reply.headers for reply in refused)
-        arrivals = self.receiver.arrivals()
-        assert {one.event_id for one in arrivals if one.taken} == {
-            one["id"] for told in events.values() for one in told
-        }
-        assert in_order(arrivals)
+        await nothing_is_lost(self.pair.url, self.buyers, self.receiver)
+        assert all("retry-after" in reply.headers for buyer in self.buyers for reply in buyer.refused)
+
+
+async def nothing_is_lost(url: str, buyers: Sequence[Buyer], receiver: Receiver) -> int:
+    """Every acknowledged purchase is there once; every event arrived, in order; and none that is not there. How many
+    events there are."""
+    for buyer in buyers:
+        await asyncio.to_thread(buyer.stop)
+    async with Database(url) as database:
+        await drained(database)
+        _, events = await audit(database)
+    sold = Counter(
+        (event["transaction_id"], user)
+        for user, told in events.items()
+        for event in told
+        if event["type"] == "NON_RENEWING_PURCHASE"
+    )
+    acknowledged = {(token, user) for buyer in buyers for token, user in buyer.bought.items()}
+    assert acknowledged <= sold.keys(), f"lost: {acknowledged - sold.keys()}"
+    assert set(sold.values()) == {1}, "a repeated purchase counts twice"
+    refused = [reply for buyer in buyers for reply in buyer.refused]
+    assert {reply.status for reply in refused} <= {503}, {reply.body for reply in refused}
+    arrivals = receiver.arrivals()
+    ids = {one["id"] for told in events.values() for one in told}
+    assert {one.event_id for one in arrivals if one.taken} == ids
+    assert in_order(arrivals)
+    return len(ids)
 
 
 @asynccontextmanager
