@@ -6,15 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from latchkey.dashboard.life import Kind, Life, Span, latest, lives
 from latchkey.dashboard.life_picture import MOST_ROWS, picture, ticks_between, window
 from latchkey.domain.customers.customer import Customer, with_purchase, with_subscription
+from latchkey.domain.customers.life import FailedPayment, Kind, Life, Past, Span, latest, lives
 from latchkey.domain.customers.promotion import grant, revoke
 from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
 from latchkey.domain.purchases.subscription import Cause, PeriodType, Subscription
 from latchkey.stores.test_store import actions
 from latchkey.stores.test_store.billing import pass_time
-from latchkey.usecases.customers.past import FailedPayment, Past
 from tests.domain.shop import CATALOG, COINS, PRO_LIFETIME, PRO_YEARLY, at, bought, someone, subscribed
 
 JAN = at("2027-01-01")

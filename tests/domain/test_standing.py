@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.dashboard.life import Kind, lives
 from latchkey.dashboard.pages.clock_counter import WORDS, in_words
 from latchkey.domain.access.explanation import explain
 from latchkey.domain.customers.customer import with_subscription
+from latchkey.domain.customers.life import Kind, lives
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Reason
 from latchkey.domain.purchases.standing import Standing, standing_of

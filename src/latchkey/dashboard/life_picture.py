@@ -9,9 +9,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from latchkey.dashboard.life import WORDS, Kind, Life, Span
 from latchkey.dashboard.texts import day, instant
+from latchkey.domain.customers.life import Kind, Life, Span
 from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
+
+WORDS: dict[Kind, str] = {
+    Kind.TRIAL: "Trial",
+    Kind.INTRO: "Introductory price",
+    Kind.PAID: "Paid",
+    Kind.GRANTED: "Granted",
+    Kind.TEMPORARY: "Given while the store was away",
+    Kind.GRACE: "Grace period",
+    Kind.RETRY: "Payment failed, no access",
+    Kind.PAUSE: "Paused",
+    Kind.GAP: "Gap",
+    Kind.REFUNDED: "Refunded",
+}
 
 # The height of one row with its title, bar and labels; and of the axis above the rows.
 ROW, AXIS = 48, 26

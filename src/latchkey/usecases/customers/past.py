@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from msgspec import UNSET
 
+from latchkey.domain.customers.life import FailedPayment, Past
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Reason
 from latchkey.storage.customer_lists import troubles
@@ -15,25 +14,6 @@ from latchkey.storage.database import Database
 
 # Enough for years of monthly trouble.
 MOST = 200
-
-
-@dataclass(frozen=True, slots=True)
-class FailedPayment:
-    at: Ms
-    # Until when the store kept access open, if it did.
-    grace_until: Ms | None
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """By subscription."""
-
-    failed: dict[PurchaseKey, tuple[FailedPayment, ...]]
-    # When a pause began.
-    paused: dict[PurchaseKey, tuple[Ms, ...]]
-
-
-NOTHING = Past({}, {})
 
 
 async def past_of(database: Database, project_id: str, customer_key: int) -> Past:

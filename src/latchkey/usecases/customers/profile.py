@@ -8,13 +8,14 @@ from latchkey.domain.access.entitlements import held
 from latchkey.domain.access.explanation import Explanation, explain
 from latchkey.domain.customers.attributes import visible
 from latchkey.domain.customers.customer import Attribute
+from latchkey.domain.customers.life import Past
 from latchkey.domain.customers.spend import Spend, spend_of
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import NotFound
 from latchkey.storage.customers.records import PurchaseKey
 from latchkey.usecases.customers.currency import Balance, balances
 from latchkey.usecases.customers.notes import Note, notes_of
-from latchkey.usecases.customers.past import Past, past_of
+from latchkey.usecases.customers.past import past_of
 from latchkey.usecases.customers.remedies import Remedies, remedies
 from latchkey.usecases.rendering.view import View, look_at
 from latchkey.usecases.services import Services

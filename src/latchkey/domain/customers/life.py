@@ -1,6 +1,6 @@
 """What a customer's subscriptions and grants were at every moment: stretches of time, and what happened at an instant.
 
-Pure, from what is known of the customer; `life_picture.py` says where it stands on a page.
+`dashboard/life_picture.py` says where it stands on a page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 from latchkey.domain.purchases.standing import Standing, standing_of
 from latchkey.domain.purchases.subscription import Cause, Period, PeriodType, Subscription
-from latchkey.usecases.customers.past import NOTHING, Past
 
 
 class Kind(StrEnum):
@@ -32,24 +31,32 @@ class Kind(StrEnum):
     REFUNDED = "refunded"
 
 
-WORDS: dict[Kind, str] = {
-    Kind.TRIAL: "Trial",
-    Kind.INTRO: "Introductory price",
-    Kind.PAID: "Paid",
-    Kind.GRANTED: "Granted",
-    Kind.TEMPORARY: "Given while the store was away",
-    Kind.GRACE: "Grace period",
-    Kind.RETRY: "Payment failed, no access",
-    Kind.PAUSE: "Paused",
-    Kind.GAP: "Gap",
-    Kind.REFUNDED: "Refunded",
-}
 _KIND_OF_PERIOD = {
     PeriodType.TRIAL: Kind.TRIAL,
     PeriodType.INTRO: Kind.INTRO,
     PeriodType.PROMOTIONAL: Kind.GRANTED,
 }
 _KIND_OF_PURCHASE = {PurchaseKind.PROMOTIONAL: Kind.GRANTED, PurchaseKind.TEMPORARY: Kind.TEMPORARY}
+
+
+@dataclass(frozen=True, slots=True)
+class FailedPayment:
+    at: Ms
+    # Until when the store kept access open, if it did.
+    grace_until: Ms | None
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Failed payments and pauses of the past, which a customer's state does not keep; by the store and id of a
+    subscription."""
+
+    failed: dict[tuple[str, str], tuple[FailedPayment, ...]]
+    # When a pause began.
+    paused: dict[tuple[str, str], tuple[Ms, ...]]
+
+
+NOTHING = Past({}, {})
 
 
 @dataclass(frozen=True, slots=True)
