@@ -120,6 +120,11 @@ async def test_a_period_that_was_bought_after_the_refund_counts(apple: World) ->
     assert apple.store.sell(product_id="pro_monthly", buyer="ada") == purchase
     new = apple.store.receipt(purchase)
     await apple.settle()
+    apple.store.clock.move_to(apple.now + 2 * HOUR)
+    apple.store.misbehave(api=DOWN)
+    assert (await show(apple, new)).status == 200
+    assert await types(apple, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT"], "nobody knows that it has ended"
+    apple.store.behave()
     assert (await show(apple, old)).status == 200
     assert (await show(apple, new)).status == 200
     assert await access(apple, "eve") == {"pro"}

@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from latchkey.domain.customers.customer import Attribute
-from latchkey.domain.refusal import NotFound
+from latchkey.domain.customers.customer import Attribute, Customer
+from latchkey.domain.customers.intake import take_in
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.refusal import NotFound, OwnedByAnother
+from latchkey.stores.test_store import actions
 from latchkey.usecases.customers.attributes import set_attributes
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.receipts import Receipt, take_receipt
+from latchkey.usecases.engine.changes import Change, Situation
+from tests.patience import until
 from tests.usecases.conftest import Shop
 
 RECEIPT = Receipt(
@@ -16,6 +23,8 @@ RECEIPT = Receipt(
     app_id="app_shop",
     store="test_store",
 )
+
+WAITING = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
 
 
 async def test_an_erased_person_leaves_no_trace_but_the_books_stay(shop: Shop) -> None:
@@ -40,3 +49,23 @@ async def test_a_purchase_restored_after_erasure_is_told_as_a_transfer(shop: Sho
     assert [event.type for event in again.events] == ["TRANSFER"]
     assert set(again.events[0].entitlements) == {"pro"}
     assert again.events[0].sequence == 1
+
+
+async def test_a_purchase_without_an_owner_is_claimed_by_one_of_two_processes(shop: Shop) -> None:
+    await take_receipt(shop.changes, shop.project_id, RECEIPT)
+    await erase(shop.changes, shop.project_id, RECEIPT.app_user_id)
+    await set_attributes(shop.changes, shop.project_id, "bob", {}, create=True)
+
+    def sold(situation: Situation) -> Customer:
+        product = situation.catalog.products["pro_monthly"]
+        seen = actions.sell(product, situation.now, id=RECEIPT.token, environment=Environment.SANDBOX)
+        return take_in(situation.customer, seen, situation.now)
+
+    claims = frozenset({("test_store", RECEIPT.token)})
+    change = Change(project_id=shop.project_id, app_user_id="eve", apply=sold, create=True, claims=claims)
+    async with shop.database.transaction() as other:
+        await other.execute("update purchase_owners set customer_id = (select id from customers)")
+        claiming = asyncio.create_task(shop.changes.make(change))
+        await until(lambda: shop.database.pool.fetchval(WAITING))
+    with pytest.raises(OwnedByAnother):
+        await claiming

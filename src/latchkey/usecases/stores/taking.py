@@ -128,7 +128,10 @@ class Taker:
         """What was signed long ago may have been refunded since. So a receipt of a purchase that is new here, or whose
         owner was erased, counts only as its store tells it now."""
         snapshot, project = seen.snapshot, self.app.project_id
-        told_at = (snapshot.told_at or 0) if isinstance(snapshot, Purchase) else snapshot.current.as_of.at
+        if isinstance(snapshot, Purchase):
+            transaction_id, told_at = snapshot.id, snapshot.told_at or 0
+        else:
+            transaction_id, told_at = snapshot.current.id, snapshot.current.as_of.at
         if self.shown_by is None or seen.unordered or read_at - told_at <= SIGNED_LONG_AGO:
             return seen
         key = snapshot.store, snapshot.id
@@ -139,9 +142,10 @@ class Taker:
             reading = await self.adapter.read_again(self.app, seen.handle, snapshot.environment)
         except NoAnswer:
             async with self.changes.database.acquire() as connection:
-                if (await records.lock_erased(connection, project, [key])).get(key):
-                    # It has ended, as far as is known: not even temporary access.
-                    return seen
+                known = (await records.lock_erased(connection, project, [key])).get(key, ())
+            if any(one.transaction_id == transaction_id for one in known):
+                # It has ended, as far as is known: not even temporary access.
+                return seen
             raise
         found = [one for one in reading.seen if (one.snapshot.store, one.snapshot.id) == key]
         if not found:
