@@ -76,5 +76,5 @@ async def test_a_request_under_way_is_answered_before_the_service_stops(database
             assert answers == []
         await asyncio.to_thread(asking.join, PATIENCE)
         await blocker.close()
-        assert answers == [404]
+        assert answers == [201]
         assert await asyncio.to_thread(running.ended) == 0
