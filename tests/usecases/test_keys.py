@@ -84,21 +84,6 @@ async def test_a_key_needs_a_project_an_app_known_scopes_and_a_limit(
         await projects.create_app(database, project.id, "x", "corner_shop", NOW)
 
 
-async def test_revoking_keeps_the_key_in_the_list_and_its_first_moment(
-    database: Database, project: projects.Project
-) -> None:
-    first = await keys.create_secret_key(database, project.id, "first", NOW, scopes={"read"})
-    second = await keys.create_secret_key(database, project.id, "second", NOW + 1, rate_limit=10)
-    assert await keys.find_key(database, first.plaintext) == first.key
-    revoked = await keys.revoke_key(database, project.id, first.key.id, NOW + 5)
-    assert (await keys.revoke_key(database, project.id, first.key.id, NOW + 9)).revoked_at == NOW + 5
-    assert await keys.find_key(database, first.plaintext) is None
-    assert await keys.list_keys(database, project.id) == [revoked, second.key]
-    assert await keys.list_keys(database, project.id, after=first.key.id) == [second.key]
-    with pytest.raises(NotFound):
-        await keys.revoke_key(database, "proj_other", second.key.id, NOW)
-
-
 async def test_the_demo_is_made_once_and_keeps_its_good_keys(database: Database) -> None:
     made = await ensure_demo(database, NOW, secret_key=None, public_key=None)
     again = await ensure_demo(database, NOW + 1, secret_key=made.secret_key, public_key=made.public_key)

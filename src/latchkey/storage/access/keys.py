@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -27,20 +26,20 @@ Scope = Literal["read", "write", "charts"]
 Shape = Literal["latchkey", "vendor"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    id: str
+    id: str = ""
     project_id: str
-    app_id: str | None
+    app_id: str | None = None
     kind: Kind
     name: str
     scopes: tuple[Scope, ...]
-    hint: str
+    hint: str = ""
     rate_limit: int
     created_at: Ms
-    revoked_at: Ms | None
-    # Null for secret keys, and for public keys made before it was stored.
-    plaintext: str | None = field(repr=False)
+    revoked_at: Ms | None = None
+    # Of public keys only.
+    plaintext: str | None = field(default=None, repr=False)
     # Of secret keys only. None: it does not expire. Empty: it works from everywhere.
     expires_at: Ms | None = None
     allowed_networks: tuple[str, ...] = ()
@@ -53,43 +52,24 @@ class ApiKey:
         return rules_of(self.expires_at, self.allowed_networks)
 
 
-async def create(
-    connection: Connection,
-    *,
-    key_id: str,
-    project_id: str,
-    app_id: str | None,
-    kind: Kind,
-    name: str,
-    scopes: Sequence[Scope],
-    hash: bytes,
-    hint: str,
-    rate_limit: int,
-    now: Ms,
-    plaintext: str | None,
-    expires_at: Ms | None,
-    allowed_networks: Sequence[str],
-    shape: Shape,
-) -> ApiKey:
-    row = await connection.fetchrow(
+async def create(connection: Connection, key: ApiKey, hash: bytes) -> None:
+    await connection.execute(
         _CREATE,
-        key_id,
-        project_id,
-        app_id,
-        kind,
-        name,
-        scopes,
+        key.id,
+        key.project_id,
+        key.app_id,
+        key.kind,
+        key.name,
+        key.scopes,
         hash,
-        hint,
-        rate_limit,
-        now,
-        plaintext,
-        expires_at,
-        list(allowed_networks) or None,
-        shape,
+        key.hint,
+        key.rate_limit,
+        key.created_at,
+        key.plaintext,
+        key.expires_at,
+        list(key.allowed_networks) or None,
+        key.shape,
     )
-    assert row is not None, "an insert without a conflict clause returns its row"
-    return _key(row)
 
 
 async def page(

@@ -8,8 +8,7 @@ insert into api_keys (
     id, project_id, app_id, kind, name, scopes, hash, hint, rate_limit, created_at, plaintext, expires_at, allowed_networks,
     shape
 )
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-returning {key_columns};
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
 
 -- name: list_keys
 -- a project's keys, including revoked ones, oldest first, after a given one; optionally of one kind or app

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import string
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -87,9 +87,18 @@ async def create_secret_key(
         raise Invalid(f"A shape is one of {', '.join(SHAPES)}.", param="shape")
     await load_project(database, project_id)
     async with database.transaction() as connection:
-        return await _issue(
-            connection, project_id, None, SECRET_PREFIX, name, chosen, rate_limit, now, expires_at, networks, shaped
+        new = ApiKey(
+            project_id=project_id,
+            kind="secret",
+            name=name,
+            scopes=tuple(chosen),
+            rate_limit=rate_limit,
+            created_at=now,
+            expires_at=expires_at,
+            allowed_networks=tuple(networks),
+            shape=shaped,
         )
+        return await _issue(connection, SECRET_PREFIX, new)
 
 
 async def create_public_key(
@@ -114,7 +123,16 @@ async def create_public_key(
             param="environment",
         )
     async with database.transaction() as connection:
-        return await _issue(connection, project_id, app.id, prefix, name, list(SCOPES), rate_limit, now)
+        new = ApiKey(
+            project_id=project_id,
+            app_id=app.id,
+            kind="public",
+            name=name,
+            scopes=SCOPES,
+            rate_limit=rate_limit,
+            created_at=now,
+        )
+        return await _issue(connection, prefix, new)
 
 
 async def list_keys(
@@ -199,19 +217,7 @@ async def rotate_key(
             raise Refusal(f"The key {key_id} has expired. Create a new one.", param="key_id")
         expires_at = replaced_expiry(old.created_at, old.expires_at, now)
         check(old, expires_at)
-        issued = await _issue(
-            connection,
-            project_id,
-            None,
-            SECRET_PREFIX,
-            old.name,
-            list(old.scopes),
-            old.rate_limit,
-            now,
-            expires_at,
-            old.allowed_networks,
-            old.shape,
-        )
+        issued = await _issue(connection, SECRET_PREFIX, replace(old, created_at=now, expires_at=expires_at))
         ends = now + overlap_days * DAY
         ends = ends if old.expires_at is None else min(ends, old.expires_at)
         return issued, _found(await keys.set_rules(connection, replace(old, expires_at=ends)), key_id)
@@ -236,38 +242,17 @@ def _in_use(key: ApiKey | None, key_id: str) -> ApiKey:
     return key
 
 
-async def _issue(
-    connection: Connection,
-    project_id: str,
-    app_id: str | None,
-    prefix: str,
-    name: str,
-    scopes: list[Scope],
-    rate_limit: int,
-    now: Ms,
-    expires_at: Ms | None = None,
-    allowed_networks: Sequence[str] = (),
-    shape: Shape = "latchkey",
-) -> IssuedKey:
-    _check_rate(rate_limit)
+async def _issue(connection: Connection, prefix: str, new: ApiKey) -> IssuedKey:
+    _check_rate(new.rate_limit)
     plaintext = prefix + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
-    key = await keys.create(
-        connection,
-        key_id=f"key_{secrets.token_hex(8)}",
-        project_id=project_id,
-        app_id=app_id,
-        kind="secret" if prefix == SECRET_PREFIX else "public",
-        name=checked_name(name),
-        scopes=scopes,
-        hash=hash_of(plaintext),
+    key = replace(
+        new,
+        id=f"key_{secrets.token_hex(8)}",
+        name=checked_name(new.name),
         hint=f"{prefix}…{plaintext[-4:]}",
-        rate_limit=rate_limit,
-        now=now,
-        plaintext=None if prefix == SECRET_PREFIX else plaintext,
-        expires_at=expires_at,
-        allowed_networks=allowed_networks,
-        shape=shape,
+        plaintext=plaintext if new.kind == "public" else None,
     )
+    await keys.create(connection, key, hash_of(plaintext))
     return IssuedKey(key, plaintext)
 
 
