@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
-import asyncpg
 import pytest
 
 from bench.tap import Tap, one_line
@@ -93,17 +92,3 @@ async def test_a_read_takes_one_round_trip(tapped: Tapped) -> None:
     for read in (tapped.shop.v1, tapped.shop.v2):
         asked = await tapped.statements(lambda _, read=read: read("ada"))  # type: ignore[misc]  # it binds `read`
         assert asked == READ
-
-
-async def test_begin_commit_and_a_preparation_are_counted(database: Database) -> None:
-    async with Tap(database.url) as tap:
-        connection = await asyncpg.connect(tap.url, server_settings={"application_name": "somebody"})
-        async with connection.transaction():
-            for _ in range(2):
-                assert await connection.fetchval("select 1 -- no matter\n + $1", 2) == 3
-        await connection.close()
-    assert [trip.statement for trip in tap.trips] == [
-        "BEGIN;", "PREPARE select 1 -- no matter + $1", "select 1 -- no matter + $1", "select 1 -- no matter + $1",
-        "COMMIT;",
-    ]  # fmt: skip
-    assert tap.count() == {"somebody": 5}
