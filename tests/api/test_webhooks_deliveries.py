@@ -71,7 +71,7 @@ async def test_every_attempt_is_kept_with_the_same_body(sending: Post) -> None:
         "failing_since": NOW,
         "paused_at": None,
         "waiting": 1,
-        "failed": 0,
+        "failed": 1,
     }
     await sending.later(10_000)
     await sending.settled(id, "delivered")

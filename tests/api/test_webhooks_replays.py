@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from latchkey.delivery.queue import requeue
+from latchkey.delivery.sealing import Sealer
+from latchkey.delivery.webhook import Webhook, Webhooks
 from tests.api.client import DAY, NOW
 from tests.api.doings import did
 from tests.api.management import refused, walk
-from tests.api.receiving import HOOKS, Post, delivering
+from tests.api.receiving import HOOKS, SECRET_KEY, Post, delivering
 
 MONTH = 30 * DAY
 
@@ -124,6 +126,70 @@ async def test_a_replay_goes_on_where_it_was_when_its_process_died(post: Post, m
     done = await post.shown(f"{id}/replays/{started['id']}")
     assert (done["state"], done["examined"], done["scheduled"]) == ("finished", 5, 5)
     assert len(await walk(post, f"{HOOKS}/{id}/deliveries")) == 5
+
+
+async def webhook_of(post: Post, id: str) -> Webhook:
+    found = await Webhooks(post.database, Sealer(SECRET_KEY)).load(post.project_id, id)
+    assert found is not None
+    return found
+
+
+async def test_what_has_failed_and_waits_for_a_retry_counts_as_failed_and_is_replayed_at_once(post: Post) -> None:
+    id = (await post.hook("/flaky/1", retry_schedule_seconds=[3600]))["id"]
+    async with delivering(post):
+        await did(post, "purchase", "ada", "pro_monthly")
+        await post.settled(id, "waiting", attempts=1)
+        assert (await post.shown(id))["health"]["failed"] == 1
+        counted = await requeue.count_replay(
+            post.database, await webhook_of(post, id), since_ms=NOW - MONTH, until_ms=None, status="failed", now=NOW
+        )
+        assert counted == requeue.Counted(1, retrying=1, complete=True)
+        started = await replay(post, id, status="failed")
+        await worked_off(post)
+        await post.settled(id, "delivered")
+        done = await post.shown(f"{id}/replays/{started['id']}")
+    assert (done["scheduled"], done["hurried"]) == (0, 1)
+
+
+async def test_all_that_waits_is_sent_now(post: Post) -> None:
+    id = (await post.hook("/flaky/1", retry_schedule_seconds=[3600]))["id"]
+    async with delivering(post):
+        for customer in ("ada", "bob"):
+            await did(post, "purchase", customer, "pro_monthly")
+        await post.settled(id, "waiting", 2, attempts=1)
+        key = (await webhook_of(post, id)).key
+        assert await requeue.send_waiting(post.database, post.project_id, key, post.clock.now) == 2
+        await post.settled(id, "delivered", 2)
+        assert await requeue.send_waiting(post.database, post.project_id, key, post.clock.now) == 0
+
+
+async def test_a_replay_that_is_stopped_leaves_every_delivery_as_it_was(post: Post) -> None:
+    await did(post, "purchase", "eve", "pro_monthly")
+    id = (await post.hook("/flaky/1", retry_schedule_seconds=[]))["id"]
+    async with delivering(post):
+        await did(post, "purchase", "ada", "pro_monthly")
+        await did(post, "purchase", "bob", "pro_monthly")
+        first, _ = await post.settled(id, "failed", 2)
+        await post.call("POST", f"{id}/deliveries/{first['id']}/resend")
+        await post.settled(id, "delivered")
+        await post.call("POST", id, {"enabled": False})
+        before = await walk(post, f"{HOOKS}/{id}/deliveries")
+        started = await replay(post, id)
+        await worked_off(post)
+        assert (await post.shown(f"{id}/replays/{started['id']}"))["scheduled"] == 3
+        await did(post, "cancel", "ada")
+        stop = (post.database, post.project_id, id, started["id"], post.clock.now)
+        assert await requeue.stop_replay(*stop) == 3
+        assert await requeue.stop_replay(*stop) is None
+        done = await post.shown(f"{id}/replays/{started['id']}")
+        assert (done["state"], done["scheduled"], done["delivered"], done["failed"]) == ("stopped", 0, 0, 0)
+        after = await walk(post, f"{HOOKS}/{id}/deliveries")
+        assert [one for one in after if one["event_type"] != "CANCELLATION"] == before
+        post.arrivals.clear()
+        await post.call("POST", id, {"enabled": True})
+        await post.settled(id, "failed", 2)
+        assert [arrival.event.type for arrival in post.arrivals] == ["CANCELLATION"]
+        assert (await post.shown(id))["health"]["waiting"] == 0
 
 
 async def test_what_waits_already_is_not_queued_twice(post: Post) -> None:

@@ -14,7 +14,7 @@ from latchkey.domain.instants import DAY
 from latchkey.domain.team.account import Role
 from latchkey.domain.webhooks.health import Health
 from latchkey.storage.deliveries import health
-from latchkey.usecases.access import projects, team
+from latchkey.usecases.access import audit, projects, team
 from tests.api.doings import did
 from tests.api.receiving import HOOKS
 from tests.api.test_operational_events import failing, failures
@@ -119,7 +119,9 @@ async def test_sign_in_add_a_webhook_test_it_see_it_fail_resend_and_replay(site:
     # Replay the rest.
     await page.get_by_role("link", name="Billing").click()
     await page.get_by_text("Replay everything that failed since").click()
-    await page.locator("details[open]").get_by_label("I mean it").check()
+    await page.get_by_role("button", name="Count them").click()
+    await expect(page.get_by_role("status")).to_have_text("1 delivery would be sent again.")
+    assert await serious_findings(page) == []
     await page.get_by_role("button", name="Start replay").click()
     await expect(page.get_by_text("Looking through what happened")).to_be_visible()
     while await requeue.work_off(site.database, site.clock.now):
@@ -342,6 +344,34 @@ async def test_a_failing_webhook_says_why_on_top_and_its_log_is_filtered_by_the_
     await expect(page.locator("tbody tr")).to_have_count(1)
 
 
+async def test_what_waits_is_sent_now_and_a_replay_is_counted_first_and_stopped(site: Site, developer: Visitor) -> None:
+    id = (await site.hook("/flaky/1", retry_schedule_seconds=[3600]))["id"]
+    await did(site, "purchase", "ada", "pro_yearly")
+    await site.settled(id, "waiting", attempts=1)
+    page = await developer.open(f"/webhooks/{id}/deliveries?status=failed")
+    await expect(page.locator("tbody tr")).to_contain_text("waiting")
+    page = await developer.open(f"/webhooks/{id}")
+    await expect(page.locator("#health")).to_contain_text("Failed or failing")
+    await page.get_by_role("button", name="Send all waiting now").click()
+    await expect(page.get_by_role("status").first).to_have_text("Everything that waits is sent now.")
+    await site.settled(id, "delivered")
+
+    await page.get_by_text("Replay everything that failed since").click()
+    await page.get_by_role("button", name="Count them").click()
+    await expect(page.get_by_role("status")).to_have_text("There is nothing to send again.")
+    await page.get_by_role("link", name="Back").click()
+    await page.get_by_text("Replay everything that failed since").click()
+    await page.get_by_label("Everything that happened").check()
+    await page.get_by_role("button", name="Count them").click()
+    await expect(page.get_by_role("status")).to_contain_text("would be sent again.")
+    await page.get_by_role("button", name="Start replay").click()
+    await page.get_by_role("button", name="Stop").click()
+    await expect(page.get_by_text("Stopped. What was not sent yet")).to_be_visible()
+    assert await serious_findings(page) == []
+    done = await audit.entries(site.database, site.project_id, limit=3)
+    assert [one.action for one in done] == ["webhook.replay_stopped", "webhook.replayed", "webhook.waiting_sent"]
+
+
 async def test_many_webhooks_are_listed_page_by_page(site: Site) -> None:
     for number in range(11):
         await site.hook("/", name=f"Number {number}.")
@@ -364,7 +394,7 @@ async def test_the_webhooks_of_another_project_are_out_of_reach(site: Site) -> N
     assert (await person.get(f"{own}/new")).status == 200
     for path in (f"{own}/{id}", f"{own}/{id}/edit", f"{own}/{id}/deliveries"):
         assert (await person.get(path)).status == 404
-    for action in ("pause", "test", "edit", "rotate", "delete", "replays"):
+    for action in ("pause", "test", "edit", "rotate", "delete", "replays", "send-waiting"):
         form = {"confirm": "yes", "type": "TEST", "overlap": "0", "since": "2027-01-01", "status": "all"}
         assert (await person.post(f"{own}/{id}/{action}", form)).status == 404, action
     assert (await site.shown(id))["enabled"]

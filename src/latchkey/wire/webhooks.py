@@ -112,7 +112,7 @@ class Replay(Struct, frozen=True, kw_only=True):
     object: Literal["webhook_replay"] = "webhook_replay"
     id: str
     webhook_id: str
-    state: Literal["running", "finished"]
+    state: Literal["running", "finished", "stopped"]
     since_ms: int
     until_ms: int
     status: Literal["failed", "all"]
@@ -126,6 +126,8 @@ class Replay(Struct, frozen=True, kw_only=True):
     scheduled: int
     delivered: int
     failed: int
+    # How many had failed and waited for a retry: they were sent at once.
+    hurried: int
 
 
 class OperationalEvent(Struct, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.usecases.events.samples import TYPES
 from latchkey.usecases.webhooks import log as delivery_log
 from latchkey.usecases.webhooks import rendering as render
-from latchkey.usecases.webhooks.log import Answered, Attempt, Filter, Status
+from latchkey.usecases.webhooks.log import Answered, Attempt, Chosen, Filter
 from latchkey.wire.webhooks import Webhook
 
 pages = Pages()
@@ -114,7 +114,8 @@ def read_filter(asked: Form) -> Filter:
     since, until = read_moment(asked, "since"), read_moment(asked, "until")
     in_order(since, until)
     return Filter(
-        status=cast("Status | None", status or None),
+        # What has failed and waits for a retry has failed, too.
+        status=cast("Chosen | None", "failing" if status == "failed" else status or None),
         type=type or None,
         answered=read_answered(asked.text("answered")),
         customer_id=asked.text("customer") or None,

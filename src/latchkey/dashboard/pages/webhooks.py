@@ -14,6 +14,7 @@ from latchkey.dashboard.pages.deliveries import shown_attempt
 from latchkey.dashboard.pages.webhook_setup import say_schedule
 from latchkey.dashboard.snippets import curl, first_purchase
 from latchkey.dashboard.visit import Visit
+from latchkey.delivery.queue import requeue
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.usecases.events.samples import TYPES
 from latchkey.usecases.webhooks import log as delivery_log
@@ -74,6 +75,15 @@ async def pause(visit: Visit) -> Response:
 async def resume(visit: Visit) -> Response:
     await visit.services.webhooks.update(visit.project_id, visit.param("webhook_id"), {"enabled": True}, visit.now)
     return await visit.to(_here(visit), "Resumed. Queued deliveries are sent in order.")
+
+
+@pages.post("/webhooks/{webhook_id}/send-waiting", Needs.MANAGE, "webhook.waiting_sent")
+async def send_waiting(visit: Visit) -> Response:
+    webhook = (await _load(visit)).webhook
+    customers = await requeue.send_waiting(visit.database, visit.project_id, webhook.key, visit.now)
+    visit.audit(customers=customers)
+    words = "Everything that waits is sent now." if webhook.setup.enabled else "It is sent when the webhook is resumed."
+    return await visit.to(_here(visit), words if customers else "Nothing waits for a retry.")
 
 
 @pages.post("/webhooks/{webhook_id}/rotate", Needs.MANAGE, "webhook.secret_rotated")

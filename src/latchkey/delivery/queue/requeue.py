@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from uuid import uuid4
 
+from latchkey.delivery.webhook import Webhook
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.deliveries import requeue, wakeups
-from latchkey.storage.deliveries.requeue import NewReplay, Replay, Which
+from latchkey.storage.deliveries.requeue import NewReplay, Replay, TakenReplay, Which
 from latchkey.storage.errors import MovedError
 from latchkey.storage.outages import transaction
 
 # A batch locks its customers' lanes for a few milliseconds.
 _BATCH = 500
+_HURRIED = 5_000
+# How many events are examined to count what a replay would send: about half a second.
+_COUNTED = 20_000
 # An event's time is read shortly before it gets its position in the feed, so the range is searched with a margin.
 _SKEW_MS = 60_000
 # Each time another transaction must have moved the same delivery, which moves only once.
@@ -41,6 +46,18 @@ async def _resend(database: Database, project_id: str, webhook_id: str, event_id
     return True
 
 
+async def send_waiting(database: Database, project_id: str, webhook_key: int, now: Ms) -> int:
+    """Send everything that waits for a retry at this webhook now. Returns for how many customers something waited."""
+    total = 0
+    while True:
+        async with transaction(database) as connection:
+            hurried = await requeue.hurry_all(connection, project_id, webhook_key, now, _HURRIED)
+            await wakeups.wake(connection, webhook_key)
+        total += hurried
+        if hurried < _HURRIED:
+            return total
+
+
 async def start_replay(
     database: Database,
     project_id: str,
@@ -67,6 +84,63 @@ async def start_replay(
     return await load_replay(database, project_id, webhook_id, id)
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a replay would send."""
+
+    deliveries: int
+    # How many of them have failed and wait for a retry.
+    retrying: int
+    # Whether the whole range was examined. If not, there may be more.
+    complete: bool
+
+
+async def count_replay(
+    database: Database, webhook: Webhook, *, since_ms: Ms, until_ms: Ms | None, status: Which, now: Ms
+) -> Counted:
+    """What `start_replay` would send, by the same rules. Examines a bounded number of events."""
+    until = now + 1 if until_ms is None else until_ms
+    async with transaction(database) as connection:
+        end = await requeue.feed_end(connection, webhook.project_id)
+        first = await _position_before(connection, webhook.project_id, since_ms - _SKEW_MS, end)
+        last = await _position_before(connection, webhook.project_id, until + _SKEW_MS, end)
+        replay = TakenReplay(
+            id="",
+            project_id=webhook.project_id,
+            webhook_key=webhook.key,
+            since_ms=since_ms,
+            until_ms=until,
+            status=status,
+            event_types=(),
+            position=first,
+            last_position=max(first, last),
+            environment=webhook.setup.environment,
+            webhook_event_types=webhook.setup.event_types,
+            app_id=webhook.setup.app_id,
+            dialect=webhook.setup.dialect,
+            webhook_deleted=False,
+        )
+        events = await requeue.next_events(connection, replay, _COUNTED)
+    wanted = [one for one in events if one.wanted]
+    return Counted(len(wanted), sum(one.retrying for one in wanted), len(events) < _COUNTED)
+
+
+async def stop_replay(database: Database, project_id: str, webhook_id: str, id: str, now: Ms) -> int | None:
+    """Queue nothing more, and take back what is queued and not under way. Returns how many deliveries that were. None:
+    there is no such replay, or it was stopped before."""
+    async with transaction(database) as connection:
+        key = await requeue.stop(connection, project_id, webhook_id, id, now)
+    if key is None:
+        return None
+    total = 0
+    while True:
+        async with transaction(database) as connection:
+            back = await requeue.unqueue(connection, project_id, key, id, now, _HURRIED)
+        total += back
+        if not back:
+            return total
+
+
 async def load_replay(database: Database, project_id: str, webhook_id: str, id: str) -> Replay | None:
     return await requeue.load(database, project_id, webhook_id, id)
 
@@ -84,13 +158,13 @@ async def work_off(database: Database, now: Ms) -> bool:
             return False
         events = [] if replay.webhook_deleted else await requeue.next_events(connection, replay, _BATCH)
         wanted = [one for one in events if one.wanted]
-        scheduled = 0
+        scheduled = hurried = 0
         if wanted:
-            scheduled = await requeue.requeue(connection, replay, wanted, now)
+            scheduled, hurried = await requeue.requeue(connection, replay, wanted, now)
             await wakeups.wake(connection, replay.webhook_key)
         done = len(events) < _BATCH
         position = replay.last_position if done else events[-1].position
-        await requeue.advance(connection, replay.id, position, scheduled, now if done else None)
+        await requeue.advance(connection, replay.id, position, scheduled, hurried, now if done else None)
     return True
 
 

@@ -17,6 +17,9 @@ from latchkey.storage.sql import query
 _FIND = query("find_delivery")
 _LOCK = query("lock_lanes")
 _HURRY = query("hurry_lane")
+_HURRY_ALL = query("hurry_lanes")
+_HURRY_THESE = query("hurry_deliveries")
+_CLOSE_CIRCUIT = query("close_circuit")
 _RESEND = query("resend_delivery")
 _FEED_END = query("feed_end")
 _COMMITTED_AT = query("committed_at")
@@ -27,6 +30,9 @@ _UNFINISHED = query("unfinished_replays")
 _STRETCH = query("events_to_replay")
 _REQUEUE = query("requeue_deliveries")
 _ADVANCE = query("advance_replay")
+_STOP = query("stop_replay")
+_UNQUEUE = query("unqueue_replayed")
+_NOTE_UNQUEUED = query("note_unqueued")
 
 Which = Literal["failed", "all"]
 
@@ -57,7 +63,10 @@ class Replay:
     scheduled: int
     delivered: int
     failed: int
+    # How many had failed and waited for a retry: they were sent at once.
+    hurried: int
     finished_at: Ms | None
+    stopped_at: Ms | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +110,8 @@ class ReplayedEvent(Struct, frozen=True):
     committed_at: Ms
     # Whether the filters of the replay and of its webhook match it.
     wanted: bool
+    # It has failed and waits for a retry.
+    retrying: bool
 
 
 async def find(connection: Connection, project_id: str, webhook_id: str, event_id: str) -> DeliveryKey | None:
@@ -115,6 +126,12 @@ async def resend(connection: Connection, place: DeliveryKey, now: Ms) -> None:
     await connection.fetch(_LOCK, project_id, key, [customer], [0, sequence])
     await connection.execute(_HURRY, project_id, customer, key, sequence, now)
     await connection.execute(_RESEND, project_id, customer, key, sequence, now)
+
+
+async def hurry_all(connection: Connection, project_id: str, webhook_key: int, now: Ms, limit: int) -> int:
+    """Send what waits at a webhook now. Returns how many lanes waited, at most the limit."""
+    await connection.execute(_CLOSE_CIRCUIT, webhook_key)
+    return len(await connection.fetch(_HURRY_ALL, project_id, webhook_key, now, limit))
 
 
 async def feed_end(connection: Connection, project_id: str) -> int:
@@ -211,6 +228,7 @@ async def next_events(connection: Connection, replay: TakenReplay, limit: int) -
             type=row["type"],
             committed_at=row["committed_at"],
             wanted=bool(row["wanted"]) and (default or _selected(replay, row)),
+            retrying=bool(row["retrying"]),
         )
         for row in rows
     ]
@@ -223,10 +241,23 @@ def _selected(replay: TakenReplay, row: Record) -> bool:
     )
 
 
-async def requeue(connection: Connection, replay: TakenReplay, events: Sequence[ReplayedEvent], now: Ms) -> int:
-    """Queue these events in their customers' order. Returns how many were not queued already."""
+async def requeue(
+    connection: Connection, replay: TakenReplay, events: Sequence[ReplayedEvent], now: Ms
+) -> tuple[int, int]:
+    """Queue these events in their customers' order. Returns how many were not queued already, and how many of those
+    that were had waited for a retry: they are sent now."""
     customers = sorted({one.customer_id for one in events})
-    await connection.fetch(_LOCK, replay.project_id, replay.webhook_key, customers, [0])
+    retrying = [one for one in events if one.retrying]
+    sequences = [one.sequence for one in retrying]
+    await connection.fetch(_LOCK, replay.project_id, replay.webhook_key, customers, [0, *sequences])
+    hurried: int = await connection.fetchval(
+        _HURRY_THESE,
+        replay.project_id,
+        replay.webhook_key,
+        now,
+        [one.customer_id for one in retrying],
+        sequences,
+    )
     scheduled: int = await connection.fetchval(
         _REQUEUE,
         replay.project_id,
@@ -240,10 +271,23 @@ async def requeue(connection: Connection, replay: TakenReplay, events: Sequence[
         [one.committed_at for one in events],
         replay.dialect,
     )
-    return scheduled
+    return scheduled, hurried
 
 
 async def advance(
-    connection: Connection, replay_id: str, position: int, scheduled: int, finished_at: Ms | None
+    connection: Connection, replay_id: str, position: int, scheduled: int, hurried: int, finished_at: Ms | None
 ) -> None:
-    await connection.execute(_ADVANCE, replay_id, position, scheduled, finished_at)
+    await connection.execute(_ADVANCE, replay_id, position, scheduled, finished_at, hurried)
+
+
+async def stop(connection: Connection, project_id: str, webhook_id: str, id: str, now: Ms) -> int | None:
+    """The webhook's key. None: there is no such replay, or it was stopped before."""
+    key: int | None = await connection.fetchval(_STOP, project_id, webhook_id, id, now)
+    return key
+
+
+async def unqueue(connection: Connection, project_id: str, webhook_key: int, id: str, now: Ms, limit: int) -> int:
+    """Take back what a stopped replay has queued and nobody is sending."""
+    back: int = await connection.fetchval(_UNQUEUE, project_id, webhook_key, id, now, limit)
+    await connection.execute(_NOTE_UNQUEUED, id, back)
+    return back

@@ -211,6 +211,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     "import_handles": AtProject(),
     "add_past_events": AtProject(),
     "requeue_deliveries": AtProject(),
+    "unqueue_replayed": AtProject(),
     "new_customer_keys": AtProject(),
     "begin_import": AtProject(),
     "add_import_skips": AtProject(),
@@ -251,6 +252,7 @@ chart_rest chart_clock chart_values chart_menu
 find_import restart_import
 staged_import advance_import finish_import list_import_skips reasons_of_skips override_offering
 clear_offering_override last_seen_country find_delivery lock_lanes hurry_lane resend_delivery feed_end
+hurry_lanes hurry_deliveries
 committed_at events_to_replay load_handles handles_of_purchase still_to_ask set_check_at set_acknowledge_at
 newest_clocks customers_on_clock has_delivered
 highest_sequence move_charts_on move_feed_on move_customer_keys_of_project_on read_purchases_again
@@ -268,7 +270,7 @@ add_demo_offerings add_demo_package_products add_demo_packages add_demo_placemen
 add_mail add_recovery_codes advance_replay announce announce_catalog apps_of_project ask_nodes attach_to_package
 await_turn_to_guess begin_audit_entry begin_export_run begin_half_sign_in begin_restore begin_second_factor
 begin_idempotent_request load_idempotent_request finish_idempotent_request prune_idempotent_requests
-choose_chart_attributes
+choose_chart_attributes close_circuit note_unqueued
 catalog_grid catalog_version change_export claim_announcements claim_checkouts claim_export claim_mail
 claim_notifications clear_notice clear_staging clock_by_id clocks_of_project confirm_second_factor
 connected_apps count_accounts count_failed_notifications count_failed_sign_ins count_mails count_product_prices
@@ -317,7 +319,7 @@ save_store_credentials sell_demo_base_plans grant_demo_base_plans pack_demo_base
 server_confirms server_found server_identity server_role
 sessions_of_account set_checkout_check set_checkout_handle set_current_offering set_fallback_placement
 set_key_rules set_notice set_password set_product_credit set_sequence_floor share_clock size_of_spread_part
-staged_of_customer start_replay stop_replays store_connection_by_token synchronous_standbys
+staged_of_customer start_replay stop_replay stop_replays store_connection_by_token synchronous_standbys
 take_half_sign_in take_invitation take_replay take_temporary_grant timeline_history touch_session
 troubled_webhooks unfinished_replays unset_current_offering unset_fallback_placement update_app update_currency
 update_experiment update_offering update_placement update_project update_webhook use_recovery_code use_step

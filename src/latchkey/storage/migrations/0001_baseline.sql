@@ -661,7 +661,10 @@ create table replays (
     position bigint not null,
     last_position bigint not null,
     scheduled bigint not null default 0,
+    -- Deliveries that had failed and waited for a retry: they were sent at once.
+    hurried bigint not null default 0,
     finished_at bigint,
+    stopped_at bigint,
     first_position bigint not null default 0
 );
 create index replays_unfinished on replays (created_at) where finished_at is null;

@@ -18,10 +18,10 @@ select
 from webhooks w
 cross join lateral (
     select
-        count(*) filter (where d.status = 'failed') as failed,
+        count(*) filter (where d.status <> 'delivered' and d.error is not null) as failed,
         max(d.finished_at) filter (where d.status = 'delivered') as last_success_at
     from (
-        select status, finished_at from deliveries
+        select status, finished_at, error from deliveries
         where webhook_key = w.key
         order by created_at desc, customer_id desc, sequence desc
         limit 10000
@@ -48,7 +48,8 @@ where e.project_id = $1 and e.id = $2 and d.webhook_key = $3;
 -- a webhook's deliveries, newest first. At most so many are examined, whatever the filter; the last row, if marked, says
 -- how far that was, so that a rare status among millions takes several pages, not minutes.
 with examined as materialized (
-    select d.*, ($6::text is null or d.status = $6) and ($7::text is null or d.event_type = $7)
+    select d.*, ($6::text is null or d.status = $6 or $6 = 'failing' and d.status <> 'delivered' and d.error is not null)
+        and ($7::text is null or d.event_type = $7)
         and ($10::int is null or d.attempts > 0 and coalesce(d.response_status, 0) between $10 and $11) as wanted
     from deliveries d
     where d.webhook_key = $1 and (d.created_at, d.customer_id, d.sequence) < ($2::bigint, $3::bigint, $4::bigint)
@@ -87,7 +88,8 @@ where d.project_id = $1
     and d.webhook_key = $3
     and (d.created_at, d.customer_id, d.sequence) < ($4::bigint, $5::bigint, $6::bigint)
     and d.created_at >= $7
-    and ($8::text is null or d.status = $8) and ($9::text is null or d.event_type = $9)
+    and ($8::text is null or d.status = $8 or $8 = 'failing' and d.status <> 'delivered' and d.error is not null)
+    and ($9::text is null or d.event_type = $9)
     and ($11::int is null or d.attempts > 0 and coalesce(d.response_status, 0) between $11 and $12)
 order by d.created_at desc, d.customer_id desc, d.sequence desc
 limit $10;

@@ -91,7 +91,8 @@ select exists (select from replays r where r.webhook_key = $1 and r.finished_at 
 -- name: replay_alone
 -- for a distributed database: a replay with its progress, without the outcomes of its deliveries
 select r.id, w.id as webhook_id, r.since_ms, r.until_ms, r.status, r.event_types, r.created_at,
-    r.position - r.first_position as examined, r.last_position - r.first_position as total, r.scheduled, r.finished_at
+    r.position - r.first_position as examined, r.last_position - r.first_position as total, r.scheduled, r.finished_at,
+    r.hurried, r.stopped_at
 from replays r
 join webhooks w on w.key = r.webhook_key
 where r.project_id = $1 and w.id = $2 and r.id = $3;

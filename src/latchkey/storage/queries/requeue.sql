@@ -27,6 +27,44 @@ where l.project_id = $1 and l.customer_id = $2 and l.webhook_key = $3
             and d.status = 'waiting' and d.aside = (l.aside <> 0)
     );
 
+-- name: hurry_lanes
+-- send what waits for a retry at a webhook now, unless it is under way; as many lanes as asked for
+-- Lanes that somebody has locked are left out: this never waits while it holds locks, so their order does not matter.
+update lanes l
+set next_at = $3
+from (
+    select f.project_id, f.customer_id, f.webhook_key, f.aside
+    from lanes f
+    where f.project_id = $1 and f.webhook_key = $2 and f.next_at > $3 and f.lease_until <= $3
+    order by f.next_at
+    limit $4
+    for update skip locked
+) as first
+where l.project_id = first.project_id and l.customer_id = first.customer_id and l.webhook_key = first.webhook_key
+    and l.aside = first.aside
+returning l.customer_id;
+
+-- name: close_circuit
+-- let a webhook that failed again and again send everything that is due, not only a probe
+update webhooks set open_until = null where key = $1 and open_until is not null;
+
+-- name: hurry_deliveries
+-- send these deliveries now if they have failed and wait for a retry
+with retrying as (
+    select d.customer_id, case when d.aside then d.sequence else 0 end as aside
+    from unnest($4::bigint[], $5::bigint[]) as n (customer_id, sequence)
+    join deliveries d on d.project_id = $1 and d.customer_id = n.customer_id and d.webhook_key = $2
+        and d.sequence = n.sequence and d.status = 'waiting'
+),
+hurried as (
+    update lanes l
+    set next_at = least(l.next_at, $3)
+    from retrying r
+    where l.project_id = $1 and l.customer_id = r.customer_id and l.webhook_key = $2 and l.aside = r.aside
+        and l.lease_until <= $3
+)
+select count(*) from retrying;
+
 -- name: resend_delivery
 -- restart a finished delivery; it does not wait for other events of its customer
 -- From a part that is closed it moves to the part that is kept, with its attempts: nothing in a closed part becomes
@@ -78,11 +116,88 @@ returning id;
 -- a replay with its progress and the outcomes of its deliveries
 select r.id, w.id as webhook_id, r.since_ms, r.until_ms, r.status, r.event_types, r.created_at,
     r.position - r.first_position as examined, r.last_position - r.first_position as total, r.scheduled, r.finished_at,
+    r.hurried, r.stopped_at,
     (select count(*) from deliveries d where d.replay_id = r.id and d.status = 'delivered') as delivered,
     (select count(*) from deliveries d where d.replay_id = r.id and d.status = 'failed') as failed
 from replays r
 join webhooks w on w.key = r.webhook_key
 where r.project_id = $1 and w.id = $2 and r.id = $3;
+
+-- name: stop_replay
+-- stop a replay, also one that has queued everything
+update replays r
+set stopped_at = $4, finished_at = coalesce(r.finished_at, $4)
+from webhooks w
+where r.project_id = $1 and w.key = r.webhook_key and w.id = $2 and r.id = $3 and r.stopped_at is null
+returning r.webhook_key;
+
+-- name: unqueue_replayed
+-- take back deliveries that a stopped replay has queued and nobody is sending, as many as asked for
+-- Each gets the outcome that it had before. One that was never sent is deleted.
+with queued as (
+    select d.project_id, d.customer_id, d.webhook_key, d.sequence, d.part,
+        case when d.aside then d.sequence else 0 end as aside
+    from deliveries d
+    join lanes f on f.project_id = d.project_id and f.customer_id = d.customer_id and f.webhook_key = d.webhook_key
+        and f.aside = case when d.aside then d.sequence else 0 end and f.lease_until <= $4
+    where d.project_id = $1 and d.webhook_key = $2 and d.replay_id = $3 and d.status = 'waiting'
+    limit $5
+),
+held as materialized (
+    select l.project_id, l.customer_id, l.webhook_key, l.aside, l.waiting
+    from lanes l
+    where (l.project_id, l.customer_id, l.webhook_key, l.aside)
+        in (select q.project_id, q.customer_id, q.webhook_key, q.aside from queued q) and l.lease_until <= $4
+    order by l.project_id, l.customer_id, l.webhook_key, l.aside
+    for update
+),
+back as materialized (
+    select q.* from queued q join held h using (project_id, customer_id, webhook_key, aside)
+),
+restored as (
+    update deliveries d
+    set status = case when d.error is null then 'delivered' else 'failed' end, replay_id = null,
+        finished_at = (
+            select a.at + a.took_ms
+            from attempts a
+            where a.project_id = d.project_id and a.customer_id = d.customer_id and a.webhook_key = d.webhook_key
+                and a.sequence = d.sequence and a.part = d.part
+            order by a.number desc
+            limit 1
+        )
+    from back b
+    where d.project_id = b.project_id and d.customer_id = b.customer_id and d.webhook_key = b.webhook_key
+        and d.sequence = b.sequence and d.part = b.part and d.status = 'waiting' and d.attempts > 0
+    returning b.customer_id, b.aside
+),
+removed as (
+    delete from deliveries d
+    using back b
+    where d.project_id = b.project_id and d.customer_id = b.customer_id and d.webhook_key = b.webhook_key
+        and d.sequence = b.sequence and d.part = b.part and d.status = 'waiting' and d.attempts = 0
+    returning b.customer_id, b.aside
+),
+gone as (
+    select customer_id, aside, count(*) as amount
+    from (select * from restored union all select * from removed) as g
+    group by customer_id, aside
+),
+emptied as (
+    delete from lanes l
+    using held h
+    join gone g using (customer_id, aside)
+    where l.project_id = h.project_id and l.customer_id = h.customer_id and l.webhook_key = h.webhook_key
+        and l.aside = h.aside and h.waiting <= g.amount
+),
+shortened as (
+    update lanes l
+    set waiting = l.waiting - g.amount, tries = 0, tried_at = null
+    from held h
+    join gone g using (customer_id, aside)
+    where l.project_id = h.project_id and l.customer_id = h.customer_id and l.webhook_key = h.webhook_key
+        and l.aside = h.aside and h.waiting > g.amount
+)
+select coalesce(sum(amount), 0)::bigint from gone;
 
 -- name: unfinished_replays
 -- whether there is a replay to work on
@@ -119,7 +234,9 @@ with stretch as (
     limit $5
 )
 select s.position, s.customer_id, s.sequence, s.id, s.type, s.committed_at, s.continues,
-    s.wanted and case when $12 = 'failed' then d.status = 'failed' else d.status is distinct from 'waiting' end as wanted
+    s.wanted and case when $12 = 'failed' then d.status = 'failed' or d.status = 'waiting' and d.error is not null
+        else d.status is distinct from 'waiting' end as wanted,
+    d.status = 'waiting' as retrying
 from stretch s
 left join deliveries d on d.project_id = $1 and d.customer_id = s.customer_id and d.webhook_key = $2
     and d.sequence = s.sequence
@@ -198,4 +315,8 @@ select count(*) from taken;
 
 -- name: advance_replay
 -- store a replay's progress
-update replays set position = $2, scheduled = scheduled + $3, finished_at = $4 where id = $1;
+update replays set position = $2, scheduled = scheduled + $3, finished_at = $4, hurried = hurried + $5 where id = $1;
+
+-- name: note_unqueued
+-- a stopped replay has queued less than before
+update replays set scheduled = scheduled - $2 where id = $1;

@@ -8,7 +8,7 @@ limit $2;
 
 -- name: replays_of_webhook
 -- the replays of a webhook, newest first. They are few, because each is started by hand.
-select r.id, r.since_ms, r.until_ms, r.status, r.created_at, r.scheduled, r.finished_at
+select r.id, r.since_ms, r.until_ms, r.status, r.created_at, r.scheduled, r.finished_at, r.stopped_at
 from replays r
 join webhooks w on w.key = r.webhook_key
 where w.project_id = $1 and w.id = $2 and w.deleted_at is null

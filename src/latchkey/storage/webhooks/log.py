@@ -18,6 +18,8 @@ _ATTEMPTS = query("attempts_of_delivery")
 _LAST_FAILED = query("last_failed_attempt")
 
 Status = Literal["waiting", "delivered", "failed"]
+# `failing` is what has failed for good, or has failed and waits for a retry.
+Chosen = Literal["waiting", "delivered", "failed", "failing"]
 
 
 class Answered(NamedTuple):
@@ -111,7 +113,7 @@ async def page(
     webhook_key: int,
     before: Cursor,
     since: Ms,
-    status: Status | None,
+    status: Chosen | None,
     event_type: str | None,
     answered: Answered | None,
     *,
@@ -133,7 +135,7 @@ async def page_of_customer(
     webhook_key: int,
     before: Cursor,
     since: Ms,
-    status: Status | None,
+    status: Chosen | None,
     event_type: str | None,
     answered: Answered | None,
     *,

@@ -21,6 +21,7 @@ class StartedReplay:
     created_at: Ms
     scheduled: int
     finished_at: Ms | None
+    stopped_at: Ms | None
 
 
 async def recent(connection: Connection, project_id: str, webhook_id: str, limit: int) -> list[StartedReplay]:
@@ -34,6 +35,7 @@ async def recent(connection: Connection, project_id: str, webhook_id: str, limit
             created_at=row["created_at"],
             scheduled=row["scheduled"],
             finished_at=row["finished_at"],
+            stopped_at=row["stopped_at"],
         )
         for row in await connection.fetch(_RECENT, project_id, webhook_id, limit)
     ]

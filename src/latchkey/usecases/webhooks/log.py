@@ -12,11 +12,11 @@ from latchkey.storage.database import Connection, Database
 from latchkey.storage.webhooks import log
 from latchkey.storage.webhooks.log import Answered as Answered
 from latchkey.storage.webhooks.log import Attempt as Attempt
+from latchkey.storage.webhooks.log import Chosen as Chosen
 from latchkey.storage.webhooks.log import Cursor
 from latchkey.storage.webhooks.log import Delivery as Delivery
 from latchkey.storage.webhooks.log import Detail as Detail
 from latchkey.storage.webhooks.log import FailedAttempt as FailedAttempt
-from latchkey.storage.webhooks.log import Status as Status
 
 # How many deliveries one page examines at most: about a tenth of a second.
 EXAMINED = 20_000
@@ -24,7 +24,7 @@ EXAMINED = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    status: Status | None = None
+    status: Chosen | None = None
     type: str | None = None
     answered: Answered | None = None
     # Any of the customer's ids.

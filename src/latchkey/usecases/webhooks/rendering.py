@@ -85,7 +85,7 @@ def replay(one: Replay) -> wire.Replay:
     return wire.Replay(
         id=one.id,
         webhook_id=one.webhook_id,
-        state="running" if one.finished_at is None else "finished",
+        state="stopped" if one.stopped_at is not None else "running" if one.finished_at is None else "finished",
         since_ms=one.since_ms,
         until_ms=one.until_ms,
         status=one.status,
@@ -97,6 +97,7 @@ def replay(one: Replay) -> wire.Replay:
         scheduled=one.scheduled,
         delivered=one.delivered,
         failed=one.failed,
+        hurried=one.hurried,
     )
 
 
