@@ -346,7 +346,7 @@ async def test_a_failing_webhook_says_why_on_top_and_its_log_is_filtered_by_the_
 
 async def test_what_waits_is_sent_now_and_a_replay_is_counted_first_and_stopped(site: Site, developer: Visitor) -> None:
     id = (await site.hook("/flaky/1", retry_schedule_seconds=[3600]))["id"]
-    await did(site, "purchase", "ada", "pro_yearly")
+    await did(site, "purchase", "impatient", "pro_yearly")
     await site.settled(id, "waiting", attempts=1)
     page = await developer.open(f"/webhooks/{id}/deliveries?status=failed")
     await expect(page.locator("tbody tr")).to_contain_text("waiting")
