@@ -275,3 +275,30 @@ async def test_a_renewal_of_the_app_store_leads_to_its_subscription(apple: World
     assert found["management_url"] == "https://apps.apple.com/account/subscriptions"
     url = await apple.client.get(f"/v2/projects/{PROJECT}/subscriptions/{found['id']}/authenticated_management_url")
     assert (url.status, url.json()["management_url"]) == (200, found["management_url"])
+
+
+# A test clock beside a store's own.
+
+
+async def access(world: World) -> set[str]:
+    customer = (await world.client.get(f"/v2/projects/{PROJECT}/customers/ada")).json()
+    return {one["entitlement_id"] for one in customer["active_entitlements"]["items"]}
+
+
+async def test_a_refund_by_a_clock_ahead_of_ours_ends_access_at_once(google: World) -> None:
+    ours = google.now
+    clock = (await google.client.post(f"/v2/projects/{PROJECT}/test_clocks", {"name": "c", "now_ms": ours})).json()
+    await google.client.post(f"/v2/projects/{PROJECT}/customers", {"id": "ada", "test_clock_id": clock["id"]})
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
+    await google.settle()
+    assert await access(google) == {"pro"}
+    google.store.clock.move_to(google.now + 1000)
+    for done in ("cancel", "uncancel", "refund"):
+        google.store.act(bought, done)
+        await google.settle()
+    events = await google.events("ada")
+    moments = [one["event_timestamp_ms"] for one in events]
+    assert (len(moments), moments, moments[-1] > ours) == (4, sorted(moments), True)
+    assert (events[-1]["type"], events[-1]["entitlements"], await access(google)) == ("REFUND", {}, set())
+    told = (await google.client.get("/v1/subscribers/ada")).json()
+    assert told["subscriber"]["entitlements"]["pro"]["expires_date"] <= told["request_date"]

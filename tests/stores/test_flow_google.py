@@ -353,22 +353,6 @@ async def test_a_digest_of_nobody_known_waits_for_the_phone(google: World, behav
     assert await types(google, "vera") == ["SUBSCRIBER_ALIAS"]
 
 
-async def test_a_refund_by_a_clock_ahead_of_ours_carries_no_access(google: World) -> None:
-    ours = google.now
-    clock = (await google.client.post(f"/v2/projects/{PROJECT}/test_clocks", {"name": "c", "now_ms": ours})).json()
-    customer = {"id": "ada", "test_clock_id": clock["id"]}
-    assert (await google.client.post(f"/v2/projects/{PROJECT}/customers", customer)).status == 201
-    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
-    await google.settle()
-    assert await access(google, "ada") == {"pro"}
-    google.store.clock.move_to(google.now + 1000)
-    google.store.act(bought, "refund")
-    await google.settle()
-    refund = (await google.events("ada"))[-1]
-    assert refund["event_timestamp_ms"] > ours
-    assert (refund["type"], refund["entitlements"]) == ("REFUND", {})
-
-
 async def test_the_explanation_knows_the_product_without_its_base_plan(google: World) -> None:
     google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     await google.settle()

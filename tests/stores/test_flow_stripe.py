@@ -36,9 +36,9 @@ async def shown(world: World, token: str, who: str = "ada") -> Reply:
 
 async def test_an_event_becomes_access_and_events(billing: World) -> None:
     purchase = await bought(billing)
-    assert await types(billing, "ada") == ["INITIAL_PURCHASE", "INVOICE_ISSUANCE"]
+    assert await types(billing, "ada") == ["INVOICE_ISSUANCE", "INITIAL_PURCHASE"]
     assert await access(billing, "ada") == {"pro"}
-    [first, issued] = await billing.events("ada")
+    [issued, first] = await billing.events("ada")
     assert (first["product_id"], first["price_in_purchased_currency"], first["country_code"]) == (PRO, 9.99, "US")
     assert (first["environment"], first["original_transaction_id"]) == ("SANDBOX", purchase)
     assert issued["price_in_purchased_currency"] == 9.99
@@ -74,7 +74,7 @@ async def test_the_signing_secret_is_rolled_without_a_gap(billing: World) -> Non
     await billing.connect()
     billing.store.act(purchase, "refund")
     await billing.settle()
-    assert await types(billing, "ada") == ["INITIAL_PURCHASE", "INVOICE_ISSUANCE", "NON_RENEWING_PURCHASE", "REFUND"]
+    assert await types(billing, "ada") == ["INVOICE_ISSUANCE", "INITIAL_PURCHASE", "NON_RENEWING_PURCHASE", "REFUND"]
 
 
 @pytest.mark.parametrize("said_in", ["metadata", "session", "reference", "customer"])
@@ -186,7 +186,7 @@ async def test_a_purchase_that_one_app_has_taken_in_is_not_taken_in_again_by_ano
     purchase = await bought(billing)
     body = {"fetch_token": purchase, "product_id": "pro_monthly", "app_user_id": "ada"}
     assert (await billing.client.post("/v1/receipts", body, key=key)).status == 200
-    assert await types(billing, "ada") == ["INITIAL_PURCHASE", "INVOICE_ISSUANCE"]
+    assert await types(billing, "ada") == ["INVOICE_ISSUANCE", "INITIAL_PURCHASE"]
     [only] = (await billing.owner(purchase)).subscriptions
     assert only.store == "stripe"
 
@@ -213,7 +213,7 @@ async def test_a_page_shows_the_id_of_a_subscription_or_of_a_checkout(billing: W
         reply = await shown(billing, token)
         assert reply.status == 200, reply
     assert await access(billing, "ada") == {"pro"}
-    assert await types(billing, "ada") == ["INITIAL_PURCHASE", "INVOICE_ISSUANCE"]
+    assert await types(billing, "ada") == ["INVOICE_ISSUANCE", "INITIAL_PURCHASE"]
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ async def test_what_was_sent_during_an_outage_is_read_from_stripes_list(billing:
     await billing.move(billing.now + 2 * DAY)
     await billing.processor.read_histories()
     await billing.process()
-    assert await types(billing, "ada") == ["INITIAL_PURCHASE", "INVOICE_ISSUANCE", "CANCELLATION"]
+    assert await types(billing, "ada") == ["INVOICE_ISSUANCE", "INITIAL_PURCHASE", "CANCELLATION"]
 
 
 # A life with everything in it.
@@ -284,13 +284,13 @@ async def test_a_trial_a_failed_payment_an_upgrade_and_the_end(billing: World) -
     await billing.settle()
     assert await types(billing, "ada") == [
         "TRIAL_STARTED",
+        "INVOICE_ISSUANCE",
         "INITIAL_PURCHASE",
         "INVOICE_ISSUANCE",
         "BILLING_ISSUE",
-        "INVOICE_ISSUANCE",
         "RENEWAL",
-        "PRODUCT_CHANGE",
         "INVOICE_ISSUANCE",
+        "PRODUCT_CHANGE",
         "REFUND",
     ]
 
@@ -343,8 +343,8 @@ async def test_stripe_cancels_extends_and_refunds(billing: World) -> None:
     assert not billing.store.known(purchase).active
     await billing.settle()
     assert await types(billing, "ada") == [
-        "INITIAL_PURCHASE",
         "INVOICE_ISSUANCE",
+        "INITIAL_PURCHASE",
         "SUBSCRIPTION_EXTENDED",
         "CANCELLATION",
         "REFUND",

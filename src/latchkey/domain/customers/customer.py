@@ -139,3 +139,26 @@ def next_due_at(customer: Customer) -> Ms | None:
     """When this customer next changes just because time passes."""
     dues = [due_at(one) for one in customer.subscriptions] + [purchase_due_at(one) for one in customer.purchases]
     return min((due for due in dues if due is not None), default=None)
+
+
+def own_now(customer: Customer, clock: Ms) -> Ms:
+    """The current time of a customer on a test clock. A store whose clock is ahead may have told of a refund: then it
+    is that moment already, because nothing else is told when it comes."""
+    facts = [fact.at for one in customer.subscriptions for period in one.periods for fact in period.money_back]
+    return max(clock, *facts, *(fact.at for one in customer.purchases for fact in one.money_back), 0)
+
+
+def told_until(customer: Customer) -> Ms:
+    """The latest moment of what events have told about the customer's purchases."""
+    moments = [0]
+    for one in customer.subscriptions:
+        status, pause = one.status, one.status.pause
+        moments += [status.as_of.at, status.renewal_off_at or 0, pause.asked_at if pause is not None else 0]
+        moments += [invoice.issued_at for invoice in one.invoices]
+        moments += [one.expired.at if one.expired is not None else 0]
+        for period in one.periods:
+            moments += [period.purchased_at, *(fact.at for fact in period.money_back)]
+    for purchase in customer.purchases:
+        moments += [purchase.purchased_at, *(fact.at for fact in purchase.money_back)]
+        moments += [purchase.expired.at if purchase.expired is not None else 0]
+    return max(moments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.events.event import Event, EventType, event_id
@@ -11,7 +11,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.presented import offering_of
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Ownership, Purchase, PurchaseKind
-from latchkey.domain.purchases.subscription import Cause, Period, PeriodType, Subscription
+from latchkey.domain.purchases.subscription import Cause, Invoice, Period, PeriodType, Subscription
 
 _STARTED_BY = {
     Cause.TRIAL: EventType.TRIAL_STARTED,
@@ -20,19 +20,30 @@ _STARTED_BY = {
     Cause.RENEWAL: EventType.RENEWAL,
     Cause.CHANGE: EventType.PRODUCT_CHANGE,
 }
-# The order of events that have the same millisecond.
+# How a subscription stands now. These come after everything that happened, because receivers take any other event for
+# the news that all is well again.
+_STANDING = frozenset({EventType.CANCELLATION, EventType.SUBSCRIPTION_PAUSED, EventType.BILLING_ISSUE})
+_NO_NEWS = _STANDING | {EventType.REFUND, EventType.EXPIRATION}
+
+# The order of events that have the same millisecond. An invoice comes before what its payment did.
 _RANK = {
-    EventType.REFUND: 1,
-    EventType.REFUND_REVERSED: 1,
-    EventType.EXPIRATION: 2,
-    EventType.VIRTUAL_CURRENCY_TRANSACTION: 3,
-    EventType.SUBSCRIBER_ALIAS: 4,
+    EventType.INVOICE_ISSUANCE: -1,
+    **dict.fromkeys(_STANDING, 1),
+    EventType.REFUND: 2,
+    EventType.REFUND_REVERSED: 2,
+    EventType.EXPIRATION: 3,
+    EventType.VIRTUAL_CURRENCY_TRANSACTION: 4,
+    EventType.SUBSCRIBER_ALIAS: 5,
 }
 
 
 def diff(before: Customer, after: Customer) -> tuple[Event, ...]:
     """The events between the two states, oldest first; none if nothing changed."""
-    return tuple(sorted(_all(before, after), key=lambda event: (event.at, _RANK.get(event.type, 0))))
+    events = [*_all(before, after)]
+    if len(events) > 1:
+        latest = max((one.at for one in events if one.type not in _NO_NEWS), default=0)
+        events = [replace(one, at=max(one.at, latest)) if one.type in _STANDING else one for one in events]
+    return tuple(sorted(events, key=lambda event: (event.at, _RANK.get(event.type, 0))))
 
 
 def _all(before: Customer, after: Customer) -> Iterator[Event]:
@@ -128,20 +139,10 @@ class _SubscriptionDiff:
     def events(self) -> Iterator[Event]:
         yield from self._periods()
         yield from self._next_product()
+        yield from self._invoices()
         yield from self._renewal()
         yield from self._billing()
         yield from self._pause()
-        known = {invoice.id for invoice in self.before.invoices} if self.before else set()
-        for invoice in self.after.invoices:
-            if invoice.id not in known:
-                yield self._event(
-                    EventType.INVOICE_ISSUANCE,
-                    invoice.issued_at,
-                    "invoice",
-                    invoice.id,
-                    price=invoice.total,
-                    terms=invoice.terms,
-                )
         ended = self.after.expired
         if ended is not None and (self.before is None or self.before.expired != ended):
             yield self._event(
@@ -154,6 +155,24 @@ class _SubscriptionDiff:
                 expiration_at=ended.at,
                 price=None,
             )
+
+    def _invoices(self) -> Iterator[Event]:
+        paid = {period.id: period.purchased_at for period in self.after.periods}
+        for invoice in self._new_invoices():
+            event = self._event(
+                EventType.INVOICE_ISSUANCE,
+                min(invoice.issued_at, paid.get(invoice.id, invoice.issued_at)),
+                "invoice",
+                invoice.id,
+                price=invoice.total,
+                terms=invoice.terms,
+            )
+            # Also where nobody has paid it, so that there is no period of this id.
+            yield replace(event, transaction_id=invoice.id)
+
+    def _new_invoices(self) -> list[Invoice]:
+        known = {invoice.id for invoice in self.before.invoices} if self.before else set()
+        return [invoice for invoice in self.after.invoices if invoice.id not in known]
 
     def _periods(self) -> Iterator[Event]:
         known = {period.id: period for period in self.before.periods} if self.before else {}
@@ -250,20 +269,28 @@ class _SubscriptionDiff:
             yield self._event(EventType.UNCANCELLATION, as_of.at, "renewal on", as_of.at, as_of.revision, price=None)
 
     def _billing(self) -> Iterator[Event]:
+        """Once for each problem, for each end of its grace period, and for each further invoice that is not paid."""
         status = self.after.status
         told = (self.before.status.billing_issue_at, self.before.status.grace_ends_at) if self.before else (None, None)
-        if status.billing_issue_at is None or told == (status.billing_issue_at, status.grace_ends_at):
+        if status.billing_issue_at is None:
+            return
+        paid = {period.id for period in self.after.periods}
+        unpaid = [one for one in self._new_invoices() if one.id not in paid]
+        same = told == (status.billing_issue_at, status.grace_ends_at)
+        if same and not unpaid:
             return
         same_issue = told[0] == status.billing_issue_at
         if same_issue and (status.grace_ends_at is None or status.ended is not None):
             return
+        issued = [one.issued_at for one in self.after.invoices if one.issued_at >= status.billing_issue_at]
         yield self._event(
             EventType.BILLING_ISSUE,
-            status.billing_issue_at,
+            min(issued, default=status.billing_issue_at),
             "billing issue",
             self.after.current.id,
             status.billing_issue_at,
             status.grace_ends_at,
+            *([unpaid[-1].id] if same else []),
             grace_period_expires_at=status.grace_ends_at,
             price=None,
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.customer import Customer, own_now
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.reference import has_transaction, possible_purchases
 from latchkey.storage.catalog.catalogs import Catalogs
@@ -157,7 +157,9 @@ async def _views(
     connection: Connection, catalogs: Catalogs, project_id: str, found: Iterable[FoundCustomer], now: Ms
 ) -> list[View]:
     catalog = (await load_projects(connection, catalogs, {project_id}))[project_id].catalog
-    return [_view(one, catalog, now if one.clock_now is None else one.clock_now) for one in found]
+    return [
+        _view(one, catalog, now if one.clock_now is None else own_now(one.customer, one.clock_now)) for one in found
+    ]
 
 
 def _view(one: FoundCustomer, catalog: Catalog, now: Ms) -> View:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.customer import Customer, own_now
 from latchkey.domain.customers.identity import reclaimed, with_endings
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.ending import Ending
@@ -103,7 +103,7 @@ class Committed:
         """The customer as this change left it, for an answer that needs no second look."""
         assert self.stored is not None, "this was not made by Changes"
         assert self.stored.last_seen is not None, "this was not loaded for a change"
-        now = wall if self.customer.test_clock_id is None else self.now
+        now = wall if self.customer.test_clock_id is None else own_now(self.customer, self.now)
         # What falls due while the change is written down has happened for whoever reads the answer.
         customer = self.customer if now < self.quiet_until else at_present(self.customer, self.catalog, now)
         return View(self.stored.key, customer, self.catalog, now, self.stored.last_seen)
@@ -260,7 +260,7 @@ class _Ground:
         quicker, may have written a later instant than ours."""
         customer = stored.customer
         if customer.test_clock_id is not None:
-            return self.clocks[customer.project_id, customer.test_clock_id]
+            return own_now(customer, self.clocks[customer.project_id, customer.test_clock_id])
         return max(self.wall, latest_moment(customer.subscriptions))
 
 

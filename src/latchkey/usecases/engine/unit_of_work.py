@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.credits import credited_before, settle, unsettled
-from latchkey.domain.customers.customer import Customer, put_purchase
+from latchkey.domain.customers.customer import Customer, put_purchase, told_until
 from latchkey.domain.events.diff import diff
 from latchkey.domain.events.event import Event
 from latchkey.domain.instants import Ms
@@ -112,7 +112,11 @@ class UnitOfWork:
             self._charted.add((after.project_id, stored.key))
         if missing:
             self._missing.update((after.project_id, *one) for one in missing)
+        # On a test clock a store may be ahead. What is told later is then not dated earlier.
+        latest = told_until(step.before) if after.test_clock_id is not None else 0
         for event in diff(step.before, after):
+            if event.at < latest:
+                event = replace(event, at=latest)
             self._told.append(_Told(entry, event, after, catalog, step.at, tag))
 
     def catch_up(

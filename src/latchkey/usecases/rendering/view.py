@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.customer import Customer, own_now
 from latchkey.domain.instants import Ms
 from latchkey.storage.customers import state_format
 from latchkey.storage.customers.records import LastSeen
@@ -29,19 +29,19 @@ class View(Struct, frozen=True, gc=False):
 
 def look_at(row: Row, now: Ms) -> View:
     """The customer including everything due by now, even if the clock role has not written it yet."""
-    own_now = now if row.clock_now is None else row.clock_now
     customer = state_format.decode(row.state)
-    if row.due_at is not None and row.due_at <= own_now:
-        customer = at_present(customer, row.catalog, own_now)
-    return View(row.key, customer, row.catalog, own_now, row.last_seen)
+    if row.clock_now is not None:
+        now = own_now(customer, row.clock_now)
+    if row.due_at is not None and row.due_at <= now:
+        customer = at_present(customer, row.catalog, now)
+    return View(row.key, customer, row.catalog, now, row.last_seen)
 
 
 def view_for_reading(row: Row, now: Ms, decode: Callable[[bytes], Customer] = state_format.decode_for_reading) -> View:
     """The same for rendering only, and faster; see `state_format.decode_for_reading`."""
-    own_now = now if row.clock_now is None else row.clock_now
-    if row.due_at is not None and row.due_at <= own_now:
+    if row.clock_now is not None or (row.due_at is not None and row.due_at <= now):
         return look_at(row, now)
-    return View(row.key, decode(row.state), row.catalog, own_now, row.last_seen)
+    return View(row.key, decode(row.state), row.catalog, now, row.last_seen)
 
 
 def view_for_v2(row: Row, now: Ms) -> View:
