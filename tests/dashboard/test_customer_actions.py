@@ -73,7 +73,9 @@ async def test_what_a_role_forbids_is_forbidden_without_its_button_too(site: Sit
     person = await somebody(site, role)
     start = site.path(f"/customers/{id}").removeprefix(site.url)
     before = await holds(site, id)
-    forbidden = ["refund", "extend", "transfer", "delete"] + (["grant", "revoke"] if role is Role.VIEWER else [])
+    forbidden = ["refund", "cancel", "extend", "transfer", "delete"] + (
+        ["grant", "revoke"] if role is Role.VIEWER else []
+    )
     for action in forbidden:
         form = {"confirm": "yes", "customer_id": id, "entitlement_id": "team", "duration": "daily", "target": "sue"}
         assert (await person.post(f"{start}/{action}", form)).status == 403, action
@@ -190,6 +192,7 @@ async def test_nothing_happens_by_a_slip_or_by_nonsense(site: Site) -> None:
         ("revoke", {"entitlement_id": "team"}, 400),
         ("refund", {"store": "test_store", "purchase_id": "x"}, 400),
         ("refund", {"confirm": "y", **sub}, 422),
+        ("cancel", {"confirm": "y", **sub}, 422),
         ("extend", {"confirm": "y", **sub, "days": "1"}, 422),
         ("extend", {"confirm": "y", **sub, "days": "0"}, 400),
         ("extend", {"confirm": "y", **sub, "days": "1000000"}, 400),

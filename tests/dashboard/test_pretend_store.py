@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 from playwright.async_api import expect
 
+from latchkey.domain.instants import DAY
 from latchkey.domain.team.account import Role
 from latchkey.emulators.google.emulator import GoogleEmulator, make_keys
 from latchkey.emulators.serving import Served, running
@@ -23,7 +24,9 @@ from tests.api.client import NOW
 from tests.api.doings import make_clock, move_in
 from tests.api.management import get, walk
 from tests.dashboard.asking import somebody
+from tests.dashboard.customer_stories import last_audit
 from tests.dashboard.site import Site, Visitor, serious_findings
+from tests.dashboard.test_customer_actions import carry_out, unfold
 from tests.emulators.google.shop import play_store
 from tests.emulators.stripe.shop import stripe_account
 
@@ -101,6 +104,43 @@ async def test_a_purchase_is_made_as_google_and_says_when_it_is_acknowledged(
         await expect(page.locator("#notifications tbody tr").first).to_contain_text("delivered")
         await row.get_by_role("link", name="gustav").click()
         await expect(page.get_by_role("heading", level=1)).to_contain_text("gustav")
+
+
+async def test_a_store_extends_cancels_and_refunds_from_the_customers_page(
+    site: Site, developer: Visitor, app: dict[str, Any], store: tuple[GoogleEmulator, Served]
+) -> None:
+    emulator, _ = store
+    bought = emulator.sell(product_id="pro_monthly:monthly", buyer="gerd", account_token="gerd")
+    emulator.acknowledge(bought)
+    ends_at = emulator.known(bought).ends_at or 0
+    await emulator.deliver()
+    assert await processor(site).process_due()
+    page = await developer.open("/customers/gerd")
+    form = await unfold(page, "Extend pro_monthly:monthly")
+    await form.get_by_label("Days more").fill("10")
+    await carry_out(form, "Extend")
+    await expect(page.get_by_role("status")).to_contain_text("Extended. It runs until")
+    assert emulator.known(bought).ends_at == ends_at + 10 * DAY
+    form = await unfold(page, "Cancel pro_monthly:monthly")
+    await carry_out(form, "Cancel the renewal")
+    await expect(page.get_by_role("status")).to_contain_text("Cancelled.")
+    assert not emulator.known(bought).auto_renew
+    # Google extends only what renews, and the page says so.
+    form = await unfold(page, "Extend pro_monthly:monthly")
+    await carry_out(form, "Extend")
+    await expect(page.get_by_role("alert")).to_contain_text("Google does not do this for the purchase as it stands")
+    assert (await last_audit(site))[:3] == ("customer.extended", "gerd", "refused")
+    assert await serious_findings(page) == []
+    page = await developer.open("/customers/gerd")
+    form = await unfold(page, "Refund pro_monthly:monthly")
+    await carry_out(form, "Refund")
+    await expect(page.get_by_role("status")).to_contain_text("Refunded.")
+    assert emulator.known(bought).refunded_at is not None
+    await expect(page.locator("details.action", has_text="Refund")).to_have_count(0)
+    action, subject, outcome, detail = await last_audit(site)
+    assert (action, subject, outcome, detail["store"]) == ("customer.refunded", "gerd", "done", "play_store")
+    assert await events(site, "gerd") == ["INITIAL_PURCHASE", "SUBSCRIPTION_EXTENDED", "CANCELLATION", "REFUND"]
+    developer.complaints = [words for words in developer.complaints if "status of 422" not in words]
 
 
 async def test_a_test_clock_follows_the_stores_clock(site: Site, developer: Visitor, app: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ WEB_BILLING: Final = "rc_billing"
 TEST_STORE: Final = "test_store"
 PROMOTIONAL: Final = "promotional"
 _APPLE_SUBSCRIPTIONS = "https://apps.apple.com/account/subscriptions"
+_APPLE_REFUNDS = "https://reportaproblem.apple.com/"
 
 
 class StoreTerms(NamedTuple):
@@ -55,6 +56,10 @@ class Store:
     platforms: frozenset[str] = frozenset()
     # Where a user manages an active subscription, if the store has such a page.
     management_url: str | None = None
+    # Where its customers ask for a refund, if it takes such requests from nobody else.
+    refund_url: str | None = None
+    # Whether it cancels, refunds and extends what an operator names.
+    takes_orders: bool = False
     # What the store takes of a payment.
     terms: StoreTerms = TERMS_NOT_KNOWN
     # Whether real money is paid there.
@@ -100,6 +105,7 @@ STORES: dict[str, Store] = {
             key_prefix="appl_",
             platforms=frozenset({"ios", "tvos", "watchos", "visionos"}),
             management_url=_APPLE_SUBSCRIPTIONS,
+            refund_url=_APPLE_REFUNDS,
             terms=_APPLE_TERMS,
             app_details="bundle",
             exported_ids="own",
@@ -112,6 +118,7 @@ STORES: dict[str, Store] = {
             key_prefix="mac_",
             platforms=frozenset({"macos", "uikitformac"}),
             management_url=_APPLE_SUBSCRIPTIONS,
+            refund_url=_APPLE_REFUNDS,
             terms=_APPLE_TERMS,
             app_details="bundle",
             exported_ids="own",
@@ -121,6 +128,7 @@ STORES: dict[str, Store] = {
         Store(
             name=PLAY_STORE,
             title="Play Store",
+            takes_orders=True,
             key_prefix="goog_",
             platforms=frozenset({"android"}),
             management_url="https://play.google.com/store/account/subscriptions",
@@ -156,6 +164,7 @@ STORES: dict[str, Store] = {
         Store(
             name=STRIPE,
             title="Stripe",
+            takes_orders=True,
             key_prefix="strp_",
             platforms=frozenset({"stripe"}),
             terms=_STRIPE_TERMS,
@@ -171,6 +180,7 @@ STORES: dict[str, Store] = {
         Store(
             name=WEB_BILLING,
             title="Web billing",
+            takes_orders=True,
             key_prefix="rcb_",
             sandbox_key_prefix="rcb_sb_",
             platforms=frozenset({"web"}),
@@ -194,6 +204,7 @@ STORES: dict[str, Store] = {
         Store(
             name=TEST_STORE,
             title="Test store",
+            takes_orders=True,
             key_prefix="test_",
             platforms=frozenset({"test_store"}),
             terms=_NO_FEES,

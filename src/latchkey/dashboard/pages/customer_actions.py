@@ -17,11 +17,12 @@ from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.customers.promotion import DURATIONS
 from latchkey.domain.instants import DAY, LATEST, Ms
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.stores.registry import store_of
 from latchkey.usecases.customers import grants, notes
-from latchkey.usecases.customers import remedies as customer_remedies
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import transfer
 from latchkey.usecases.customers.profile import view_of
+from latchkey.usecases.ledger import acting
 from latchkey.usecases.rendering.view import View
 
 pages = Pages()
@@ -78,27 +79,40 @@ async def revoke(visit: Visit, view: View) -> Response:
 @pages.post("/customers/{customer_id}/refund", Needs.MANAGE, "customer.refunded")
 @shown_when_refused
 async def refund(visit: Visit, view: View) -> Response:
-    visit.form.confirmed()
-    key = visit.form.needed("store"), visit.form.needed("purchase_id")
-    visit.audit(store=key[0], purchase=key[1])
-    await customer_remedies.refund(visit.services.changes, view.customer, key, view.now)
+    await acting.revoke(visit.services, _named(visit, view))
     return await _done(visit, view, "Refunded. Access by this purchase has ended.")
+
+
+@pages.post("/customers/{customer_id}/cancel", Needs.MANAGE, "customer.cancelled")
+@shown_when_refused
+async def cancel(visit: Visit, view: View) -> Response:
+    await acting.cancel(visit.services, _named(visit, view))
+    return await _done(visit, view, "Cancelled. It is not renewed; access stays until the end of what was paid.")
 
 
 @pages.post("/customers/{customer_id}/extend", Needs.MANAGE, "customer.extended")
 @shown_when_refused
 async def extend(visit: Visit, view: View) -> Response:
-    visit.form.confirmed()
-    key = visit.form.needed("store"), visit.form.needed("purchase_id")
     until = _moment(visit, "until")
     days = 0 if until is not None else visit.form.number("days", low=1, high=LONGEST_EXTENSION)
-    visit.audit(store=key[0], purchase=key[1], until=instant(until) if until is not None else f"{days} days more")
-    done = await customer_remedies.extend(
-        visit.services.changes, view.customer, key, view.now, until=until, by=days * DAY if days else None
-    )
-    extended = done.customer.subscription(*key)
+    item = _named(visit, view)
+    visit.audit(until=instant(until) if until is not None else f"{days} days more")
+    await acting.extend(visit.services, item, acting.Extension(by=days * DAY if days else None, until=until))
+    after = (await view_of(visit.services, visit.project_id, view.customer.app_user_id)).customer
+    extended = after.subscription(item.bought.store, item.bought.id)
     ends = f" It runs until {instant(extended.current.ends_at)}." if extended is not None else ""
     return await _done(visit, view, f"Extended.{ends}")
+
+
+def _named(visit: Visit, view: View) -> acting.Item:
+    """What the form is about, once it is confirmed."""
+    visit.form.confirmed()
+    key = visit.form.needed("store"), visit.form.needed("purchase_id")
+    visit.audit(store=key[0], purchase=key[1])
+    bought = view.customer.subscription(*key) or view.customer.purchase(*key)
+    if bought is None or not store_of(bought.store).takes_orders:
+        raise Refusal("This purchase cannot be changed here.")
+    return acting.item_of(view.customer, bought)
 
 
 @pages.post("/customers/{customer_id}/transfer", Needs.MANAGE, "customer.transferred")
