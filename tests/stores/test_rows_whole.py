@@ -49,7 +49,7 @@ pytestmark = pytest.mark.thorough
 SUBSCRIPTIONS = {
     "app_store": ("monthly", "yearly", "basic"),
     "play_store": ("pro", "max", "basic"),
-    "stripe": ("prod_pro", "prod_max", "prod_basic"),
+    "stripe": ("prod_pro", "prod_max", "prod_basic", "prod_extra"),
 }
 ONE_TIME = {"app_store": "coins", "play_store": "coins", "stripe": "prod_coins"}
 # Apple's API: nobody listens there. The rows say everything themselves.
