@@ -53,13 +53,13 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("app_apple_id", "Apple ID of the app", "A number such as 1234567890, under App Information."),
         Field("issuer_id", "Issuer ID", "Above the list of in-app purchase keys."),
         Field("key_id", "Key ID", "Beside the key in that list, such as 2X9R4HXF34."),
-        Field("private_key", "Private key", "The content of the .p8 file.", file=True, secret=True),
+        Field("private_key", "Private key", "The .p8 file or its content.", file=True, secret=True),
         Field("api_base_url", "Address of the App Store Server API", address=True),
         Field("root_certificates", "Root certificates", "PEM. In place of Apple's.", file=True, address=True),
     ),
     PLAY_STORE: (
         Field("package_name", "Package name", "Such as com.example.app."),
-        Field("service_account", "Key of the service account", "The content of the JSON file.", file=True, secret=True),
+        Field("service_account", "Key of the service account", "The JSON file or its content.", file=True, secret=True),
         Field("push_audience", "Audience of the push subscription", "Exactly as in the push subscription."),
         Field(
             "push_service_account",
