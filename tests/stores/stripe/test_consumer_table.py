@@ -73,8 +73,6 @@ async def test_the_last_event_of_a_change_leaves_the_consumer_where_the_subscrip
         elif stands:
             assert standing.status == stands[-1], told
             assert standing.billing_issue or stands[-1] != "billing_issue"
-        places = {one.transaction_id: place for place, one in enumerate(told) if one.type is EventType.INVOICE_ISSUANCE}
-        assert all(places.get(one.transaction_id, place) <= place for place, one in enumerate(told)), [
-            (x.type, x.at, x.transaction_id) for x in told
-        ]
+        issued = {one.transaction_id: place for place, one in enumerate(told) if one.type is EventType.INVOICE_ISSUANCE}
+        assert all(issued.get(one.transaction_id, place) <= place for place, one in enumerate(told)), told
         assert [one.at for one in told] == sorted(one.at for one in told)
