@@ -9,23 +9,30 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Any, Concatenate, TypeVar
+from typing import Annotated, Any, Concatenate, TypeVar
 
 import typer
 
 from latchkey.cli import output
 from latchkey.cli.audited import audited
-from latchkey.cli.key import ProjectOption, chosen
 from latchkey.cli.output import JsonOption, YesOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
-from latchkey.domain.refusal import NotFound
+from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.now import real_now
 from latchkey.settings import Settings, load
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database
+from latchkey.usecases.access import projects
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.rendering.view import View, look_at
+
+ProjectOption = Annotated[
+    str | None,
+    typer.Option(
+        "--project", envvar="LATCHKEY_PROJECT", help="The project's id. Not needed if there is only one project."
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,19 @@ class Desk:
             output.write({"object": kind, "id": id, "deleted_at": real_now()})
         else:
             output.done(words)
+
+
+async def chosen(database: Database, project: str | None) -> str:
+    if project is not None:
+        return (await projects.load_project(database, project)).id
+    found = await projects.list_projects(database)
+    if len(found) != 1:
+        raise Refusal(
+            "There is no project yet. Create one with `latchkey project create`."
+            if not found
+            else f"There are several projects. Choose one with --project: {', '.join(one.id for one in found[:10])}."
+        )
+    return found[0].id
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from latchkey.cli import output
 from latchkey.cli.audited import audited
-from latchkey.cli.key import ProjectOption, chosen
+from latchkey.cli.desk import ProjectOption, chosen
 from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.refusal import Invalid, Refusal

@@ -20,8 +20,8 @@ from rich.text import Text
 
 from latchkey.cli import output
 from latchkey.cli.audited import audited
+from latchkey.cli.desk import ProjectOption, chosen
 from latchkey.cli.instants import shown
-from latchkey.cli.key import ProjectOption, chosen
 from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.refusal import Invalid

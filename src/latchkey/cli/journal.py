@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import Annotated
 
 import typer
 from msgspec import json
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Column, Table
 
 from latchkey.cli import output
-from latchkey.cli.audited import audited
+from latchkey.cli.desk import Desk, command, desk
 from latchkey.cli.instants import shown, typed
-from latchkey.cli.key import ProjectOption, chosen
-from latchkey.cli.output import JsonOption
-from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.dashboard.payloads import opened
 from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now
-from latchkey.storage.database import Database
-from latchkey.storage.stores.journal import Entry, Filter, Status
+from latchkey.storage.stores.journal import Filter, Status
 from latchkey.usecases.access.projects import load_app
 from latchkey.usecases.stores import journal
 from latchkey.usecases.stores import rendering as render
@@ -37,8 +31,9 @@ SinceOption = Annotated[
 _COLOURS = {"applied": "green", "failed": "red", "waiting": "yellow", "ignored": "dim"}
 
 
-@app.command("list")
-def show_list(
+@command(app, "list", desk)
+async def show_list(
+    at: Desk,
     app_id: AppOption = None,
     status: StatusOption = None,
     kind: Annotated[
@@ -47,10 +42,6 @@ def show_list(
     purchase: Annotated[str | None, typer.Option(help="The store's id of the purchase.")] = None,
     since: SinceOption = None,
     limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 50,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
 ) -> None:
     """List entries, newest first."""
     wanted = Filter(
@@ -60,15 +51,8 @@ def show_list(
         subject=purchase,
         since=None if since is None else typed(since, real_now()),
     )
-
-    async def run() -> tuple[list[Entry], int]:
-        async with Database(database_url(config, data), max_size=1) as database:
-            owner = await chosen(database, project)
-            found = await journal.page(database, owner, wanted, after=None, limit=limit)
-            return found, await journal.count_failed(database, owner)
-
-    found, failed = asyncio.run(run())
-    if as_json:
+    found = await journal.page(at.database, at.project_id, wanted, after=None, limit=limit)
+    if at.as_json:
         output.write_list((render.notification(one, trusted=True) for one in found), more=len(found) == limit)
         return
     table = Table(
@@ -84,13 +68,14 @@ def show_list(
         table.add_row(
             journal.name_of(one),
             shown(one.received_at),
-            _plain(one.kind),
+            output.plain(one.kind),
             _coloured(one.status),
-            _plain(one.subject or ""),
-            f"{len(one.event_ids)} event(s)" if one.event_ids else _plain(one.message),
+            output.plain(one.subject or ""),
+            f"{len(one.event_ids)} event(s)" if one.event_ids else output.plain(one.message),
         )
     console = Console(highlight=False)
     console.print(table)
+    failed = await journal.count_failed(at.database, at.project_id)
     if failed and status != "failed":
         more = " or more" if failed == journal.MOST_COUNTED else ""
         words = (
@@ -99,23 +84,15 @@ def show_list(
         console.print(words, style="red", soft_wrap=True)
 
 
-@app.command("show")
-def show_entry(
+@command(app, "show", desk)
+async def show_entry(
+    at: Desk,
     notification_id: Annotated[str, typer.Argument(help="Its id, as `latchkey journal list` shows it.")],
     raw: Annotated[bool, typer.Option("--raw", help="Print only the payload, as it was received.")] = False,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
 ) -> None:
     """Show one entry: the checks, the resulting events, and the payload."""
-
-    async def run() -> Entry:
-        async with Database(database_url(config, data), max_size=1) as database:
-            return await journal.load(database, await chosen(database, project), notification_id)
-
-    one = asyncio.run(run())
-    if as_json:
+    one = await journal.load(at.database, at.project_id, notification_id)
+    if at.as_json:
         output.write(render.notification(one, trusted=True, whole=True))
         return
     if raw:
@@ -141,7 +118,7 @@ def show_entry(
         *((f"checked: {name}", str(value)) for name, value in one.checked.items()),
     ):
         if value:
-            table.add_row(_plain(name), _plain(value))
+            table.add_row(output.plain(name), output.plain(value))
     console = Console(highlight=False)
     console.print(_coloured(one.status))
     console.print(table)
@@ -150,41 +127,31 @@ def show_entry(
         sys.stdout.write(json.format(json.encode(said), indent=2).decode() + "\n")
 
 
-@app.command("reprocess")
-def reprocess(
+@command(app, "reprocess", desk)
+async def reprocess(
+    at: Desk,
     notification_id: Annotated[str | None, typer.Argument(help="One entry; or use --since.")] = None,
     since: SinceOption = None,
     status: StatusOption = None,
     app_id: AppOption = None,
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
 ) -> None:
     """Process one entry again, or all that were received since a time. It is idempotent."""
     if (notification_id is None) == (since is None):
         raise Refusal("Give the id of one entry, or --since for all that were received since then.")
     if notification_id is not None and (status or app_id):
         raise Refusal("--status and --app go with --since.")
-    now = real_now()
-    start = None if since is None else typed(since, now)
-
-    async def run() -> int:
-        async with Database(database_url(config, data), max_size=1) as database:
-            owner = await chosen(database, project)
-            if notification_id is not None:
-                async with audited(database, owner, "store_notification.reprocessed", notification_id):
-                    await journal.reprocess(database, owner, notification_id, now)
-                return 1
-            assert start is not None
-            if app_id is not None:
-                await load_app(database, owner, app_id)
-            detail = {"since_ms": str(start), "status": status or "all", "app": app_id or "all"}
-            async with audited(database, owner, "store_notifications.reprocessed", "store notifications", **detail):
-                return await journal.reprocess_since(database, owner, start, status, app_id, now)
-
-    count = asyncio.run(run())
-    if as_json:
+    now, count = real_now(), 1
+    if notification_id is not None:
+        async with at.audited("store_notification.reprocessed", notification_id):
+            await journal.reprocess(at.database, at.project_id, notification_id, now)
+    else:
+        start = typed(since or "", now)
+        if app_id is not None:
+            await load_app(at.database, at.project_id, app_id)
+        detail = {"since_ms": str(start), "status": status or "all", "app": app_id or "all"}
+        async with at.audited("store_notifications.reprocessed", "store notifications", **detail):
+            count = await journal.reprocess_since(at.database, at.project_id, start, status, app_id, now)
+    if at.as_json:
         output.write({"reprocessed": count})
         return
     words = f"{count:,} {'entry is' if count == 1 else 'entries are'} processed again."
@@ -193,8 +160,3 @@ def reprocess(
 
 def _coloured(status: Status) -> str:
     return f"[{_COLOURS[status]}]{status}[/]"
-
-
-def _plain(text: str) -> str:
-    """Text from outside, without what a terminal would obey."""
-    return escape("".join(one if one.isprintable() else "\ufffd" for one in text))

@@ -12,8 +12,8 @@ from rich.table import Column, Table
 
 from latchkey.cli import output
 from latchkey.cli.audited import audited
+from latchkey.cli.desk import chosen
 from latchkey.cli.instants import shown
-from latchkey.cli.key import chosen
 from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.customers.identity import RestoreBehavior

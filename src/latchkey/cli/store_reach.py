@@ -12,8 +12,8 @@ from latchkey.api.store_connections import connect
 from latchkey.cli import secret_key
 from latchkey.cli.audited import audited
 from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.desk import chosen
 from latchkey.cli.files import read_json
-from latchkey.cli.key import chosen
 from latchkey.cli.reach import database_url, is_of_up
 from latchkey.delivery.sealing import UnsealableError
 from latchkey.domain.refusal import Refusal
