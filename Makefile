@@ -70,8 +70,8 @@ fmt: setup ## format the code
 bench: setup ## measure speed beside a bare ceiling (PARTS="steady burst" for some; docs/performance.md lists them)
 	@$(BIN)/python -m bench $(PARTS)
 
-chaos: setup ## random trouble (WHAT=delivery, consumer, stores or failover; SEED=7 SECONDS=60; for consumer DATABASE=postgresql)
-	@$(BIN)/python -m tests.$(if $(filter consumer,$(WHAT)),convergence,$(or $(filter stores failover,$(WHAT)),delivery)).chaos \
+chaos: setup ## random trouble (WHAT=delivery, consumer, stores, failover or restarts; SEED=7 SECONDS=60; for consumer DATABASE=postgresql)
+	@$(BIN)/python -m tests.$(if $(filter consumer,$(WHAT)),convergence,$(or $(filter stores failover restarts,$(WHAT)),delivery)).chaos \
 		$(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(filter consumer,$(WHAT)),$(if $(DATABASE),--database $(DATABASE)))
 

@@ -87,7 +87,7 @@ async def run_process(
             await asyncio.wait({ended, *running}, return_when=asyncio.FIRST_COMPLETED)
             # When one role ends by itself, the whole process ends: the supervisor restarts all of it.
             stop.set()
-            async with asyncio.timeout(settings.drain_seconds + 5):
+            async with asyncio.timeout(settings.stop_seconds + 5):
                 await asyncio.gather(*running)
         finally:
             for task in (*running, ended):
@@ -224,6 +224,8 @@ async def _answer_requests(
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
+    if not serving.done():
+        await listener.leave(settings.shutdown_delay_seconds)
     for dashboard in opened:
         dashboard.closing.set()
     listener.stop()

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import logging
 import os
 import socket
+import struct
+import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, cast
 
 from granian import net
@@ -19,19 +23,29 @@ from granian.constants import Interfaces, SSLProtocols
 from granian.server.embed import Server
 
 from latchkey.garbage import collect_seldom
-from latchkey.settings import BACKLOG, Settings
+from latchkey.settings import BACKLOG, STOPPING, Settings
 
 # An unread body is read and discarded up to this size, as long as it keeps arriving.
 HEARD_OUT = 16 * 1024 * 1024
 PATIENCE_SECONDS = 5.0
 
 
+# For connections that were made before new ones are ignored: until their requests have arrived.
+LAST_REQUESTS_SECONDS = 0.5
+# A filter for the packets of a listening socket, which begin with the header of TCP: byte 13 has the flags. A SYN that
+# is dropped is sent again after a second, and refused then.
+_DROP_SYN = ((0x30, 0, 0, 13), (0x54, 0, 0, 0x12), (0x15, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0x40000))
+_SO_ATTACH_FILTER = 26
+
+
 class Listener:
     def __init__(self, application: Any, listening: socket.socket, settings: Settings) -> None:
         listening.listen(BACKLOG)
+        self._listening = listening
+        self._leaving = False
         self._server = _Server(
             listening,
-            target=hearing_out(application),
+            target=hearing_out(self._announcing(application)),
             interface=Interfaces.ASGI,
             backlog=BACKLOG,
             backpressure=BACKLOG,
@@ -48,9 +62,43 @@ class Listener:
         collect_seldom()
         await self._server.serve()
 
+    async def leave(self, seconds: float) -> None:
+        """Before `stop`, so that a proxy loses no request. For some seconds requests are answered, with the word that
+        this process is stopping. Then no connection is made any more, and those that are waiting are accepted: they
+        would be reset when the socket closes."""
+        self._leaving = True
+        await asyncio.sleep(seconds)
+        if seconds and sys.platform == "linux":
+            filter_ = b"".join(struct.pack("HBBI", *one) for one in _DROP_SYN)
+            kept = ctypes.create_string_buffer(filter_)
+            program = struct.pack("HP", len(_DROP_SYN), ctypes.addressof(kept))
+            self._listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+            await asyncio.sleep(LAST_REQUESTS_SECONDS)
+
     def stop(self) -> None:
         """Accept no new connections, finish the requests under way, close idle connections; then `serve` returns."""
         self._server.stop()  # type: ignore[no-untyped-call]  # granian does not annotate it
+        # The kernel refuses connections when the last copy is closed. The supervisor closes its own.
+        self._listening.close()
+
+    def _announcing(self, application: Any) -> Callable[..., Awaitable[None]]:
+        """The application. While this process is stopping, each reply closes its connection; one of HTTP/2 is ended by
+        Granian, with GOAWAY, when it stops."""
+
+        def answer(scope: Any, receive: Any, send: Any) -> Awaitable[None]:
+            if self._leaving and scope["type"] == "http":
+                scope[STOPPING] = True
+                send = send if scope["http_version"].startswith("2") else partial(_send_last, send)
+            answering: Awaitable[None] = application(scope, receive, send)
+            return answering
+
+        return answer
+
+
+async def _send_last(send: Any, message: Any) -> None:
+    if message["type"] == "http.response.start":
+        message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+    await send(message)
 
 
 def hearing_out(application: Any) -> Callable[..., Awaitable[None]]:

@@ -29,6 +29,8 @@ Role = Literal["api", "clock", "delivery"]
 ROLES: tuple[Role, ...] = get_args(Role)
 # Connections that may wait to be accepted by one process.
 BACKLOG = 1024
+# In the scope of a request: this process will end soon.
+STOPPING = "latchkey.stopping"
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 # Never printed, and only in a file that its owner alone can read.
 SECRETS = frozenset({"database_url", "secret_key", "openid_client_secret", "metrics_key", "smtp_password"})
@@ -79,6 +81,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     behind_proxy: bool = False
     roles: Annotated[tuple[Role, ...], Meta(min_length=1)] = ROLES
     workers: Annotated[int, Meta(ge=0, le=256)] = 0
+    shutdown_delay_seconds: Annotated[int, Meta(ge=0, le=3_600)] = 5
     drain_seconds: Annotated[int, Meta(ge=0, le=3_600)] = 30
     address_requests_per_minute: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 12_000
     keys_create_projects: bool = False
@@ -140,6 +143,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         background roles."""
         background = any(role != "api" for role in self.roles)
         return (self.api_processes if "api" in self.roles else 0) + background
+
+    @property
+    def stop_seconds(self) -> int:
+        """How long a process may take to stop by itself."""
+        return self.shutdown_delay_seconds + self.drain_seconds
 
     @property
     def tls(self) -> bool:

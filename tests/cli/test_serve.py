@@ -6,8 +6,11 @@ import base64
 import ipaddress
 import os
 import signal
+import ssl
 from collections.abc import AsyncIterator
+from http.client import HTTPSConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
@@ -17,6 +20,7 @@ from latchkey.cli.authority import Certificates, ensure_certificates
 from latchkey.now import real_now
 from tests.cli.running import Running, get, latchkey, typed
 from tests.databases import Shelf
+from tests.patience import wait_until
 
 KEY = base64.b64encode(b"k" * 32).decode()
 
@@ -34,6 +38,7 @@ def safe_settings(database_url: str, certificates: Certificates) -> dict[str, st
         "LATCHKEY_TLS_KEY": str(certificates.key),
         "LATCHKEY_PORT": "0",
         "LATCHKEY_LOG_FORMAT": "json",
+        "LATCHKEY_SHUTDOWN_DELAY_SECONDS": "0",
     }
 
 
@@ -137,6 +142,33 @@ def test_requests_that_arrive_while_a_process_restarts_wait_and_are_answered(
         # No process accepts connections at this moment.
         assert get(address, str(certificates.authority), "/readyz")[0] == 200
         assert running.terminate() == 0
+
+
+def test_a_stopping_process_says_so_and_goes_on_answering_until_its_delay_is_over(
+    safe: dict[str, str], certificates: Certificates
+) -> None:
+    safe["LATCHKEY_SHUTDOWN_DELAY_SECONDS"] = "3600"
+    with Running("serve", "--workers", "1", "--roles", "api", **safe) as running:
+        address = address_of(running)
+        running.process.terminate()
+        running.wait_for_event("stopping")
+        wait_until(lambda: asked(address, certificates, "/readyz") == (503, "close"))
+        assert asked(address, certificates, "/healthz") == (200, "close")
+        # The second signal ends it at once.
+        running.terminate()
+        with pytest.raises(ConnectionError):
+            asked(address, certificates, "/healthz")
+
+
+def asked(address: str, certificates: Certificates, path: str) -> tuple[int, str | None]:
+    context = ssl.create_default_context(cafile=str(certificates.authority))
+    connection = HTTPSConnection(urlsplit(address).netloc, timeout=60, context=context)
+    try:
+        connection.request("GET", path)
+        reply = connection.getresponse()
+        return reply.status, reply.getheader("connection")
+    finally:
+        connection.close()
 
 
 def test_unsafe_settings_are_all_told_at_once_with_exit_code_2(empty_database_url: str, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ SAMPLES = {
     "behind_proxy": "true",
     "roles": "api",
     "workers": "3",
+    "shutdown_delay_seconds": "7",
     "drain_seconds": "30",
     "address_requests_per_minute": "100",
     "keys_create_projects": "true",

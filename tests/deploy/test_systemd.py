@@ -34,7 +34,7 @@ class Unit:
         (command,) = self.directives["ExecStart"]
         command = command.replace(PROGRAM, str(LATCHKEY)).replace("/etc/latchkey", str(FOLDER))
         environment = [one.replace("%d", str(self.credentials)) for one in self.directives["Environment"]]
-        exported = shlex.join([*environment, "LATCHKEY_PORT=0", "LATCHKEY_WORKERS=1"])
+        exported = shlex.join([*environment, "LATCHKEY_PORT=0", "LATCHKEY_SHUTDOWN_DELAY_SECONDS=0"])
         return Shell(f"export SYSTEMD_EXEC_PID=$$ {exported}; exec {command} {shlex.join(words)}")
 
     def is_restarted_after(self, code: int) -> bool:

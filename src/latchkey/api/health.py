@@ -15,6 +15,7 @@ from latchkey.api.exchange import SCOPE_KEY, WATCH_KEY
 from latchkey.api.replies import reply, shows
 from latchkey.api.routing import Router
 from latchkey.api.services import Provided
+from latchkey.settings import STOPPING
 from latchkey.storage import migrate
 from latchkey.storage.errors import NoPrimaryError, RestoredError, StorageError
 from latchkey.storage.passing import PASSING, REFUSES_WRITES
@@ -49,8 +50,10 @@ async def healthz() -> Response:
     responses=shows(Health) | shows(Health, 503, "Send traffic elsewhere for now"),
     response_class=Response,
 )
-async def readyz(services: Provided) -> Response:
-    """The database answers, has the schema this version expects, and accepts changes."""
+async def readyz(request: Request, services: Provided) -> Response:
+    """The database answers, has the schema this version expects, and accepts changes. The process is not stopping."""
+    if STOPPING in request.scope:
+        return reply(Health(status="not_ready", reason="This process is stopping."), 503)
     if services.database.trouble is not None:
         return reply(Health(status="not_ready", reason=_NO_PRIMARY), 503)
     writing = False

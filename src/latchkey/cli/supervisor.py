@@ -122,11 +122,14 @@ class Supervisor:
     async def stop(self) -> None:
         """Ask every process to shut down; kill those that take too long."""
         self._stopping = True
+        for child in self.children:
+            if child.listening is not None:
+                child.listening.close()
         alive = [child.process for child in self.children if child.process and child.process.returncode is None]
         for process in alive:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGTERM)
-        patience = (self._settings.drain_seconds if self._settings else 0) + 7
+        patience = (self._settings.stop_seconds if self._settings else 0) + 7
         done = asyncio.gather(*(process.wait() for process in alive))
         try:
             await asyncio.wait_for(done, patience)

@@ -89,8 +89,8 @@ class UpSettings:
         )
 
 
-# Defaults that differ from `serve`: the log goes to a file, and somebody waits for it to stop.
-DEFAULTS: Mapping[str, Any] = {"drain_seconds": 10, "log_format": "json"}
+# Defaults that differ from `serve`: the log goes to a file, no proxy is in front, and somebody waits for it to stop.
+DEFAULTS: Mapping[str, Any] = {"shutdown_delay_seconds": 0, "drain_seconds": 10, "log_format": "json"}
 
 
 def settings_for_up(environ: Mapping[str, str], **flags: Any) -> UpSettings:

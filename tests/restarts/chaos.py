@@ -1,0 +1,194 @@
+"""Two machines behind a proxy with the shipped file, restarted in turn under load: no request may fail.
+
+python -m tests.restarts.chaos --restarts 20
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import http.client
+import ipaddress
+import re
+import shutil
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+from latchkey.cli.authority import Certificates, ensure_certificates
+from latchkey.now import real_now
+from latchkey.storage.database import Database, connect
+from latchkey.storage.embedded.server import EmbeddedServer
+from latchkey.storage.migrate import migrate
+from latchkey.usecases.access.keys import create_secret_key
+from latchkey.usecases.sandbox.demo import PROJECT_ID, ensure_demo
+from tests.cli.running import Running, free_port
+from tests.conftest import UNSAFE_BUT_FAST
+from tests.patience import PATIENCE, wait_until
+
+FILES = Path(__file__).parents[2] / "deploy" / "proxy"
+PROXIES = ("haproxy", "nginx")
+CLIENTS = 6
+# A client's connection to the proxy is used so often, and then closed by the client.
+REQUESTS = 50
+
+
+class Client(threading.Thread):
+    """Writes and reads a customer, again and again."""
+
+    def __init__(self, name: str, port: int, authority: Path, key: str) -> None:
+        super().__init__(daemon=True)
+        self.path = f"/v1/subscribers/{name}"
+        self.port, self.key = port, key
+        self.trusted = ssl.create_default_context(cafile=authority)
+        self.answers: Counter[str] = Counter()
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        while not self.over.is_set():
+            connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=PATIENCE, context=self.trusted)
+            try:
+                for _ in range(REQUESTS):
+                    self._ask(connection, "POST", "/attributes", b'{"attributes": {"a": {"value": "b"}}}')
+                    self._ask(connection, "GET", "", None)
+                    self.over.wait(0.02)
+            except (OSError, http.client.HTTPException) as error:
+                self.answers[repr(error)] += 1
+            finally:
+                connection.close()
+
+    def _ask(self, connection: http.client.HTTPConnection, method: str, more: str, body: bytes | None) -> None:
+        headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
+        connection.request(method, self.path + more, body, headers)
+        reply = connection.getresponse()
+        reply.read()
+        self.answers["answered" if reply.status in (200, 201) else f"{method} {reply.status}"] += 1
+
+
+def serve(url: str, port: int) -> Running:
+    return Running(
+        "serve", "--roles", "api", "--workers", "1", "--port", str(port),
+        LATCHKEY_DATABASE_URL=url,
+        LATCHKEY_SECRET_KEY=base64.b64encode(b"k" * 32).decode(),
+        LATCHKEY_BEHIND_PROXY="true",
+        LATCHKEY_LOG_FORMAT="json",
+        LATCHKEY_ACCESS_LOG="false",
+    )  # fmt: skip
+
+
+def proxy(name: str, folder: Path, port: int, plain: int, machines: tuple[int, int], made: Certificates) -> list[str]:
+    """The command of a proxy with its shipped file, in which only ports, paths and the second machine are changed."""
+    both = made.cert.read_bytes() + made.key.read_bytes()
+    (folder / "both.pem").write_bytes(both)
+    if name == "haproxy":
+        text = (
+            (FILES / "haproxy.cfg")
+            .read_text()
+            .replace("/etc/haproxy/tls/billing.example.com.pem", f"{folder}/both.pem")
+        )
+        text = text.replace(":443", f"127.0.0.1:{port}").replace("bind :80", f"bind 127.0.0.1:{plain}")
+        server = re.search(r"server one 127\.0\.0\.1:8443 (.*)", text)
+        assert server is not None
+        lines = [f"server m{one} 127.0.0.1:{one} {server[1]}" for one in machines]
+        config = folder / "haproxy.cfg"
+        config.write_text(text.replace(server[0], "\n    ".join(lines)))
+        return ["haproxy", "-db", "-f", str(config)]
+    shutil.copy(made.cert, folder / "fullchain.pem")
+    shutil.copy(made.key, folder / "privkey.pem")
+    text = (FILES / "nginx.conf").read_text().replace("/etc/nginx/tls", str(folder))
+    text = re.sub(r"    listen \[::\].*\n", "", text)
+    text = text.replace("listen 443", f"listen 127.0.0.1:{port}").replace("listen 80", f"listen 127.0.0.1:{plain}")
+    text = text.replace("server 127.0.0.1:8443;", " ".join(f"server 127.0.0.1:{one};" for one in machines))
+    config = folder / "nginx.conf"
+    kept = f"pid {folder}/pid; error_log stderr; daemon off; worker_processes 1;\nevents {{}}\n"
+    config.write_text(f"{kept}http {{\naccess_log off;\n{text}\n}}\n")
+    return ["nginx", "-c", str(config)]
+
+
+def run(url: str, key: str, name: str, folder: Path, restarts: int) -> Counter[str]:
+    """How often which answer came."""
+    made = ensure_certificates(folder, [ipaddress.ip_address("127.0.0.1")], real_now())
+    machines, port = (free_port(), free_port()), free_port()
+    with ExitStack() as stack:
+        running = [stack.enter_context(serve(url, one)) for one in machines]
+        for one in running:
+            one.wait_for_event("ready")
+        command = proxy(name, folder, port, free_port(), machines, made)
+        log = stack.enter_context((folder / f"{name}.log").open("wb"))
+        proxying = subprocess.Popen(command, stdout=log, stderr=log)
+        stack.callback(proxying.wait)
+        stack.callback(proxying.terminate)
+        clients = [Client(f"{name}{number}", port, made.authority, key) for number in range(CLIENTS)]
+        probe = Client("probe", port, made.authority, key)
+        wait_until(lambda: _answers(probe), f"{name} does not answer")
+        for client in clients:
+            client.start()
+        for number in range(restarts):
+            turn = number % 2
+            assert running[turn].terminate() == 0, running[turn].output
+            running[turn] = stack.enter_context(serve(url, machines[turn]))
+            running[turn].wait_for_event("ready")
+            # A proxy without health checks leaves a machine that refused a connection alone for ten seconds.
+            time.sleep(11 if name == "nginx" else 2)
+        for client in clients:
+            client.over.set()
+        for client in clients:
+            client.join(PATIENCE)
+        return sum((client.answers for client in clients), Counter())
+
+
+def _answers(probe: Client) -> bool:
+    connection = http.client.HTTPSConnection("127.0.0.1", probe.port, timeout=PATIENCE, context=probe.trusted)
+    try:
+        probe._ask(connection, "GET", "", None)
+    except OSError:
+        return False
+    finally:
+        connection.close()
+    return probe.answers["answered"] > 0
+
+
+async def issue_key(url: str) -> str:
+    async with Database(url) as database:
+        await ensure_demo(database, real_now(), secret_key=None, public_key=None)
+        issued = await create_secret_key(database, PROJECT_ID, "restarts", real_now(), rate_limit=1_000_000)
+        return issued.plaintext
+
+
+async def _prepared(url: str) -> str:
+    connection = await connect(url)
+    await migrate(connection)
+    await connection.close()
+    return await issue_key(url)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--restarts", type=int, default=20)
+    restarts = parser.parse_args().restarts
+    folder = Path(tempfile.mkdtemp(prefix="latchkey-restarts-"))
+    server = EmbeddedServer(folder / "server", settings=UNSAFE_BUT_FAST)
+    server.start()
+    failed = 0
+    try:
+        key = asyncio.run(_prepared(server.url()))
+        for name in PROXIES:
+            (folder / name).mkdir()
+            answers = run(server.url(), key, name, folder / name, restarts)
+            failed += answers.total() - answers["answered"]
+            sys.stdout.write(f"{name}: {restarts} restarts, {dict(answers)}\n")
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
