@@ -19,7 +19,9 @@ from latchkey.domain.team.account import checked_email
 from latchkey.settings import Problem, Settings, control_urls
 from latchkey.storage import migrate
 from latchkey.storage.connection_slots import connection_slots
-from latchkey.storage.errors import RestoredError, StorageError
+from latchkey.storage.database import connect, without_password
+from latchkey.storage.errors import RestoredError, StorageError, WrongAddressError
+from latchkey.storage.pooler import IN_TRANSACTION_MODE, shares_sessions
 from latchkey.storage.restoring import identity
 
 _SHORTEST_KEY = 16
@@ -94,6 +96,16 @@ async def problems_of_database(connection: Any, now_ms: int) -> list[Problem]:
     except StorageError as error:
         return [Problem("schema", str(error), "")]
     return []
+
+
+async def require_sessions(url: str, connection: Any) -> None:
+    """Refuses a pooler in transaction mode between us and PostgreSQL."""
+    other = await connect(url, application_name="latchkey start", connect_timeout=10)
+    try:
+        if await shares_sessions(connection, other):
+            raise WrongAddressError(f"The database at {without_password(url)} cannot be used: {IN_TRANSACTION_MODE}.")
+    finally:
+        await other.close()
 
 
 async def room_for_connections(settings: Settings, connection: Any) -> Problem | None:

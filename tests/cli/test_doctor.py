@@ -22,7 +22,7 @@ from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.storage.deployment import looking
 from latchkey.usecases.sandbox.demo import ensure_demo
-from tests.cli.running import typed
+from tests.cli.running import latchkey, typed
 from tests.domain.test_deployment import QUIET
 
 KEY = base64.b64encode(b"k" * 32).decode()
@@ -63,8 +63,9 @@ def test_more_connections_than_postgresql_accepts_are_no_reason_to_refuse_but_sa
 # Changes to complete settings; "" removes one.
 REFUSED: list[dict[str, str]] = [
     {"LATCHKEY_DATABASE_URL": ""},
-    {"LATCHKEY_DATABASE_URL": "postgresql://b:hunter2@127.0.0.1:1/x"},
-    {"LATCHKEY_DATABASE_URL": "postgresql://b:hunter2@127.0.0.1:1,127.0.0.1:2/x"},
+    # A database that is away is no wrong setting, but is named beside one.
+    {"LATCHKEY_DATABASE_URL": "postgresql://b:hunter2@127.0.0.1:1/x", "LATCHKEY_LOG_LEVEL": "loud"},
+    {"LATCHKEY_DATABASE_URL": "postgresql://b:hunter2@127.0.0.1:1,127.0.0.1:2/x", "LATCHKEY_LOG_LEVEL": "loud"},
     {"LATCHKEY_SECRET_KEY": ""},
     {"LATCHKEY_SECRET_KEY": "short"},
     {"LATCHKEY_TLS_CERT": "", "LATCHKEY_TLS_KEY": ""},
@@ -146,7 +147,7 @@ async def test_a_secret_key_that_opens_nothing_here_is_found_by_the_doctor_and_r
     assert "✓ secret key" in told.stdout
     told = await asyncio.to_thread(typed, "doctor", "--data", tmp_path, LATCHKEY_SECRET_KEY=wrong, **environment)
     assert (told.returncode, "✗ secret key" in told.stdout) == (1, True)
-    told = await asyncio.to_thread(typed, "serve", LATCHKEY_SECRET_KEY=wrong, LATCHKEY_ROLES="clock", **environment)
+    told = await asyncio.to_thread(latchkey, "serve", LATCHKEY_SECRET_KEY=wrong, LATCHKEY_ROLES="clock", **environment)
     assert told.returncode == 2
     assert "LATCHKEY_SECRET_KEY does not decrypt the webhook secrets in this database." in told.stderr
 

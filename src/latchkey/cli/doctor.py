@@ -34,7 +34,7 @@ from latchkey.domain.restore import Origin
 from latchkey.domain.tariff.rate_file import date_of
 from latchkey.domain.team.key_rules import WARNED_BEFORE
 from latchkey.now import real_now
-from latchkey.safety import problems_of, room_for_connections
+from latchkey.safety import problems_of, require_sessions, room_for_connections
 from latchkey.settings import Problem, Settings, gather
 from latchkey.storage import migrate
 from latchkey.storage.access import keys as stored_keys
@@ -149,6 +149,11 @@ def disk(path: Path) -> Finding:
 async def database(url: str, key: bytes, settings: Settings | None) -> AsyncIterator[Finding]:
     try:
         connection = await connect(url, application_name="latchkey doctor", connect_timeout=5)
+        try:
+            await require_sessions(url, connection)
+        except StorageError:
+            await connection.close()
+            raise
     except StorageError as error:
         reason = str(error).partition(" Check LATCHKEY_DATABASE_URL")[0]
         yield Finding("bad", "database", reason, "Start it, or correct LATCHKEY_DATABASE_URL.")

@@ -20,7 +20,7 @@ from latchkey.cli.listeners import bind, bind_metrics
 from latchkey.cli.stop_signal import StoppedError, StopSignal, stoppable
 from latchkey.cli.supervisor import Supervisor, plan
 from latchkey.now import real_now
-from latchkey.safety import problems_of, problems_of_database, room_for_connections
+from latchkey.safety import problems_of, problems_of_database, require_sessions, room_for_connections
 from latchkey.settings import PREFIX, Problem, Settings, SettingsRefusedError, gather
 from latchkey.storage.database import connect
 from latchkey.storage.errors import DatabaseUnreachableError
@@ -98,6 +98,7 @@ async def require_safe(settings: Settings, problems: list[Problem], *, wait: boo
 async def _compared_with_database(settings: Settings) -> list[Problem]:
     connection = await connect(settings.database_url, application_name="latchkey start", connect_timeout=10)
     try:
+        await require_sessions(settings.database_url, connection)
         if unfit := await problems_of_database(connection, real_now()):
             return unfit
         if doubt := await room_for_connections(settings, connection):

@@ -21,6 +21,7 @@ from latchkey.storage.distribution.directory import load as load_directory
 from latchkey.storage.distribution.nodes import PLANS_KEPT, NodeAddress, Nodes, address
 from latchkey.storage.distribution.presence import is_distributed
 from latchkey.storage.errors import DatabaseUnreachableError, NoPrimaryError, WrongAddressError
+from latchkey.storage.pooler import IN_TRANSACTION_MODE, MIXED_UP
 from latchkey.storage.primary import Primary
 from latchkey.storage.relocating.progress import require_filled
 from latchkey.storage.waiting import wait_for_locks_at_most
@@ -31,7 +32,7 @@ Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record] | asyncpg.Connectio
 Isolation = Literal["read_committed", "repeatable_read", "serializable"]
 
 # What asyncpg raises for an address that is malformed, and when there is no such database or user.
-_WRONG = (asyncpg.InvalidCatalogNameError, asyncpg.InvalidAuthorizationSpecificationError, ValueError)
+_WRONG = (asyncpg.InvalidCatalogNameError, asyncpg.InvalidAuthorizationSpecificationError, ValueError, *MIXED_UP)
 # And when there is no server, or the server is starting or stopping.
 _UNREACHABLE = (
     *_WRONG,
@@ -293,7 +294,7 @@ async def _keep_if_useful(connection: Any) -> None:
 
 
 def unreachable(url: str, error: BaseException) -> DatabaseUnreachableError:
-    reason = str(error).strip() or type(error).__name__
+    reason = IN_TRANSACTION_MODE if isinstance(error, MIXED_UP) else str(error).strip() or type(error).__name__
     kind = next((kind for known, kind in _KINDS if isinstance(error, known)), DatabaseUnreachableError)
     return kind(
         f"The database at {without_password(url)} cannot be reached: {reason}. "

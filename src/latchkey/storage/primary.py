@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -54,6 +54,19 @@ FAILURES = (
     asyncpg.InternalClientError,
     ValueError,
 )
+
+
+async def _opened(host: Host, server_settings: Mapping[str, str] = _WATCHING, **options: Any) -> Connection:
+    """The settings of the session come after the start: of those at the start, pgbouncer takes hardly more than the
+    name."""
+    name = server_settings["application_name"]
+    connection: Connection = await asyncpg.connect(host.url, server_settings={"application_name": name}, **options)
+    try:
+        await connection.execute("; ".join(f"set {key} = '{value}'" for key, value in server_settings.items()))
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection
 
 
 class Primary:
@@ -109,7 +122,7 @@ class Primary:
         if self.address.wants_primary:
             # Whether it is one is asked below.
             options["target_session_attrs"] = "any"
-        connection: Connection = await asyncpg.connect(host.url, **options)
+        connection = await _opened(host, **options)
         try:
             notice_lost_machines(connection)
             self._admit(await identify(connection, host))
@@ -163,7 +176,7 @@ class Primary:
     async def _ask(self, host: Host) -> Server | Silent:
         options: dict[str, Any] = {"target_session_attrs": "any", "server_settings": _WATCHING}
         try:
-            connection: Connection = await asyncpg.connect(host.url, **options)
+            connection = await _opened(host, **options)
             try:
                 return await identify(connection, host)
             finally:

@@ -19,3 +19,7 @@ select '' as system, 0::bigint as timeline,
 -- name: server_confirms
 -- whether commits wait for a standby
 select current_setting('synchronous_standby_names') as names, current_setting('synchronous_commit') as level;
+
+-- name: server_session
+-- PostgreSQL's process of this session
+select pg_backend_pid();
