@@ -5,6 +5,7 @@ from __future__ import annotations
 from latchkey.cli.doctor_deployment import deployment
 from latchkey.domain.deployment.standing import Standing
 from latchkey.domain.deployment.troubles import troubles
+from latchkey.storage import watching
 from latchkey.storage.database import Database, connect
 from latchkey.storage.distribution.tables import TABLES
 from latchkey.usecases.access.projects import create_project
@@ -12,7 +13,7 @@ from latchkey.usecases.charts import folding
 from latchkey.usecases.deployment.standing import look, look_through
 from latchkey.usecases.sandbox.demo import add_catalog
 from tests.citus.cluster import Cluster
-from tests.citus.moving import SHARDS
+from tests.citus.moving import SHARDS, prepare
 from tests.usecases.conftest import NOON, Shop
 from tests.usecases.test_customer_facets import walk
 
@@ -28,6 +29,15 @@ async def looked_at(url: str) -> Standing:
             return await look_through(connection, 100 + 86_400_000)
     finally:
         await connection.close()
+
+
+async def test_a_cluster_without_a_project_is_looked_at_and_measured(citus: Cluster) -> None:
+    async with citus.database() as url:
+        await prepare(url)
+        async with Database(url, max_size=1) as database:
+            found = await look(database, NOON)
+            assert (found.projects, [one.behind for one in found.summaries]) == ([], [0, 0])
+            assert (await watching.measure(database, NOON, 100)).charts.behind == 0
 
 
 async def test_nodes_shards_and_the_home_of_each_project_are_seen(citus: Cluster, spread_url: str) -> None:

@@ -93,6 +93,8 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
 async def summaries(connection: Connection, customers_each: int = 0) -> tuple[Summaries, Summaries]:
     """Of the charts and of the customer lists. `customers_each`: how many new customers of a project are counted."""
     row = await connection.fetchrow(_SUMMARIES, customers_each)
-    assert row is not None, "an aggregate always has a row"
+    if row is None:
+        # A cluster without a project: no shard was asked.
+        return Summaries(0, None, 0, 0), Summaries(0, None, 0, 0)
     charts = Summaries(row["charts_behind"], row["charts_oldest_at"], row["rebuilding"], row["charts_customers"])
     return charts, Summaries(row["lists_behind"], row["lists_oldest_at"], 0, row["lists_customers"])
