@@ -70,7 +70,7 @@ def test_whoever_has_connection_json_can_send_the_consumer_an_event(up: Up) -> N
     assert said == [(200, {"message": "Event processed"}), (200, {"message": "Event already processed"})]
     assert ask(consumer["webhook_url"], "another", authority, envelope) == (401, {"error": "Unauthorized"})
     refused = ask(consumer["webhook_url"], consumer["webhook_secret"], authority, {"api_version": "1.0"})
-    assert refused == (400, {"error": "Invalid event structure"})
+    assert refused == (400, {"error": "Invalid webhook body"})
 
 
 def test_a_purchase_in_the_service_reaches_the_consumer_by_webhook(up: Up) -> None:
