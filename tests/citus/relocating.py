@@ -61,9 +61,9 @@ class Scene:
         await asyncio.to_thread(wait_until, met, words)
 
     def command(self, *words: str) -> Running:
-        """`latchkey cluster`, as an operator runs it beside the service."""
+        """`latchkey admin cluster`, as an operator runs it beside the service."""
         environment = {"LATCHKEY_DATABASE_URL": self.old_url, "LATCHKEY_CLUSTER_URL": self.new_url}
-        return self.stack.enter_context(Running("cluster", *words, **environment))
+        return self.stack.enter_context(Running("admin", "cluster", *words, **environment))
 
     async def done(self, *words: str) -> str:
         running = self.command(*words)

@@ -51,7 +51,7 @@ async def test_charts_and_lists_are_those_of_one_server(spread_url: str) -> None
         assert await cuboids(shop) > 2
 
         told = await asyncio.to_thread(
-            typed, "charts", "rebuild", "--project", shop.project_id, LATCHKEY_DATABASE_URL=spread_url
+            typed, "admin", "rebuild-charts", "--project", shop.project_id, LATCHKEY_DATABASE_URL=spread_url
         )
         assert told.returncode == 0, told.stderr
         await sums_are_right(shop)

@@ -25,7 +25,7 @@ WITHOUT_JSON = {
     "serve",
     "device",
     "receiver",
-    "cluster follow",
+    "admin cluster follow",
     "push sandbox",
     "emulate apple",
     "emulate google",
@@ -195,7 +195,7 @@ def test_everything_else_prints_json_too(database_url: str, tmp_path: Path) -> N
     assert ask("import", people, "--dry-run")["dry_run"] is True
     found = typed("doctor", "--data", tmp_path, "--json", **environment)
     assert {"python", "database"} <= {one["about"] for one in json.loads(found.stdout)["items"]}
-    assert ask("after-restore", "--nothing-lost")["counts"] == {}
+    assert ask("admin", "after-restore", "--nothing-lost")["counts"] == {}
 
 
 # The formats that commands and pages share.

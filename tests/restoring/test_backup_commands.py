@@ -65,7 +65,7 @@ async def test_a_backup_under_load_is_restored_elsewhere_with_the_same_answers(s
             assert (over.returncode, "exists" in over.stderr) == (1, True)
 
             # The command starts the folder's database by itself, and stops it.
-            done = await asyncio.to_thread(typed, "after-restore", "--data", folder / "second")
+            done = await asyncio.to_thread(typed, "admin", "after-restore", "--data", folder / "second")
             assert (done.returncode, "Nothing to do: this was done" in done.stdout) == (0, True), done.stderr
             second = server(folder / "second")
             await asyncio.to_thread(second.start)

@@ -90,19 +90,19 @@ async def _problems(url: str) -> list[Problem]:
 async def _restored(world: World, waiting: set[str], lost: set[str], sent: int) -> None:
     await _out_of_recovery(world.url)
     [problem] = await _problems(world.url)
-    assert "latchkey after-restore" in str(problem)
+    assert "latchkey admin after-restore" in str(problem)
 
     # A service that runs already is in the way.
     other = await connect(world.url, application_name="latchkey clock,delivery")
-    refused = await asyncio.to_thread(typed, "after-restore", **world.service)
+    refused = await asyncio.to_thread(typed, "admin", "after-restore", **world.service)
     assert (refused.returncode, "latchkey clock,delivery" in refused.stderr) == (1, True), refused
     await other.close()
 
-    done = await asyncio.to_thread(typed, "after-restore", **world.service)
+    done = await asyncio.to_thread(typed, "admin", "after-restore", **world.service)
     assert done.returncode == 0, done.stderr
     assert f"{2 * len(waiting)} waiting deliveries are held" in done.stdout
     assert "latchkey consumer reconcile" in done.stdout
-    again = await asyncio.to_thread(typed, "after-restore", **world.service)
+    again = await asyncio.to_thread(typed, "admin", "after-restore", **world.service)
     assert "Nothing to do" in again.stdout
     assert await _problems(world.url) == []
 

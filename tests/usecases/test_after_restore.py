@@ -132,11 +132,11 @@ async def test_a_restored_database_is_refused_until_it_was_run(shop: Shop, webho
         await identity.require_settled(connection, NOON)
         assert await doctor.restored(connection) is None
         await identity.note(connection, ELSEWHERE, NOON)
-        with pytest.raises(RestoredError, match="latchkey after-restore"):
+        with pytest.raises(RestoredError, match="latchkey admin after-restore"):
             await identity.require_settled(connection, NOON)
         finding = await doctor.restored(connection)
         assert finding is not None
-        assert (finding.mark, "latchkey after-restore" in finding.remedy) == ("bad", True)
+        assert (finding.mark, "latchkey admin after-restore" in finding.remedy) == ("bad", True)
     with pytest.raises(RestoredError):
         await run_delivery(shop.database, Settings(secret_key=SECRET_KEY), asyncio.Event())
 

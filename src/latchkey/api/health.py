@@ -73,7 +73,7 @@ async def readyz(request: Request, services: Provided) -> Response:
         unconfirmed = writing and isinstance(error, TimeoutError)
         return reply(Health(status="not_ready", reason=_UNCONFIRMED if unconfirmed else _SILENT), 503)
     except RestoredError:
-        reason = "The database was restored from a backup. The operator must run `latchkey after-restore`."
+        reason = "The database was restored from a backup. The operator must run `latchkey admin after-restore`."
         return reply(Health(status="not_ready", reason=reason), 503)
     except StorageError:
         return reply(Health(status="not_ready", reason="The database's schema is not the one expected."), 503)

@@ -1,4 +1,4 @@
-"""`latchkey after-restore`: makes a restored database fit to work on."""
+"""`latchkey admin after-restore`: makes a restored database fit to work on."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def after_restore(
 
 async def run(url: str, wanted: Wanted, console: Console) -> Report:
     console.print(f"Database {without_password(url)}", soft_wrap=True)
-    async with Database(url, max_size=2, application_name="latchkey after-restore") as database:
+    async with Database(url, max_size=2, application_name="latchkey admin after-restore") as database:
         async with database.acquire() as connection:
             await migrate.require_current(connection)
         with console.status("Working") as status:

@@ -92,7 +92,7 @@ def restore(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Create a data folder from a file of `latchkey backup`, and do what `latchkey after-restore` does."""
+    """Create a data folder from a file of `latchkey backup`, and do what `latchkey admin after-restore` does."""
     folder = DataFolder(data)
     if folder.path.exists() and any(folder.path.iterdir()):
         raise Conflict(f"{data} exists. Choose a new folder with --data, or move the old one away first.")

@@ -1,4 +1,4 @@
-"""`latchkey charts`: the sums behind the charts."""
+"""`latchkey charts` and `latchkey admin rebuild-charts`: the sums behind the charts."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ from latchkey.usecases.access.projects import list_projects, load_project
 from latchkey.usecases.charts import rebuilding
 from latchkey.usecases.charts.rebuilding import Reached
 
-app = typer.Typer(no_args_is_help=True, help="Recompute charts, and choose the attributes they are broken down by.")
+app = typer.Typer(no_args_is_help=True, help="Choose the attributes that charts are broken down by.")
 
 _STEPS = {"clearing": "deleting the old sums", "summing": "adding up the stored facts", "events": "events"}
 
 
-@app.command()
 def rebuild(
     project: Annotated[str | None, typer.Option(help="The project's id. Without it: all projects.")] = None,
     config: ConfigOption = None,

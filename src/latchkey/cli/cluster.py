@@ -1,4 +1,4 @@
-"""`latchkey cluster`: from a plain database to a Citus cluster while the service runs."""
+"""`latchkey admin cluster`: from a plain database to a Citus cluster while the service runs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def switch(
     config: ConfigOption = None,
     data: DataOption = DATA,
     no_compare: Annotated[
-        bool, typer.Option("--no-compare", help="`latchkey cluster compare` was run just before.")
+        bool, typer.Option("--no-compare", help="`latchkey admin cluster compare` was run just before.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -48,9 +48,6 @@ async def show_one(at: Desk, customer: CustomerArgument) -> None:
         _show(view, ids)
 
 
-app.command("rebuild-lists")(customer_list.rebuild_lists)
-
-
 @command(app, "list", desk)
 async def show_list(
     at: Desk,

@@ -1,4 +1,4 @@
-"""At the start: waits for a database that is away, or that `latchkey cluster` is filling."""
+"""At the start: waits for a database that is away, or that `latchkey admin cluster` is filling."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def until_filled(url: str) -> None:
     said = False
     while await _is_being_filled(url):
         if not said:
-            log.info("waiting", reason="the database is being filled; `latchkey cluster switch` ends this")
+            log.info("waiting", reason="the database is being filled; `latchkey admin cluster switch` ends this")
             said = True
         await asyncio.sleep(_FILLED_SECONDS)
 

@@ -194,12 +194,12 @@ async def restored(connection: Any) -> Finding | None:
     found, server = await identity.look(connection)
     if found is Origin.RESTORED:
         words = "it was restored from a backup; `latchkey serve` does not start on it"
-        return Finding("bad", "restore", words, "Run `latchkey after-restore` (docs/backup.md).")
+        return Finding("bad", "restore", words, "Run `latchkey admin after-restore` (docs/backup.md).")
     if found is Origin.UNCLEAR and server is not None:
         words = f"its timeline is {server.timeline} now: a standby took over, or it was restored from a backup"
         remedy = (
-            "If it was restored, stop the service and run `latchkey after-restore`. If not, run "
-            "`latchkey after-restore --nothing-lost`, and this line disappears."
+            "If it was restored, stop the service and run `latchkey admin after-restore`. If not, run "
+            "`latchkey admin after-restore --nothing-lost`, and this line disappears."
         )
         return Finding("unknown", "restore", words, remedy)
     return None

@@ -34,8 +34,7 @@ _COMMANDS = (
     ("migration", "migrate", "service"),
     ("backup", "backup", "service"),
     ("backup", "restore", "service"),
-    ("after_restore", "after_restore", "service"),
-    ("cluster", "app", "service"),
+    ("admin", "app", "service"),
     ("project", "app", "service"),
     ("key", "app", "service"),
     ("user", "app", "service"),
@@ -72,8 +71,7 @@ SUMMARIES = {
     "migrate": "Create or update the database schema.",
     "backup": "Write the data of a `latchkey up` to one file.",
     "restore": "Create a data folder from a file of `latchkey backup`.",
-    "after-restore": "Run this once after restoring the database from a backup, before the service starts.",
-    "cluster": "Move a plain database into a Citus cluster while the service runs. docs/scaling.md says how.",
+    "admin": "For operators: after a restore, the move into a Citus cluster, sums and lists computed anew.",
     "project": "Create, list and change projects. A project has its own customers, catalog and keys.",
     "key": "Create, list, change, replace and revoke API keys.",
     "user": "Create, list, invite and remove dashboard accounts.",
@@ -87,7 +85,7 @@ SUMMARIES = {
     "webhook": "Create, change, pause and test webhooks; list and resend deliveries.",
     "journal": "What stores and phones sent: list it, show it, process it again.",
     "rates": "Import and list exchange rates: what one unit of a currency was worth in USD on a day.",
-    "charts": "Recompute charts, and choose the attributes they are broken down by.",
+    "charts": "Choose the attributes that charts are broken down by.",
     "import": "Import customers, their ids, attributes and transactions.",
     "export": "Export events, transactions, customers and entitlements.",
     "trust": "Make browsers and programs on this machine trust the certificate of `latchkey up`.",
@@ -138,12 +136,9 @@ def _add_name(app: typer.Typer, name: str, extra: str, *, is_group: bool) -> Non
         app.command(name, help=SUMMARIES[name])(lambda: None)
 
 
-# Words that cannot be names in Python.
-_RESERVED = {"import_files": "import", "after_restore": "after-restore"}
-
-
 def _name(module: str, attribute: str) -> str:
-    return module if attribute == "app" else _RESERVED.get(attribute, attribute)
+    # A word that cannot be a name in Python.
+    return module if attribute == "app" else "import" if attribute == "import_files" else attribute
 
 
 def _add(app: typer.Typer, module: str, attribute: str, extra: str) -> None:

@@ -1322,7 +1322,7 @@ create table server_identity (
     noted_at bigint not null
 );
 
--- What `latchkey after-restore` did, one row for each restore.
+-- What `latchkey admin after-restore` did, one row for each restore.
 create table restores (
     system_identifier text not null,
     database_oid bigint not null,

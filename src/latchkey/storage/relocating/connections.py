@@ -14,7 +14,7 @@ from latchkey.storage.database import unreachable
 from latchkey.storage.errors import DatabaseBusyError, NoPrimaryError
 from latchkey.storage.primary import Primary
 
-NAME = "latchkey cluster"
+NAME = "latchkey admin cluster"
 # Any number that nothing else in this database uses as an advisory lock.
 _TURN = int.from_bytes(b"latchrel", "big", signed=True)
 
@@ -56,7 +56,7 @@ async def both(source_url: str, target_url: str) -> AsyncIterator[tuple[Any, Any
 async def take_turn(target: Any) -> None:
     """One process at a time fills a database."""
     if not await target.fetchval("select pg_try_advisory_lock($1)", _TURN):
-        raise DatabaseBusyError("Another `latchkey cluster` command is at work on this cluster. Stop it first.")
+        raise DatabaseBusyError("Another `latchkey admin cluster` command is at work on this cluster. Stop it first.")
 
 
 async def spread_settings(target: Any) -> None:

@@ -46,8 +46,8 @@ class Following:
         self._progress = progress.require_following(await progress.load(self.target), await slot.system_of(self.source))
         if self._progress.state != progress.DONE and not await slot.exists(self.source):
             raise NotRelocatableError(
-                "The old server does not keep its changes for us any more. Begin again: `latchkey cluster cancel`, "
-                "then `latchkey cluster follow`."
+                "The old server does not keep its changes for us any more. Begin again: "
+                "`latchkey admin cluster cancel`, then `latchkey admin cluster follow`."
             )
 
     @property

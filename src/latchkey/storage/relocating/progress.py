@@ -87,14 +87,14 @@ async def require_filled(connection: Any) -> None:
     progress = await load(connection)
     if progress is not None and progress.state != DONE:
         raise StillFilledError(
-            "This database is being filled from another one and cannot be used before `latchkey cluster switch`. "
-            "(`latchkey cluster cancel` gives it up.)"
+            "This database is being filled from another one and cannot be used before `latchkey admin cluster switch`. "
+            "(`latchkey admin cluster cancel` gives it up.)"
         )
 
 
 def require_following(progress: Progress | None, system: str) -> Progress:
     if progress is None or progress.state == COPYING:
-        raise NotRelocatableError("Nothing was copied yet. Run `latchkey cluster follow` first.")
+        raise NotRelocatableError("Nothing was copied yet. Run `latchkey admin cluster follow` first.")
     if progress.system != system:
-        raise NotRelocatableError("The rows in the cluster are from another server. Run `latchkey cluster cancel`.")
+        raise NotRelocatableError("The rows in the cluster are of another server. Run `latchkey admin cluster cancel`.")
     return progress

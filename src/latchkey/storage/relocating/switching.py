@@ -60,8 +60,8 @@ async def _open(target: Any) -> None:
         await progress.save(target, replace(found, state=progress.DONE))
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise NotRelocatableError(
-            "The connection broke at the last step. Nobody can write to the old database now. Run `latchkey cluster "
-            "switch` again: it says whether the switch was made, and makes it if not."
+            "The connection broke at the last step. Nobody can write to the old database now. Run "
+            "`latchkey admin cluster switch` again: it says whether the switch was made, and makes it if not."
         ) from error
 
 

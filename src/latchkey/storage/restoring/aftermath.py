@@ -1,4 +1,4 @@
-"""The statements of `latchkey after-restore`. Nothing else works on the database meanwhile."""
+"""The statements of `latchkey admin after-restore`. Nothing else works on the database meanwhile."""
 
 from __future__ import annotations
 

@@ -30,11 +30,11 @@ async def settle(connection: Connection, now: Ms) -> Origin:
 
 
 async def require_settled(connection: Connection, now: Ms) -> None:
-    """Refuse to work on a database that was restored, until `latchkey after-restore` has run."""
+    """Refuse to work on a database that was restored, until `latchkey admin after-restore` has run."""
     if await settle(connection, now) is Origin.RESTORED:
         raise RestoredError(
             "This database was restored from a backup. Receivers may have seen events that it does not know. "
-            "Run `latchkey after-restore` before anything else works on it."
+            "Run `latchkey admin after-restore` before anything else works on it."
         )
 
 

@@ -62,7 +62,7 @@ async def after_restore(
     async with database.acquire() as connection:
         origin, server = await identity.look(connection)
         if server is None:
-            raise Conflict("This server is a standby. Run `latchkey after-restore` on the primary.")
+            raise Conflict("This server is a standby. Run `latchkey admin after-restore` on the primary.")
         if running := await aftermath.running_services(connection):
             names = ", ".join(f"{name} ({count} connections)" for name, count in running.items())
             raise Conflict(f"The service is running on this database: {names}. Stop all of its processes first.")
