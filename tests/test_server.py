@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from itertools import repeat
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 
 from latchkey import server
-from latchkey.server import HEARD_OUT, hearing_out
+from latchkey.server import HEARD_OUT, Listener, hearing_out
+from latchkey.settings import Settings
+from tests.patience import PATIENCE
 
 CHUNK = b"x" * 65_536
 
@@ -66,3 +69,25 @@ async def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch: pytest
     request = Request(iter(()))
     monkeypatch.setattr(request, "receive", asyncio.Event().wait)
     assert await request.answered() == ["start", "body"]
+
+
+async def test_a_socket_that_a_process_has_left_is_taken_over_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "LAST_REQUESTS_SECONDS", 0.0)
+
+    async def application(scope: Any, _: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"ok"})
+
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))
+        for delay in (0.01, 0.0):
+            listener = Listener(application, kept.dup(), Settings(behind_proxy=True))
+            serving = asyncio.create_task(listener.serve())
+            reader, writer = await asyncio.open_connection(*kept.getsockname())
+            writer.write(b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+            assert (await asyncio.wait_for(reader.read(), PATIENCE)).startswith(b"HTTP/1.1 200")
+            writer.close()
+            await listener.leave(delay)
+            listener.stop()
+            await asyncio.wait_for(serving, PATIENCE)

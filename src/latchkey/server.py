@@ -35,11 +35,14 @@ LAST_REQUESTS_SECONDS = 0.5
 # A filter for the packets of a listening socket, which begin with the header of TCP: byte 13 has the flags. A SYN that
 # is dropped is sent again after a second, and refused then.
 _DROP_SYN = ((0x30, 0, 0, 13), (0x54, 0, 0, 0x12), (0x15, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0x40000))
-_SO_ATTACH_FILTER = 26
+_SO_ATTACH_FILTER, _SO_DETACH_FILTER = 26, 27
 
 
 class Listener:
     def __init__(self, application: Any, listening: socket.socket, settings: Settings) -> None:
+        # Of a process that had this socket before.
+        with contextlib.suppress(OSError):
+            listening.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
         listening.listen(BACKLOG)
         self._listening = listening
         self._leaving = False

@@ -146,6 +146,7 @@ async def converge(
             "LATCHKEY_WEBHOOK_ALLOW_NETWORKS": "127.0.0.0/8,::1/128",
             # At a load of 20 on two cores half of all deliveries took longer than a second.
             "LATCHKEY_WEBHOOK_TIMEOUT_MS": "5000",
+            "LATCHKEY_SHUTDOWN_DELAY_SECONDS": "0",
         }
         consumer = {
             "LATCHKEY_CONSUMER_SERVICE_URL": api_url,

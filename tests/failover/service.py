@@ -41,6 +41,7 @@ class Service(Process):
             "LATCHKEY_WEBHOOK_EXTRA_CA": str(authority),
             "LATCHKEY_WEBHOOK_ALLOW_NETWORKS": "127.0.0.0/8,::1/128",
             "LATCHKEY_WEBHOOK_TIMEOUT_MS": "5000",
+            "LATCHKEY_SHUTDOWN_DELAY_SECONDS": "0",
             "LATCHKEY_ADDRESS_REQUESTS_PER_MINUTE": "0",
             "LATCHKEY_LOG_FORMAT": "json",
         }

@@ -141,6 +141,7 @@ class World:
             "LATCHKEY_TLS_KEY": str(self.certs.good[1]),
             "LATCHKEY_WEBHOOK_EXTRA_CA": str(self.certs.authority),
             "LATCHKEY_WEBHOOK_ALLOW_NETWORKS": "127.0.0.0/8,::1/128",
+            "LATCHKEY_SHUTDOWN_DELAY_SECONDS": "0",
         }
 
     async def start(self, *roles: str) -> None:
