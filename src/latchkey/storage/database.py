@@ -150,6 +150,13 @@ class Database:
     def is_distributed(self) -> bool:
         return self._nodes is not None
 
+    async def nodes(self, connection: Any) -> dict[str, bool]:
+        """Of a distributed database: the nodes that have projects, and whether they answer."""
+        if self._away is None:
+            return {}
+        found = await connection.directory.nodes_with_shards(connection)
+        return {f"{node.host}:{node.port}": node not in self._away for node in found if node is not None}
+
     async def close(self) -> None:
         pool, self._pool = self._pool, None
         if pool is None:

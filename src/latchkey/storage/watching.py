@@ -65,6 +65,8 @@ class Standing(Struct, frozen=True):
     journal: Journal
     charts: Summaries
     customer_lists: Summaries
+    # Whether each node of a cluster answers. What is on one that does not is left out above.
+    nodes: dict[str, bool]
 
 
 async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
@@ -77,6 +79,7 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
         clock = await customers.next_due(connection)
         journal = await connection.fetchrow(_JOURNAL, MOST_NOTIFICATIONS)
         charts, lists = await summaries(connection)
+        nodes = await database.nodes(connection)
     assert journal is not None, "an aggregate always has a row"
     return Standing(
         {row["state"]: row["webhooks"] for row in webhooks},
@@ -87,6 +90,7 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
         Journal(journal["waiting"], journal["failed"], journal["due"]),
         charts,
         lists,
+        nodes,
     )
 
 

@@ -82,6 +82,13 @@ def families_of(found: storage.Standing, now: Ms) -> list[Metric]:
     for one in found.queues:
         waiting.add_metric((one.webhook_id,), one.waiting)
         oldest.add_metric((one.webhook_id,), _since(one.oldest_at, now))
+    nodes = GaugeMetricFamily(
+        "latchkey_database_node_up",
+        "Whether a node of a Citus cluster answers. The other metrics leave out what is on one that does not.",
+        labels=("node",),
+    )
+    for name, answers in found.nodes.items():
+        nodes.add_metric((name,), answers)
     due = [one.due_at for one in found.queues if one.due_at is not None]
     journal = GaugeMetricFamily(
         "latchkey_store_notifications",
@@ -91,6 +98,7 @@ def families_of(found: storage.Standing, now: Ms) -> list[Metric]:
     journal.add_metric(("waiting",), found.journal.waiting)
     journal.add_metric(("failed",), found.journal.failed)
     return [
+        nodes,
         webhooks,
         failing,
         waiting,

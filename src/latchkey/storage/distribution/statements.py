@@ -13,6 +13,7 @@ from typing import Final, Literal
 _DUE = "what is due in any project"
 _NEW = "new projects, wherever they are"
 _OF_ALL = "the state of the whole deployment"
+_MEASURED = "metrics of the whole deployment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class EachShard:
     @property
     def goes_past(self) -> bool:
         """Whether shards on a node that is away are left out: what is due there is found when the node is back."""
-        return self.why in (_DUE, _NEW)
+        return self.why in (_DUE, _NEW, _MEASURED)
 
     @property
     def by_node(self) -> bool:
@@ -171,9 +172,9 @@ _SPECIAL: Final[dict[str, Route]] = {
     "part_is_pending": EachShard("a part has rows of all projects", merge="sums"),
     "keep_deliveries": EachShard("a part has rows of all projects", merge="sums"),
     "size_of_part": Apart("the size of a table on all nodes is another question there"),
-    "watch_queue": EachShard(_OF_ALL),
-    "watch_queue_estimate": EachShard(_OF_ALL, merge="sums"),
-    "watch_summaries": EachShard(_OF_ALL, merge="sums", least=("charts_oldest_at", "lists_oldest_at")),
+    "watch_queue": EachShard(_MEASURED),
+    "watch_queue_estimate": EachShard(_MEASURED, merge="sums"),
+    "watch_summaries": EachShard(_MEASURED, merge="sums", least=("charts_oldest_at", "lists_oldest_at")),
     "look_at_feeds": Planned(_OF_ALL),
     # After a restore, when nothing else works on the database.
     "hold_lanes": EachShard("what waits in any project", merge="sums"),
