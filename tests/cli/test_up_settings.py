@@ -44,6 +44,7 @@ SAMPLES = {
     "store_journal_kept_days": "3",
     "temporary_grants": "false",
     "temporary_grants_per_hour": "3",
+    "unverified_receipt_bytes_per_day": "2000000",
     "exchange_rates": "/etc/latchkey/rates.csv",
     "export_folder": "/var/lib/latchkey/exports",
     "export_allow_hosts": "minio.example.com:9000",
