@@ -226,6 +226,9 @@ async def test_a_year_passes_on_a_clock(terminal: Terminal) -> None:
         (("advance", "a year"), "usage", 2),
         (("advance", "no year", "--by", "P1D"), "not_found", 1),
         (("create", "x", "--customer", "null"), "invalid", 1),
+        (("create", "x", "--customer", "hedy", "--customer", "joan"), "conflict", 1),
+        # Whatever is refused leaves no clock behind.
+        (("delete", "x", "--yes"), "not_found", 1),
         (("delete", "a year", "--yes"), "in_use", 1),
     ):
         assert (await terminal.refused("clock", *words, code=code))["type"] == kind, words

@@ -13,7 +13,7 @@ from latchkey.cli.instants import shown, typed_ahead
 from latchkey.cli.product import typed_duration
 from latchkey.domain.instants import parse_duration
 from latchkey.domain.naming import checked_name
-from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.domain.refusal import Conflict, Invalid, NotFound
 from latchkey.domain.user_id import problem_with
 from latchkey.now import real_now
 from latchkey.usecases.rendering import management as render
@@ -55,6 +55,8 @@ async def create(
     for customer in customers or []:
         if (problem := problem_with(customer)) is not None:
             raise Invalid(problem, param="customer")
+        if await at.reader.read(at.project_id, customer) is not None:
+            raise Conflict(f"There is a customer {customer!r} already. No clock was created.", param="customer")
     async with at.audited("test_clock.created", id, name=name):
         clock = await clocks.create_clock(at.database, at.project_id, id, checked_name(name), begins, now)
     for customer in customers or []:
