@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from latchkey.domain.instants import DAY, MINUTE, end_to_iso
+from latchkey.domain.instants import DAY, MINUTE, end_to_iso, to_iso
 from latchkey.stores.errors import StoreDown
 from latchkey.stores.google.adapter import GoogleAdapter
 from latchkey.usecases.stores import credentials
@@ -285,10 +286,16 @@ async def access(world: World) -> set[str]:
     return {one["entitlement_id"] for one in customer["active_entitlements"]["items"]}
 
 
+async def on_a_test_clock(world: World) -> str:
+    clock = {"name": "c", "now_ms": world.now}
+    id: str = (await world.client.post(f"/v2/projects/{PROJECT}/test_clocks", clock)).json()["id"]
+    await world.client.post(f"/v2/projects/{PROJECT}/customers", {"id": "ada", "test_clock_id": id})
+    return id
+
+
 async def test_a_refund_by_a_clock_ahead_of_ours_ends_access_at_once(google: World) -> None:
     ours = google.now
-    clock = (await google.client.post(f"/v2/projects/{PROJECT}/test_clocks", {"name": "c", "now_ms": ours})).json()
-    await google.client.post(f"/v2/projects/{PROJECT}/customers", {"id": "ada", "test_clock_id": clock["id"]})
+    await on_a_test_clock(google)
     bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     await google.settle()
     assert await access(google) == {"pro"}
@@ -302,3 +309,31 @@ async def test_a_refund_by_a_clock_ahead_of_ours_ends_access_at_once(google: Wor
     assert (events[-1]["type"], events[-1]["entitlements"], await access(google)) == ("REFUND", {}, set())
     told = (await google.client.get("/v1/subscribers/ada")).json()
     assert told["subscriber"]["entitlements"]["pro"]["expires_date"] <= told["request_date"]
+
+
+CHANGED_LATER: dict[str, tuple[str, dict[str, Any]]] = {
+    "apple": ("team_monthly", {"product_id": "pro_monthly"}),
+    "google": ("team_monthly:monthly", {"product_id": "pro_monthly:monthly", "deferred": True}),
+    "stripe": ("team_monthly", {"product_id": "pro_yearly", "deferred": True}),
+}
+
+
+async def test_a_change_at_the_periods_end_told_by_a_clock_ahead_of_ours_leaves_what_reads_show(market: World) -> None:
+    clock = await on_a_test_clock(market)
+    product, change = CHANGED_LATER[market.store.name]
+    store: Any = market.store
+    if store.name == "apple":
+        store.app = replace(store.app, environment="Sandbox")
+    bought = store.sell(product_id=product, buyer="ada")
+    assert (await market.show_receipt(bought, "ada")).status == 200
+    market.store.act(bought, "change", **change)
+    await market.settle()
+    assert await access(market) == {"pro", "team"}
+    # The store moves first, and its notifications are processed before our clock follows.
+    await market.move(market.now + 32 * DAY)
+    await market.client.post(f"/v2/projects/{PROJECT}/test_clocks/{clock}/advance", {"to_ms": market.now})
+    events = await market.events("ada")
+    assert await access(market) == set(events[-1]["entitlements"]) == {"pro"}
+    for event in events:
+        at = to_iso(event["event_timestamp_ms"])
+        assert all(held["expires_date"] > at for held in event["entitlements"].values()), event
