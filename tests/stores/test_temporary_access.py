@@ -56,6 +56,26 @@ async def test_a_purchase_that_was_shown_in_an_outage_begins_with_whoever_showed
     assert await access(market, "ada") == {"pro"}
 
 
+async def test_a_store_that_falters_again_does_not_let_the_notification_overtake_the_receipt(billing: World) -> None:
+    odd = {"kind": "truncated"}
+    billing.store.misbehave(api=odd)
+    purchase = billing.store.sell(product_id=PRODUCTS["stripe"], buyer="ada")
+    assert (await shown(billing, purchase, "ada")).status == 503
+    for _ in range(5):
+        billing.store.clock.move_to(billing.now + 10_000)
+        await billing.process()
+    billing.store.behave()
+    await billing.store.deliver()
+    # The notification lets the receipt go first, and just then the store falters.
+    await billing.processor.process_due()
+    billing.store.misbehave(api=odd)
+    await billing.process()
+    billing.store.behave()
+    await billing.move(billing.now + HOUR, every=MINUTE)
+    told = [one for one in await types(billing, "ada") if one != "INVOICE_ISSUANCE"]
+    assert told == ["INITIAL_PURCHASE"]
+
+
 @pytest.mark.parametrize(
     ("fault", "gives"),
     [

@@ -138,11 +138,12 @@ where n.id = d.id;
 update store_notifications set message = $2, next_at = $3 where id = $1;
 
 -- name: hurry_receipts
--- the receipts of an app that could not be checked when they were shown are due now, unless a worker has them; how many
--- there are
+-- the receipts of an app that came since $5 and could not be checked when they were shown are due now, unless a worker
+-- has them; how many there are
 with kept as (
     select id, next_at from store_notifications
     where project_id = $1 and app_id = $2 and status = 'waiting' and source = 'receipt' and message <> ''
+    and received_at >= $5
 ),
 hurried as (
     update store_notifications n set next_at = $3 from kept where n.id = kept.id and kept.next_at > $4

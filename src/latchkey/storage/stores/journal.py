@@ -159,9 +159,11 @@ async def postpone(connection: Connection, id: int, message: str, until: Ms) -> 
     await connection.execute(_POSTPONE, id, message, until)
 
 
-async def hurry_receipts(connection: Connection, project_id: str, app_id: str, now: Ms, lease_until: Ms) -> bool:
+async def hurry_receipts(
+    connection: Connection, project_id: str, app_id: str, now: Ms, lease_until: Ms, since: Ms
+) -> bool:
     """Have the receipts processed that could not be checked when they were shown. False: there are none."""
-    count: int = await connection.fetchval(_HURRY, project_id, app_id, now, lease_until)
+    count: int = await connection.fetchval(_HURRY, project_id, app_id, now, lease_until, since)
     return count > 0
 
 

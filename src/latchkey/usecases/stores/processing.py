@@ -32,14 +32,14 @@ from latchkey.usecases.stores.desk import Desk
 from latchkey.usecases.stores.incoming import entry_of, file_entries
 from latchkey.usecases.stores.shown import ShownReceipt
 from latchkey.usecases.stores.stand_ins import withdraw
-from latchkey.usecases.stores.taking import LEASE, RECEIPTS_FIRST, OwnerErased, ReceiptsFirst, Taken, Taker
+from latchkey.usecases.stores.taking import LEASE, OwnerErased, ReceiptsFirst, Taken, Taker, receipts_since
 
 AT_ONCE = 128
 # Waits after each failed attempt, then the last one again until the entry is too old.
 RETRIES: tuple[Ms, ...] = (2 * SECOND, 10 * SECOND, 30 * SECOND, 2 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR)
 # A store that cannot be asked for this long is somebody's work: the entry fails, and can be processed again later.
 GIVEN_UP_AFTER: Ms = 3 * DAY
-# How long a notification of a purchase that is new here waits for the receipts that still have to be checked.
+# How long a notification of a purchase that is new here waits each time for the receipts that still have to be checked.
 RECEIPTS_TAKE: Ms = 30 * SECOND
 # How far back a store's own history of notifications is compared with the journal when it never was.
 HISTORY: Ms = 3 * DAY
@@ -142,9 +142,7 @@ class Processor:
             return Outcome(id=entry.id, status="failed", message=NO_CREDENTIALS)
         app, read_at = known.connected, self._now()
         adapter = self._connections.adapters[app.store]
-        # It waits once.
-        first = entry.message != RECEIPTS_FIRST
-        taker = Taker(self._changes, self._desk, adapter, app, receipts_first=first)
+        taker = Taker(self._changes, self._desk, adapter, app, receipts_since=receipts_since(entry, read_at))
         shown: ShownReceipt | None = None
         if entry.source == "receipt":
             try:

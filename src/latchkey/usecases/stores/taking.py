@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from latchkey.domain.customers.attributes import with_attributes
 from latchkey.domain.customers.customer import Attribute, Customer
 from latchkey.domain.customers.intake import take_in
-from latchkey.domain.instants import DAY, HOUR, SECOND, Ms
+from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.domain.purchases.presented import presented
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase
 from latchkey.domain.purchases.settling import lacks_periods, settle, settle_purchase
@@ -42,6 +42,8 @@ LONGEST_SILENCE: Ms = 30 * DAY
 LEASE: Ms = 15 * SECOND
 # A receipt with an older signature is not believed where nothing is known of its purchase.
 SIGNED_LONG_AGO: Ms = HOUR
+# A store may falter just as it is asked about a receipt. So a notification waits this long for receipts of its time.
+RECEIPTS_WITHIN: Ms = 2 * MINUTE
 RECEIPTS_FIRST = "Receipts that phones have shown are processed first."
 # Google takes a purchase back after three days without acknowledgement. The app usually acknowledges at once.
 ACKNOWLEDGE_AFTER: Ms = 10_000
@@ -54,6 +56,14 @@ class Incomplete(Refusal):
 class ReceiptsFirst(Refusal):
     """A purchase that is new here waits for receipts that could not be checked when they were shown: one of them may
     say whose it is."""
+
+
+def receipts_since(entry: journal.Entry, now: Ms) -> Ms | None:
+    """The receipts that a notification of a new purchase waits for: once for any, and again for those that came less
+    than two minutes before it, until it is two minutes old itself."""
+    if entry.message != RECEIPTS_FIRST:
+        return 0
+    return entry.received_at - RECEIPTS_WITHIN if now - entry.received_at < RECEIPTS_WITHIN else None
 
 
 class OwnerErased(Refusal):
@@ -83,7 +93,8 @@ class Taker:
     # What the app says that it showed: the offering, and the products that the receipt is about.
     offering: str | None = None
     product_ids: tuple[str, ...] = ()
-    receipts_first: bool = False
+    # A purchase that is new here waits for receipts that came since then. None: it waits for none.
+    receipts_since: Ms | None = None
 
     async def take(self, reading: Reading, read_at: Ms) -> tuple[Taken, ...]:
         """Every purchase of the reading that is this app's. Doing it again does no harm."""
@@ -271,17 +282,17 @@ class Taker:
             raise OwnerErased("The customer whom this purchase belonged to was deleted.")
         if owner is not None and owner.app_user_id is not None:
             return owner.app_user_id
-        if self.receipts_first and await self._has_receipts_to_check():
+        if self.receipts_since is not None and await self._has_receipts_to_check(self.receipts_since):
             raise ReceiptsFirst(RECEIPTS_FIRST)
         replaced = await self._owner_of_replaced(seen)
         if replaced is not None:
             return replaced
         return await self._named_owner(seen.account_token) or _nobody()
 
-    async def _has_receipts_to_check(self) -> bool:
+    async def _has_receipts_to_check(self, since: Ms) -> bool:
         project, app, now = self.app.project_id, self.app.app_id, self.changes.now()
         async with self.changes.database.acquire() as connection:
-            return await journal.hurry_receipts(connection, project, app, now, now + LEASE)
+            return await journal.hurry_receipts(connection, project, app, now, now + LEASE, since)
 
     async def _named_owner(self, account_token: str | None) -> str | None:
         """The customer whom the app named to the store. A digest that fits nobody yet names nobody: whoever has that id
