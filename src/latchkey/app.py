@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from latchkey.api.exporting import exports_of
-from latchkey.api.mailing import mail_of
-from latchkey.api.store_connections import connect
+from latchkey.api.outside import connect, exports_of, mail_of
 from latchkey.delivery.role import run_delivery
 from latchkey.now import real_now
 from latchkey.settings import Settings

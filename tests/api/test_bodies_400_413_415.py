@@ -14,8 +14,8 @@ from latchkey.api import application
 from latchkey.api.authentication import SecretWriteKey
 from latchkey.api.body import check_body
 from latchkey.api.models import AppUserId, Body, Instant
-from latchkey.api.replies import reply as answer
 from latchkey.api.routing import Router
+from latchkey.api.routing import reply as answer
 from latchkey.settings import Settings
 from latchkey.usecases.access import keys
 from latchkey.usecases.sandbox.demo import PROJECT_ID

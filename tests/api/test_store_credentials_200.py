@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec import json
 
-from latchkey.api.store_connections import connect
+from latchkey.api.outside import connect
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.settings import Settings
 from latchkey.storage.stores import connections as storage

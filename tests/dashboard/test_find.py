@@ -9,9 +9,8 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from latchkey.dashboard.application import EVERY_PAGE
-from latchkey.dashboard.page import PROJECT, Page
+from latchkey.dashboard.page import PROJECT, ROOT, Page
 from latchkey.dashboard.page_index import ENTRIES, Entry, entries_for
-from latchkey.dashboard.visit import ROOT
 from latchkey.domain.team.account import Role
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.customers.erasure import erase

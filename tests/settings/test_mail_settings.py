@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from latchkey.api.mailing import mail_of, way_of
+from latchkey.api.outside import mail_of, way_of
 from latchkey.cli.doctor import mail
 from latchkey.safety import problems_of, problems_of_connections
 from latchkey.settings import Settings

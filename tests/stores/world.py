@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from latchkey.api.application import create_application
-from latchkey.api.store_connections import connect
+from latchkey.api.outside import connect
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.emulators.emulator import Emulator

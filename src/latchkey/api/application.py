@@ -18,55 +18,32 @@ from latchkey.api.access_log import AccessLog
 from latchkey.api.faults import handle_faults
 from latchkey.api.front import Front
 from latchkey.api.metrics import Metrics
-from latchkey.api.rcbilling import checkout, store_products
-from latchkey.api.reads import Reads
+from latchkey.api.rcbilling import checkout
+from latchkey.api.reads import Reads, Writes
 from latchkey.api.services import assemble
-from latchkey.api.v1 import (
-    access,
-    attributes,
-    background,
-    eligibility,
-    identity,
-    mapping,
-    offering_override,
-    offerings,
-    offers,
-    receipts,
-    subscribers,
-    transactions,
-    virtual_currencies,
-)
+from latchkey.api.v1 import access, attributes, background, offerings, receipts, subscribers, transactions
 from latchkey.api.v2 import (
-    administration,
     api_keys,
     apps,
-    assigned_offerings,
     bulk_grants,
     charts,
-    credentials,
     currencies,
     currency_movements,
     customer_actions,
-    customer_attributes,
-    customer_list,
     customer_segments,
     customers,
     deliveries,
-    enrollments,
     entitlements,
     events,
     experiments,
     exports,
-    invoices,
     money,
     operational_events,
     packages,
     placements,
-    prices,
     products,
     project,
     purchases,
-    replays,
     store_notifications,
     subscriptions,
     webhooks,
@@ -74,7 +51,6 @@ from latchkey.api.v2 import (
 from latchkey.api.v2 import clocks as test_clocks
 from latchkey.api.v2 import offerings as project_offerings
 from latchkey.api.v2 import sandbox_store as test_store
-from latchkey.api.writes import Writes
 from latchkey.domain.instants import Ms
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
@@ -90,35 +66,22 @@ ROUTERS = (
     test_store.router,
     subscribers.router,
     attributes.router,
-    identity.router,
     access.router,
     transactions.router,
-    virtual_currencies.router,
     offerings.router,
-    offering_override.router,
-    store_products.router,
-    background.router,
-    mapping.router,
-    eligibility.router,
-    offers.router,
     checkout.router,
+    background.router,
     customers.router,
-    customer_list.router,
     customer_segments.router,
     bulk_grants.router,
     customer_actions.router,
-    assigned_offerings.router,
-    customer_attributes.router,
     currency_movements.router,
     subscriptions.router,
     purchases.router,
-    invoices.router,
     events.router,
     test_clocks.router,
-    enrollments.router,
     experiments.router,
     products.router,
-    prices.router,
     project_offerings.router,
     packages.router,
     money.router,
@@ -126,14 +89,11 @@ ROUTERS = (
     entitlements.router,
     currencies.router,
     apps.router,
-    credentials.router,
     store_notifications.router,
     api_keys.router,
     project.router,
-    administration.router,
     webhooks.router,
     deliveries.router,
-    replays.router,
     operational_events.router,
     exports.router,
     charts.router,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from json import JSONDecoder
 from typing import Any
 
 from fastapi.routing import APIRoute
@@ -11,8 +12,30 @@ from msgspec import DecodeError, ValidationError, json
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
-from latchkey.api.distinct import RepeatedFieldError, check_distinct
 from latchkey.api.errors import BodyTooLarge, MalformedBody, UnsupportedMediaType
+
+
+class RepeatedFieldError(Exception):
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name[:100]
+
+
+def check_distinct(text: str) -> None:
+    """Raises RepeatedFieldError. The text must be valid JSON."""
+    _decode(text)
+
+
+def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise RepeatedFieldError(next(name for name in names if names.count(name) > 1))
+    return fields
+
+
+_decode = JSONDecoder(object_pairs_hook=_fields, parse_int=float).decode
+
 
 LIMIT = 1024 * 1024
 # Paths whose bodies are not ours to check: the store's adapter does.

@@ -10,7 +10,7 @@ from msgspec import json
 
 from latchkey.api.examples import examples
 from latchkey.api.idempotency_key import LONGEST_KEY, PATTERN
-from latchkey.api.replies import SHAPE, shapes, shows
+from latchkey.api.routing import SHAPE, shapes, shows
 from latchkey.wire.errors import V1Error, V2Error
 
 TITLE = "Latchkey"

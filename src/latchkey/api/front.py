@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from time import perf_counter
 
 import structlog
@@ -12,15 +13,12 @@ from latchkey.api import idempotency_key, shape
 from latchkey.api.access_log import AccessLog, Line
 from latchkey.api.authentication import address_of
 from latchkey.api.body import CheckedBody
-from latchkey.api.cors import answer_preflight, is_preflight
 from latchkey.api.errors import ApiError, Failure, Unavailable, from_refusal
 from latchkey.api.etag import TaggedSend, is_tagged
-from latchkey.api.exchange import READS_KEY, SCOPE_KEY, SERVICES_KEY, WATCH_KEY, Exchange
+from latchkey.api.exchange import READS_KEY, SCOPE_KEY, SERVICES_KEY, WATCH_KEY, Exchange, segments_of
 from latchkey.api.metrics import Metrics
-from latchkey.api.path import segments_of
-from latchkey.api.reads import Reads
+from latchkey.api.reads import Reads, Writes
 from latchkey.api.v1 import receipts
-from latchkey.api.writes import Writes
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.team.client_address import roughly
 from latchkey.storage.passing import PASSING
@@ -29,6 +27,35 @@ from latchkey.usecases.services import Services
 from latchkey.watching import tracing
 from latchkey.watching.tracing import Span, Value
 from latchkey.watching.watch import Watch
+
+METHODS = b"GET, HEAD, POST, PATCH, DELETE, OPTIONS"
+HEADERS = (
+    b"authorization, content-type, x-client-version, x-is-sandbox, x-platform, x-platform-version,"
+    b" x-request-id, x-version"
+)
+_HEADER_LIST = re.compile(rb"[A-Za-z0-9_-]+(?:[ \t]*,[ \t]*[A-Za-z0-9_-]+)*")
+_LONGEST = 1024
+
+
+def is_preflight(method: str, headers: dict[bytes, bytes]) -> bool:
+    return method == "OPTIONS" and b"origin" in headers and b"access-control-request-method" in headers
+
+
+async def answer_preflight(exchange: Exchange) -> None:
+    asked = exchange.headers.get(b"access-control-request-headers", b"")
+    # New clients use new header names: any requested list of names is allowed.
+    sane = len(asked) <= _LONGEST and _HEADER_LIST.fullmatch(asked) is not None
+    await exchange.reply(
+        204,
+        b"",
+        [
+            (b"access-control-allow-methods", METHODS),
+            (b"access-control-allow-headers", asked if sane else HEADERS),
+            (b"access-control-max-age", b"86400"),
+            (b"vary", b"access-control-request-headers"),
+        ],
+    )
+
 
 log = structlog.get_logger()
 

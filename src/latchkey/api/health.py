@@ -12,8 +12,7 @@ from starlette.responses import Response
 
 from latchkey.api.errors import Missing, Unauthenticated
 from latchkey.api.exchange import SCOPE_KEY, WATCH_KEY
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.settings import STOPPING
 from latchkey.storage import migrate

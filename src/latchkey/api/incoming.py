@@ -12,8 +12,7 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from latchkey.api.errors import BadRequest, Forbidden, StoreNotConnected, Unauthenticated
-from latchkey.api.replies import reply
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply
 from latchkey.api.services import Provided
 from latchkey.usecases.services import Services
 from latchkey.usecases.stores.incoming import (

@@ -6,7 +6,7 @@ Bodies are strict: `"1"` is not a number and `1` is not a string. For a choice u
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
@@ -157,4 +157,18 @@ StartingAfter = Annotated[
     # An empty cursor, from a client without a previous page, means the first page.
     AfterValidator(lambda cursor: cursor or None),
     Query(description="The last item of the page before."),
+]
+
+
+GrantLength = Literal[
+    "daily",
+    "three_day",
+    "weekly",
+    "two_week",
+    "monthly",
+    "two_month",
+    "three_month",
+    "six_month",
+    "yearly",
+    "lifetime",
 ]

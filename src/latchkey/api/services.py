@@ -8,10 +8,8 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from latchkey.api.exchange import SERVICES_KEY
-from latchkey.api.exporting import exports_of
-from latchkey.api.mailing import mail_of
 from latchkey.api.metrics import Metrics
-from latchkey.api.store_connections import connect
+from latchkey.api.outside import connect, exports_of, mail_of
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.sending.sender import Sender
 from latchkey.delivery.webhook import Webhooks

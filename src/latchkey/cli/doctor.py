@@ -18,7 +18,7 @@ import typer
 from cryptography import x509
 from rich.console import Console
 
-from latchkey.api.mailing import way_of
+from latchkey.api.outside import way_of
 from latchkey.cli import output, secret_key
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.doctor_deployment import deployment

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from latchkey.api.store_connections import connect
+from latchkey.api.outside import connect
 from latchkey.cli import secret_key
 from latchkey.cli.audited import audited
 from latchkey.cli.data_folder import DataFolder

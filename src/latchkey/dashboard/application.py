@@ -17,9 +17,8 @@ from starlette.types import Message, Receive, Scope, Send
 from latchkey.dashboard.guard import Guard
 from latchkey.dashboard.headers import secure
 from latchkey.dashboard.openid import provider_of
-from latchkey.dashboard.page import Page
+from latchkey.dashboard.page import Page, status_of
 from latchkey.dashboard.pages import ALL
-from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.templates import are_cold, warm
 from latchkey.domain.refusal import Refusal
 from latchkey.settings import Settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.visit import ROOT, Visit
+from latchkey.dashboard.page import ROOT, Visit
 from latchkey.domain.team.account import LIVES_FOR
 from latchkey.domain.team.second_factor import HALF_LASTS
 from latchkey.usecases.access.devices import KNOWN_FOR, Devices

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latchkey.dashboard.visit import Visit
+from latchkey.dashboard.page import Visit
 from latchkey.domain.refusal import NotFound
 from latchkey.domain.user_id import MAX_LENGTH
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.visit import Visit
+from latchkey.dashboard.page import Visit
 from latchkey.domain.customers.facets import Status
 from latchkey.domain.customers.filter import EVERYBODY, NAMES, Filter, Sort, parse, single, written
 from latchkey.domain.refusal import Invalid

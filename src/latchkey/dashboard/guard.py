@@ -14,8 +14,7 @@ from starlette.routing import Route
 
 from latchkey.dashboard import cookie
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.page import Needs, Page
-from latchkey.dashboard.visit import ROOT, Visit, address
+from latchkey.dashboard.page import ROOT, Needs, Page, Visit, address
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.team.client_address import client_address as address_of
 from latchkey.settings import Settings

@@ -9,7 +9,7 @@ import hmac
 import msgspec
 from starlette.responses import Response
 
-from latchkey.dashboard.visit import ROOT, Visit
+from latchkey.dashboard.page import ROOT, Visit
 from latchkey.delivery.sealing import Sealer, UnsealableError
 from latchkey.domain.team.openid import LASTS, NotBelieved
 from latchkey.settings import Settings

@@ -10,7 +10,7 @@ from urllib.parse import quote as encoded
 
 from msgspec import json
 
-from latchkey.dashboard.visit import Visit
+from latchkey.dashboard.page import Visit
 from latchkey.usecases.catalog.products import list_products
 
 JSON = "-H 'Content-Type: application/json'"

@@ -1,4 +1,4 @@
-"""V2: a project's catalog and settings. Instants are epoch milliseconds."""
+"""V2: a project's catalog, settings, team and audit log. Instants are epoch milliseconds."""
 
 from __future__ import annotations
 
@@ -278,3 +278,34 @@ class ListedCustomer(Struct, frozen=True, kw_only=True):
     last_seen_country: str | None
     last_seen_platform: str | None
     last_seen_platform_version: str | None
+
+
+class AuditLog(Struct, frozen=True, kw_only=True):
+    """One change, or one attempt at a change."""
+
+    object: Literal["audit_log"] = "audit_log"
+    id: str
+    project_id: str
+    # Such as `product.created`; the part before the point is the target's type.
+    action_type: str
+    target_type: str
+    # Empty if the change has no target of its own.
+    target_identifier: str
+    actor_type: Literal["user", "system", "api_key"]
+    # The id of the collaborator or of the key; for the system, its name.
+    actor_identifier: str
+    occurred_at: int
+    # The actor's name, the outcome, the address it came from, and what was sent.
+    additional_data: dict[str, Any]
+
+
+class Collaborator(Struct, frozen=True, kw_only=True):
+    object: Literal["collaborator"] = "collaborator"
+    id: str
+    name: str | None
+    email: str
+    role: Literal["owner", "developer", "support", "viewer"]
+    # Null until they can sign in: they have no password yet, and no single sign-on.
+    accepted_at: int | None
+    # Whether their account asks for a code of an app. A second factor of the single sign-on provider is not known here.
+    has_mfa: bool

@@ -1,33 +1,34 @@
-"""The checkout of the web SDK, over the payment provider that the app is connected to.
-
-Everything in a body is a claim of a browser. Only the product, the user, the email, the language and the offering are
-used.
-"""
+"""The checkout of the web SDK, over the payment provider that the app is connected to; and the products of web pages
+and of the test store, with their prices. Other apps ask their own store."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Path, Request
+from fastapi import Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from latchkey.api.authentication import AppReadKey, AppWriteKey, address_of
 from latchkey.api.errors import ApiError, BadRequest, Missing, TooManyRequests, Unprocessable
 from latchkey.api.exchange import SCOPE_KEY
-from latchkey.api.models import AppBody, AppUserId
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.models import AppBody, AppUserId, PathUserId
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
+from latchkey.api.visit import country_of
 from latchkey.domain.instants import MINUTE
 from latchkey.domain.team.client_address import network_of
+from latchkey.usecases.catalog.loading import load_catalog
+from latchkey.usecases.catalog.prices import shown_prices
 from latchkey.usecases.checkout import refusals
 from latchkey.usecases.checkout.branding import branding_of
 from latchkey.usecases.checkout.steps import Wanted
 from latchkey.usecases.engine.admission import Caller
 from latchkey.usecases.rendering import checkout as render
+from latchkey.usecases.rendering.checkout import product_details
 from latchkey.usecases.services import Services
 from latchkey.wire import checkout as wire
+from latchkey.wire.checkout import ProductDetailsList
 from latchkey.wire.errors import V1Error
 
 router = Router(prefix="/rcbilling/v1", tags=["Apps: products and checkout"])
@@ -196,3 +197,46 @@ def _require_room(request: Request, services: Services, caller: Caller, who: str
     address = network_of(address_of(request.scope[SCOPE_KEY], services))
     if not services.checkouts.limit.takes(caller.project_id, who, address, now):
         raise TooManyRequests(MINUTE - now % MINUTE, "Too many checkouts from this user or this address.")
+
+
+MOST = 500
+
+
+@router.get("/subscribers/{app_user_id}/products", responses=shows(ProductDetailsList), response_class=Response)
+async def read_store_products(
+    request: Request,
+    services: Provided,
+    caller: AppReadKey,
+    app_user_id: PathUserId,
+    id: Annotated[list[str] | None, Query(description="A product's id; repeat it for several.")] = None,
+    currency: Annotated[str | None, Query(description="Prices in this currency, where there are any.")] = None,
+) -> Response:
+    """The products on sale in this app among these ids, with the catalog's prices for the buyer's country and this
+    currency. Other ids are left out. The SDK's parameter `discount_code` changes nothing. Where a payment provider
+    sells on web pages, a product has one price, which is the provider's, and a user who has had a subscription there
+    sees no free trial."""
+    catalog = await load_catalog(services.changes, caller.project_id)
+    asked = list(dict.fromkeys(id or ()))[:MOST]
+    found = [
+        (one, product)
+        for one in asked
+        if (product := catalog.offered(one)) is not None
+        # A secret key belongs to no app.
+        and (not product.apps or caller.app_id is None or caller.app_id in product.apps)
+    ]
+    shown = await services.checkouts.without_used_trials(
+        caller.project_id, caller.store, app_user_id, [product for _, product in found]
+    )
+    if not services.checkouts.sells(caller.store):
+        shown = await shown_prices(
+            services.database,
+            caller.project_id,
+            catalog,
+            shown,
+            app_user_id,
+            store=caller.store,
+            country=country_of(dict(request.scope["headers"])),
+            currency=(currency or "").upper() or None,
+        )
+    details = [product_details(catalog, product, one) for (one, _), product in zip(found, shown, strict=True)]
+    return reply(ProductDetailsList(product_details=details))

@@ -11,10 +11,8 @@ from starlette.responses import Response
 from latchkey.api.audited import audited
 from latchkey.api.authentication import SecretWriteKey
 from latchkey.api.errors import InvalidParameter
-from latchkey.api.grant_lengths import GrantLength
-from latchkey.api.models import Body, Instant, PathUserId, any_of, one_of
-from latchkey.api.replies import shows
-from latchkey.api.routing import Router
+from latchkey.api.models import Body, GrantLength, Instant, PathUserId, any_of, one_of
+from latchkey.api.routing import Router, shows
 from latchkey.api.services import Provided
 from latchkey.api.v1.reply import subscriber_reply, view_of
 from latchkey.domain.instants import DAY

@@ -1,17 +1,38 @@
-"""What the SDKs send and ask by themselves and Latchkey has no use for: configuration of paywalls, events of their
-screens, diagnostics, attribution. Each gets an answer that stops the SDK from asking or sending again."""
+"""What the SDKs ask and send by themselves: the product-entitlement mapping, eligibility, signatures of offers.
+Latchkey has no use for configuration of paywalls, events of their screens, diagnostics and attribution: each gets an
+answer that stops the SDK from asking or sending again."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
+from fastapi import Request
+from pydantic import Field
 from starlette.responses import Response
 
-from latchkey.api.authentication import AppReadKey, AppWriteKey
-from latchkey.api.models import AnyBody, PathUserId
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
-from latchkey.wire.sdk import Accepted, HealthReportAvailability, ServiceHealth
+from latchkey.api.authentication import AppReadKey, AppWriteKey, address_of
+from latchkey.api.errors import BadRequest, StoreNotConnected
+from latchkey.api.exchange import SCOPE_KEY, Exchange
+from latchkey.api.models import AnyBody, AppBody, AppUserId, PathUserId
+from latchkey.api.routing import Router, reply, shows
+from latchkey.api.services import Provided
+from latchkey.api.v1.receipts import INVALID_RECEIPT
+from latchkey.domain.customers.eligibility import intro_eligible
+from latchkey.domain.team.client_address import network_of
+from latchkey.usecases.catalog.loading import load_catalog
+from latchkey.usecases.customers.receipts import CannotCheck, InvalidReceipt
+from latchkey.usecases.rendering.offerings import product_entitlement_mapping
+from latchkey.usecases.rendering.view import look_at
+from latchkey.usecases.stores.offer_signing import AskedOffer, account_token, sign_offers
+from latchkey.usecases.stores.restore_eligibility import may_restore
+from latchkey.wire.sdk import (
+    Accepted,
+    HealthReportAvailability,
+    ProductEntitlementMapping,
+    RestoreEligibility,
+    ServiceHealth,
+    SignedOffers,
+)
 
 router = Router(prefix="/v1", tags=["V1 for SDKs"])
 
@@ -65,3 +86,93 @@ async def read_health() -> Response:
 async def read_health_report_availability(app_user_id: PathUserId) -> Response:  # noqa: ARG001 - the same for all users
     """There are no health reports. Without a key, as the iOS SDK asks."""
     return reply(HealthReportAvailability())
+
+
+@router.get("/product_entitlement_mapping", responses=shows(ProductEntitlementMapping), response_class=Response)
+async def read_mapping(services: Provided, caller: AppReadKey) -> Response:
+    """Every product of the catalog with the entitlements it grants."""
+    return reply(product_entitlement_mapping(await load_catalog(services.changes, caller.project_id), caller.store))
+
+
+class ShownToken(AppBody):
+    fetch_token: Annotated[str, Field(min_length=1)]
+
+
+class ProductsInQuestion(AppBody):
+    product_identifiers: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=200)]
+
+
+@router.post(
+    "/subscribers/{app_user_id}/restore/eligibility", responses=shows(RestoreEligibility), response_class=Response
+)
+async def restore_eligibility(
+    request: Request, services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: ShownToken
+) -> Response:
+    """Whether this user could restore the purchases of this receipt, as the project's `restore_behavior` says. The
+    receipt is checked with its store; nothing is changed."""
+    # Each may ask the store, like a receipt.
+    address = network_of(address_of(request.scope[SCOPE_KEY], services))
+    if not services.receipt_limit.takes(caller.project_id, app_user_id, address, services.now()):
+        raise StoreNotConnected("Too many receipts at once. Ask again later.")
+    try:
+        allowed = await may_restore(
+            services.stores,
+            services.reader,
+            caller.project_id,
+            caller.app_id,
+            caller.store,
+            app_user_id,
+            new.fetch_token,
+        )
+    except InvalidReceipt as invalid:
+        raise BadRequest(invalid.message, code=INVALID_RECEIPT, type="store_error", param=invalid.param) from invalid
+    except CannotCheck as unknown:
+        raise StoreNotConnected(unknown.message) from unknown
+    return reply(RestoreEligibility(is_purchase_allowed_by_restore_behavior=allowed))
+
+
+@router.post(
+    "/subscribers/{app_user_id}/intro_eligibility", responses=shows(dict[str, bool | None]), response_class=Response
+)
+async def intro_eligibility(
+    services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: ProductsInQuestion
+) -> Response:
+    """For each product, whether this user can still have its introductory offer: true, false, or null if not known. By
+    the history that Latchkey has; the store decides at the purchase."""
+    row = await services.reader.read(caller.project_id, app_user_id)
+    customer = look_at(row, services.now()).customer if row is not None else None
+    catalog = row.catalog if row is not None else await load_catalog(services.changes, caller.project_id)
+    return reply({id: intro_eligible(customer, catalog, caller.store, id) for id in new.product_identifiers})
+
+
+_Text = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class OfferToSign(AppBody):
+    offer_id: _Text
+    product_id: _Text
+
+
+class OffersToSign(AppBody):
+    app_user_id: AppUserId
+    generate_offers: Annotated[list[OfferToSign], Field(min_length=1, max_length=20)]
+
+
+@router.post("/offers", responses=shows(SignedOffers), response_class=Response)
+async def post_offers(request: Request, services: Provided, caller: AppWriteKey, new: OffersToSign) -> Response:
+    """Sign promotional offers with the app's App Store key, for a customer who has or had a subscription there. An
+    offer that is not signed has a `signature_error`: 7232 for a customer who is not eligible, 7234 without a key."""
+    exchange: Exchange = request.scope[SCOPE_KEY]
+    row = await services.reader.read(caller.project_id, new.app_user_id)
+    customer = look_at(row, services.now()).customer if row is not None else None
+    token = account_token(new.app_user_id, storekit_1=_is_storekit_1(exchange))
+    asked = [AskedOffer(one.offer_id, one.product_id) for one in new.generate_offers]
+    signed = await sign_offers(services.stores, caller.project_id, caller.app_id, customer, token, asked)
+    return reply(SignedOffers(offers=signed))
+
+
+def _is_storekit_1(exchange: Exchange) -> bool:
+    version = exchange.headers.get(b"x-storekit-version")
+    if version is not None:
+        return version.strip() == b"1"
+    return exchange.headers.get(b"x-storekit2-enabled", b"").strip().lower() == b"false"

@@ -1,4 +1,4 @@
-"""The offerings of an app."""
+"""The offerings of an app, and the one that a user sees instead of the current one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import re
 from fastapi import Request
 from starlette.responses import Response
 
-from latchkey.api.authentication import AppReadKey
+from latchkey.api.audited import audited
+from latchkey.api.authentication import AppReadKey, SecretWriteKey
 from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.models import PathUserId
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
+from latchkey.api.v1.reply import subscriber_reply
 from latchkey.domain.storefront import AskingApp
+from latchkey.usecases.catalog.overrides import assign_offering, clear_offering
 from latchkey.usecases.catalog.storefront import load_storefront
 from latchkey.usecases.rendering import offerings as render
 from latchkey.wire.offerings import Offerings
+from latchkey.wire.v1 import SubscriberResponse
 
 router = Router(tags=["V1 subscribers"])
 
@@ -38,3 +41,33 @@ def _android_sdk(exchange: Exchange) -> int | None:
         return None
     version = _MAJOR.match(exchange.headers.get(b"x-version", b""))
     return int(version[1]) if version else None
+
+
+@router.post(
+    "/v1/subscribers/{app_user_id}/offerings/{offering_id}/override",
+    responses=shows(SubscriberResponse, 201),
+    status_code=201,
+    response_class=Response,
+)
+@audited("customer.offering_assigned")
+async def override_offering(
+    request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId, offering_id: str
+) -> Response:
+    """Show this offering to the user as the current one. An unknown user is created."""
+    await assign_offering(services.changes, caller.project_id, app_user_id, offering_id, create=True)
+    return await subscriber_reply(request, services, caller, app_user_id, 201)
+
+
+@router.delete(
+    "/v1/subscribers/{app_user_id}/offerings/override",
+    responses=shows(SubscriberResponse, 201),
+    status_code=201,
+    response_class=Response,
+)
+@audited("customer.offering_cleared")
+async def clear_override(
+    request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId
+) -> Response:
+    """Show the project's current offering to the user again."""
+    await clear_offering(services.changes, caller.project_id, app_user_id)
+    return await subscriber_reply(request, services, caller, app_user_id, 201)

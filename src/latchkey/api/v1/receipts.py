@@ -31,8 +31,7 @@ from latchkey.api.errors import (
 )
 from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.models import AppUserId
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v1.attributes import sorted_out
 from latchkey.api.v1.reply import subscriber

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from latchkey.api.errors import Missing
 from latchkey.api.exchange import SCOPE_KEY, Exchange
-from latchkey.api.replies import reply
+from latchkey.api.routing import reply
 from latchkey.api.shape import is_vendors
 from latchkey.api.visit import visit_of
 from latchkey.usecases.engine.admission import Caller

@@ -12,8 +12,7 @@ from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import Forbidden
 from latchkey.api.models import Body, Instant, Limit, Name, RateLimit, StartingAfter
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.refusal import NotFound
 from latchkey.domain.team.key_rules import (

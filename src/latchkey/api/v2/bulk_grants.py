@@ -10,10 +10,8 @@ from starlette.responses import Response
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import Unprocessable
-from latchkey.api.grant_lengths import GrantLength
-from latchkey.api.models import AppUserId, Body, Instant, Limit, StartingAfter
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.models import AppUserId, Body, GrantLength, Instant, Limit, StartingAfter
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v2.customer_segments import FilterText, parsed, unprocessable
 from latchkey.domain.customers.filter import Filter

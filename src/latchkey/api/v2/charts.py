@@ -14,10 +14,9 @@ from pydantic_core import PydanticCustomError
 from starlette.responses import Response
 
 from latchkey.api.authentication import ChartsKey
-from latchkey.api.distinct import RepeatedFieldError, check_distinct
+from latchkey.api.body import RepeatedFieldError, check_distinct
 from latchkey.api.models import without_nul
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.charts.chart import ChartRequest
 from latchkey.domain.charts.computing.asking import MOST_FILTERS, MOST_VALUES, definition_of

@@ -12,8 +12,7 @@ from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import InvalidParameter
 from latchkey.api.models import Body, Instant, IsoDuration, Limit, StartingAfter, one_of
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.instants import parse_duration
 from latchkey.usecases.rendering import management

@@ -11,8 +11,7 @@ from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import Unprocessable
 from latchkey.api.models import Body, Description, Id, Limit, Name, Quantity, StartingAfter, not_null
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.customers.currency import MAX_BALANCE
 from latchkey.usecases.catalog import currencies

@@ -13,8 +13,7 @@ from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import InvalidParameter
 from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.models import Body, Limit, PathUserId, StartingAfter
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.usecases.customers.currency import adjust, balances
 from latchkey.usecases.rendering import v2 as render

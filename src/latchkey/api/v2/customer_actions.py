@@ -1,22 +1,26 @@
-"""Actions on a customer."""
+"""Actions on a customer, its attributes and the offering assigned to it."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, TypeAlias
 
 from pydantic import Field
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
-from latchkey.api.models import AppUserId, Body, Instant, Limit, PathUserId, StartingAfter
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.errors import InvalidParameter
+from latchkey.api.models import AnyId, AppUserId, Body, Instant, Limit, PathUserId, StartingAfter
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
-from latchkey.api.v2.customer_attributes import MOST_ATTRIBUTES, NewAttributes, checked
 from latchkey.api.v2.customers import view_of
 from latchkey.domain.access.explanation import explain
+from latchkey.domain.customers.attributes import MAX_NAME, MAX_VALUE, problem_with_attribute
+from latchkey.usecases.catalog.overrides import assign_offering, clear_offering
 from latchkey.usecases.customers import grants, listing
+from latchkey.usecases.customers.attributes import put_attributes
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import transfer
 from latchkey.usecases.rendering import v2 as render
@@ -25,6 +29,50 @@ from latchkey.wire import v2
 from latchkey.wire.actions import Alias, Deleted, Explanation, Transferred
 
 router = Router(prefix="/v2/projects/{project_id}/customers", tags=["V2 customers"])
+
+MOST_ATTRIBUTES = 50
+
+
+class NewAttribute(Body):
+    """Null deletes the attribute."""
+
+    name: Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+    value: Annotated[str, Field(max_length=MAX_VALUE)] | None
+
+
+NewAttributes: TypeAlias = list[NewAttribute]
+
+
+class AttributeChanges(Body):
+    attributes: NewAttributes = Field(min_length=1, max_length=MOST_ATTRIBUTES)
+
+
+@router.post("/{customer_id}/attributes", responses=shows(v2.Page[v2.Attribute]), response_class=Response)
+@audited("customer.attributes_set")
+async def set_attributes(
+    services: Provided, caller: WriteKey, customer_id: PathUserId, changes: AttributeChanges
+) -> Response:
+    """Set attributes now: all of them, or none. Null deletes one. The reply is the first page of all attributes."""
+    values = checked(changes.attributes)
+    done = await put_attributes(services.changes, caller.project_id, customer_id, values)
+    return reply(render.attributes(done.view(services.now()), render.DEFAULT_LIMIT, None))
+
+
+def checked(attributes: Sequence[NewAttribute]) -> dict[str, str | None]:
+    """The values by name, or one error that names every attribute that cannot be kept."""
+    problems = [
+        f"{one.name!r}: {problem}"
+        for one in attributes
+        if (problem := problem_with_attribute(one.name, one.value)) is not None
+    ]
+    named = Counter(one.name for one in attributes)
+    problems += [f"{name!r}: It is there {times} times." for name, times in named.items() if times > 1]
+    if problems:
+        raise InvalidParameter(
+            f"Some attributes cannot be stored; none was saved. {' '.join(problems)}", param="attributes"
+        )
+    return {one.name: one.value for one in attributes}
+
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -153,3 +201,24 @@ async def explain_entitlement(
             sentence=found.sentence,
         )
     )
+
+
+class Assignment(Body):
+    """Null: the customer sees the current offering again."""
+
+    offering_id: AnyId | None
+
+
+@router.post(
+    "/{customer_id}/actions/assign_offering",
+    responses={200: {"description": "Done. There is no body."}},
+    response_class=Response,
+)
+@audited("customer.offering_assigned")
+async def assign(services: Provided, caller: WriteKey, customer_id: PathUserId, new: Assignment) -> Response:
+    """Show this offering to the customer as the current one."""
+    if new.offering_id is None:
+        await clear_offering(services.changes, caller.project_id, customer_id)
+    else:
+        await assign_offering(services.changes, caller.project_id, customer_id, new.offering_id)
+    return Response()

@@ -15,8 +15,7 @@ from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import Unprocessable
 from latchkey.api.models import Body, Limit, Name, StartingAfter, without_nul
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.customers.filter import NAMES, Filter, Sort, parse, single, written
 from latchkey.domain.refusal import Invalid

@@ -1,24 +1,29 @@
-"""Reading a V2 customer and its two lists."""
+"""The list of customers, a V2 customer and its two lists."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from fastapi import Query, Request
+from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
 from latchkey.api.authentication import ReadKey, documented
 from latchkey.api.errors import Missing
 from latchkey.api.exchange import READS_KEY, SCOPE_KEY
-from latchkey.api.models import Limit, PathUserId, StartingAfter
+from latchkey.api.models import Limit, PathUserId, StartingAfter, without_nul
 from latchkey.api.reads import V2_ROUTE
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
+from latchkey.usecases.customers.listing import list_customers as find
+from latchkey.usecases.rendering import management
 from latchkey.usecases.rendering import v2 as render
+from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.usecases.rendering.view import View, look_at
 from latchkey.usecases.services import Services
+from latchkey.wire import management as wire
 from latchkey.wire import v2
+from latchkey.wire.v2 import Page
 
 router = Router(tags=["V2 customers"])
 
@@ -65,3 +70,25 @@ async def view_of(services: Services, project_id: str, customer_id: str) -> View
     if row is None:
         raise Missing(f"There is no customer {customer_id!r}.", param="customer_id")
     return look_at(row, services.now())
+
+
+_Address = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(without_nul)]
+Search = Annotated[_Address | None, Query(description="A whole e-mail address, in any case.")]
+
+
+@router.get("/v2/projects/{project_id}/customers", responses=shows(Page[wire.ListedCustomer]), response_class=Response)
+async def list_customers(
+    services: Provided,
+    caller: ReadKey,
+    limit: Limit = DEFAULT_LIMIT,
+    starting_after: StartingAfter = None,
+    search: Search = None,
+) -> Response:
+    """The project's customers by id, each with its own fields; read one to see its entitlements. `search` is a whole
+    e-mail address: only customers with this `$email` are listed."""
+    found = await find(services.database, caller.project_id, after=starting_after, limit=limit + 1, email=search)
+    filters = {"search": search} if search is not None else None
+    path = caller.project_id, "customers"
+    return reply(
+        management.listed(found, management.listed_customer, lambda item: item.id, limit, *path, filters=filters)
+    )

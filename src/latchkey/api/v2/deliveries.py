@@ -1,21 +1,24 @@
-"""The delivery log of a webhook: what was sent, and the receiver's responses."""
+"""The delivery log of a webhook: what was sent, the receiver's responses, and sending again."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlencode
 
 from fastapi import Query
+from pydantic import Field
 from starlette.responses import Response
 
-from latchkey.api.authentication import ReadKey
+from latchkey.api.audited import audited
+from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import InvalidParameter
-from latchkey.api.models import AppUserId, Limit, StartingAfter
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.models import AppUserId, Body, Instant, Limit, StartingAfter
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
-from latchkey.api.v2.webhooks import EventType
+from latchkey.api.v2.webhooks import EventType, EventTypes
+from latchkey.delivery.queue import requeue
 from latchkey.domain.instants import EARLIEST, LATEST
+from latchkey.domain.refusal import NotFound
 from latchkey.usecases.rendering.management import project_path
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, next_path
 from latchkey.usecases.webhooks import log as delivery_log
@@ -67,3 +70,57 @@ async def read_delivery(services: Provided, caller: ReadKey, webhook_id: str, de
 def in_order(since_ms: int | None, until_ms: int | None) -> None:
     if since_ms is not None and until_ms is not None and until_ms <= since_ms:
         raise InvalidParameter("until_ms must be later than since_ms.", param="until_ms")
+
+
+class NewReplay(Body):
+    since_ms: Instant
+    until_ms: Annotated[Instant | None, Field(description="Defaults to now.")] = None
+    status: Literal["failed", "all"]
+    event_types: EventTypes = Field(default_factory=list)
+
+
+@router.post(
+    "/deliveries/{delivery_id}/resend",
+    responses=shows(wire.DeliveryWithAttempts, 202),
+    status_code=202,
+    response_class=Response,
+)
+@audited("delivery.resent")
+async def resend_delivery(services: Provided, caller: WriteKey, webhook_id: str, delivery_id: str) -> Response:
+    """Send it again, at once, whatever its status. Event id and body stay the same."""
+    # Raises the error that says whether the webhook or the delivery is missing.
+    await delivery_log.load_delivery(services.database, caller.project_id, webhook_id, delivery_id)
+    if not await requeue.resend(services.database, caller.project_id, webhook_id, delivery_id, services.now()):
+        raise delivery_log.missing_delivery(webhook_id, delivery_id)
+    found = await delivery_log.load_delivery(services.database, caller.project_id, webhook_id, delivery_id)
+    return reply(render.detail(webhook_id, found), 202)
+
+
+@router.post("/replay", responses=shows(wire.Replay, 202), status_code=202, response_class=Response)
+@audited("webhook.replayed")
+async def start_replay(services: Provided, caller: WriteKey, webhook_id: str, new: NewReplay) -> Response:
+    """Send again what failed in a time range, or everything that happened in it, including events from before the
+    webhook existed. Runs in the background."""
+    in_order(new.since_ms, new.until_ms)
+    started = await requeue.start_replay(
+        services.database,
+        caller.project_id,
+        webhook_id,
+        since_ms=new.since_ms,
+        until_ms=new.until_ms,
+        status=new.status,
+        event_types=tuple(dict.fromkeys(new.event_types)),
+        now=services.now(),
+    )
+    if started is None:
+        raise delivery_log.missing_webhook(webhook_id)
+    return reply(render.replay(started), 202)
+
+
+@router.get("/replays/{replay_id}", responses=shows(wire.Replay), response_class=Response)
+async def read_replay(services: Provided, caller: ReadKey, webhook_id: str, replay_id: str) -> Response:
+    """The progress of a replay."""
+    found = await requeue.load_replay(services.database, caller.project_id, webhook_id, replay_id)
+    if found is None:
+        raise NotFound(f"Webhook {webhook_id!r} has no replay {replay_id!r}.", param="replay_id")
+    return reply(render.replay(found))

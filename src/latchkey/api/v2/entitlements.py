@@ -13,8 +13,7 @@ from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import InvalidParameter
 from latchkey.api.models import Body, Id, Limit, Name, StartingAfter, not_null, one_of
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.usecases.catalog import entitlements
 from latchkey.usecases.catalog.products import Product

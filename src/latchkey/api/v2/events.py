@@ -9,8 +9,7 @@ from starlette.responses import Response
 
 from latchkey.api.authentication import ReadKey
 from latchkey.api.models import Limit, PathUserId, StartingAfter
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.usecases.events.feed import Page, page_of_events
 from latchkey.usecases.rendering import v2 as render

@@ -1,24 +1,24 @@
-"""Experiments. Enrolling customers is in `enrollments.py`."""
+"""Experiments, and enrolling customers in them."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
-from latchkey.api.models import AnyId, Body, Id, Limit, Name, StartingAfter
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.models import AnyId, Body, CustomerId, Id, Limit, Name, StartingAfter, either_id
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.customers import experiment as domain
 from latchkey.usecases.experiments import experiments
+from latchkey.usecases.experiments.enrollments import enroll_customer
 from latchkey.usecases.rendering import management as render
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import management as wire
-from latchkey.wire.v2 import Page
+from latchkey.wire.v2 import ExperimentEnrollment, Page
 
 router = Router(prefix="/v2/projects/{project_id}/experiments", tags=["V2 experiments"])
 
@@ -83,3 +83,17 @@ async def update_experiment(
     chosen = {one.id: one.offering_id for one in changes.variants}
     changed = await experiments.set_offerings(services.database, caller.project_id, experiment_id, chosen)
     return reply(render.experiment(caller.project_id, changed))
+
+
+class NewEnrollment(Body):
+    model_config = ConfigDict(json_schema_extra=either_id)
+
+    app_user_id: CustomerId
+
+
+@router.post("/{experiment_id}/enroll", responses=shows(ExperimentEnrollment), response_class=Response)
+async def enroll(services: Provided, caller: WriteKey, experiment_id: str, new: NewEnrollment) -> Response:
+    """Enrol a customer. Idempotent: a hash decides the variant, which stays the same."""
+    done = await enroll_customer(services.changes, caller.project_id, experiment_id, new.app_user_id)
+    mine = next(one for one in done.customer.enrollments if one.experiment_id == experiment_id)
+    return reply(ExperimentEnrollment(id=mine.experiment_id, name=mine.name, variant=mine.variant_id))

@@ -10,8 +10,7 @@ from starlette.responses import Response
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Limit, Name, StartingAfter, not_null
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.refusal import NotFound
 from latchkey.usecases.exports.schedules import LONGEST_DESTINATION

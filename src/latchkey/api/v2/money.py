@@ -10,8 +10,7 @@ from starlette.responses import Response
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, CountryCode, StoreName, not_null
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.tariff.fees import Enrolment, Percentages, Program
 from latchkey.domain.tariff.rate_file import day_of

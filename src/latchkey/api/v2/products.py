@@ -1,4 +1,4 @@
-"""The products of a project."""
+"""The products of a project, with their prices for a store, a country, a currency."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from latchkey.api.models import (
     Amount,
     AnyId,
     Body,
+    CountryCode,
     CurrencyCode,
     Id,
     IsoDuration,
@@ -25,15 +26,17 @@ from latchkey.api.models import (
     Name,
     Quantity,
     StartingAfter,
+    StoreName,
     not_null,
 )
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v2.apps import rendered_apps
 from latchkey.domain.catalog import Credit, ProductKind, ProductType
-from latchkey.usecases.catalog import products
+from latchkey.domain.prices import ListedPrice
+from latchkey.usecases.catalog import prices, products
 from latchkey.usecases.rendering import management as render
+from latchkey.usecases.rendering.management import project_path
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, encoded
 from latchkey.usecases.services import Services
 from latchkey.wire import management as wire
@@ -219,3 +222,54 @@ async def _rendered(
     known = await rendered_apps(request, services, project_id)
     shown = ((one, known.get(app_id or one.app_id or "", UNSET)) for one in found)
     return [render.product(project_id, one, app_id, app) for one, app in shown]
+
+
+class NewPrice(Body):
+    price: Amount
+    currency: CurrencyCode
+    store: StoreName | None = Field(default=None, description="Null: in any store.")
+    country: CountryCode | None = Field(default=None, description="Null: in any country.")
+
+
+@router.get("/{product_id}/prices", responses=shows(Page[wire.ListedPrice]), response_class=Response)
+async def list_prices(services: Provided, caller: ReadKey, product_id: str) -> Response:
+    """The prices of the product beside its own, by store, country and currency. Not paged: there are at most 1,000."""
+    found = await prices.list_prices(services.database, caller.project_id, product_id)
+    path = project_path(caller.project_id, "products", product_id, "prices")
+    return reply(Page(items=[_shown(product_id, one) for one in found], next_page=None, url=path))
+
+
+@router.put("/{product_id}/prices", responses=shows(wire.ListedPrice), response_class=Response)
+@audited("product.price_set")
+async def set_price(services: Provided, caller: WriteKey, product_id: str, new: NewPrice) -> Response:
+    """List a price. One of the same store, country and currency is replaced. What was bought keeps its price."""
+    one = await prices.set_price(
+        services.database,
+        caller.project_id,
+        product_id,
+        new.price,
+        new.currency,
+        new.store,
+        new.country,
+        services.now(),
+    )
+    return reply(_shown(product_id, one))
+
+
+@router.delete("/{product_id}/prices/{price_id}", responses=shows(Deleted), response_class=Response)
+@audited("product.price_deleted")
+async def delete_price(services: Provided, caller: WriteKey, product_id: str, price_id: str) -> Response:
+    """Take a listed price away. Its id is `store.country.currency`, with `-` for any."""
+    await prices.delete_price(services.database, caller.project_id, product_id, price_id)
+    return reply(Deleted(object="product.price", id=price_id, deleted_at=services.now()))
+
+
+def _shown(product_id: str, one: ListedPrice) -> wire.ListedPrice:
+    return wire.ListedPrice(
+        id=one.id,
+        product_id=product_id,
+        store=one.store,
+        country=one.country,
+        currency=one.price.currency,
+        price=one.price.amount,
+    )

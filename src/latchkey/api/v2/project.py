@@ -1,24 +1,29 @@
-"""The project itself."""
+"""The project itself, its team and its audit log."""
 
 from __future__ import annotations
 
-from typing import Literal
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Annotated, Literal
 
+from fastapi import Query
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, SecretReadKey, SecretWriteKey, WriteKey
 from latchkey.api.errors import Forbidden
 from latchkey.api.models import Body, Limit, Name, StartingAfter, not_null
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.customers.identity import RestoreBehavior
+from latchkey.domain.instants import LATEST, Ms
 from latchkey.domain.naming import LONGEST_NAME
-from latchkey.usecases.access import keys, projects
+from latchkey.domain.refusal import NotFound
+from latchkey.usecases.access import audit, keys, projects, team
 from latchkey.usecases.access.team import create_beside
 from latchkey.usecases.rendering import management as render
+from latchkey.usecases.rendering.management import listed
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, page
+from latchkey.wire import management
 from latchkey.wire import management as wire
 from latchkey.wire.v2 import Page
 
@@ -90,3 +95,53 @@ async def update_project(services: Provided, caller: WriteKey, changes: ProjectC
         test_store=changes.test_store,
     )
     return reply(render.project(changed))
+
+
+Day = Annotated[date | None, Query(description="A day, as 2027-01-31 (UTC). Both days are included.")]
+
+
+@router.get("/{project_id}/audit_logs", responses=shows(Page[management.AuditLog]), response_class=Response)
+async def list_audit_logs(
+    services: Provided,
+    caller: ReadKey,
+    limit: Limit = DEFAULT_LIMIT,
+    starting_after: StartingAfter = None,
+    start_date: Day = None,
+    end_date: Day = None,
+) -> Response:
+    """Every change in the project, newest first: by members, by API keys and by the command line."""
+    before = None
+    if starting_after is not None and (before := render.position_of(starting_after)) is None:
+        raise NotFound(f"There is no entry {starting_after!r} to start after.", param="starting_after")
+    since, until = _midnight(start_date) if start_date else 0, _midnight(end_date, 1) if end_date else LATEST
+    found = await audit.between(
+        services.database, caller.project_id, before=before, since=since, until=until, limit=limit + 1
+    )
+    days = {"start_date": start_date, "end_date": end_date}
+    filters = {name: day.isoformat() for name, day in days.items() if day is not None}
+    path = caller.project_id, "audit_logs"
+    return reply(listed(found, render.audit_log, lambda item: item.id, limit, *path, filters=filters))
+
+
+@router.get("/{project_id}/collaborators", responses=shows(Page[management.Collaborator]), response_class=Response)
+async def list_collaborators(
+    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
+) -> Response:
+    """The members of the project, in the order in which they joined."""
+    members = await team.members(services.database, caller.project_id)
+    if starting_after is not None:
+        ids = [one.account.id for one in members]
+        if starting_after not in ids:
+            raise NotFound(f"There is no collaborator {starting_after!r} to start after.", param="starting_after")
+        members = members[ids.index(starting_after) + 1 :]
+    path = caller.project_id, "collaborators"
+    return reply(listed(members, render.collaborator, lambda item: item.id, limit, *path))
+
+
+def _midnight(day: date, later: int = 0) -> Ms:
+    """The beginning of a day, or of a later one, in UTC."""
+    try:
+        begun = datetime.combine(day + timedelta(days=later), time(), UTC)
+    except OverflowError:
+        return LATEST
+    return min(int(begun.timestamp()) * 1000, LATEST)

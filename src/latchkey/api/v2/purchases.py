@@ -1,4 +1,5 @@
-"""A project's one-time purchases: each by its id, by an id of its store, or of one customer."""
+"""A project's one-time purchases: each by its id, by an id of its store, or of one customer; and a customer's
+invoices."""
 
 from __future__ import annotations
 
@@ -12,8 +13,7 @@ from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import NoSuchPath
 from latchkey.api.exchange import SCOPE_KEY
 from latchkey.api.models import Limit, PathUserId, StartingAfter, StoreId
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.shape import is_vendors
 from latchkey.api.v2.customers import view_of
@@ -153,3 +153,17 @@ async def _listed(
             {"environment": environment} if environment is not None else None,
         )
     )
+
+
+@router.get("/customers/{customer_id}/invoices", responses=shows(Page[wire.Invoice]), response_class=Response)
+async def list_invoices(
+    services: Provided,
+    caller: ReadKey,
+    customer_id: PathUserId,
+    limit: Limit = DEFAULT_LIMIT,
+    starting_after: StartingAfter = None,
+) -> Response:
+    """The invoices that stores have issued to the customer, by id: each was an INVOICE_ISSUANCE event. The App Store
+    and Google Play issue none to their developers."""
+    view = await view_of(services, caller.project_id, customer_id)
+    return reply(render.invoices(view, await finding.invoices_of(services, view), limit, starting_after))

@@ -11,8 +11,7 @@ from starlette.responses import Response
 
 from latchkey.api.authentication import WriteKey
 from latchkey.api.models import Body, CountryCode, CurrencyCode, CustomerId, Instant, either_id
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.purchases.purchase import Environment, Ownership, Reason
 from latchkey.usecases.rendering import v2 as render

@@ -11,8 +11,7 @@ from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import Missing
 from latchkey.api.models import Limit, StartingAfter, StoreId
-from latchkey.api.replies import reply, shows
-from latchkey.api.routing import Router
+from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.usecases.engine.admission import Caller
 from latchkey.usecases.ledger import acting, finding

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latchkey.dashboard.charting.asking import Environment, Offered
-from latchkey.dashboard.visit import Visit
+from latchkey.dashboard.page import Visit
 from latchkey.domain.charts.definitions.definition import ATTRIBUTE, EXPERIMENT, Choice
 from latchkey.domain.purchases.purchase import Environment as Named
 from latchkey.usecases.charts.menu import chart_menu, count_latest

@@ -7,9 +7,8 @@ from functools import partial
 from starlette.responses import Response
 
 from latchkey.dashboard.cookie import device_of
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import ROOT, Needs, Pages, Visit
 from latchkey.dashboard.user_agent import in_words
-from latchkey.dashboard.visit import ROOT, Visit
 from latchkey.domain.refusal import Refusal
 from latchkey.usecases.access import accounts, sessions
 from latchkey.usecases.access.keys import hash_of

@@ -8,9 +8,7 @@ from urllib.parse import urlsplit
 from starlette.responses import Response
 
 from latchkey.dashboard import store_form
-from latchkey.dashboard.page import Needs, Pages
-from latchkey.dashboard.statuses import status_of
-from latchkey.dashboard.visit import Visit
+from latchkey.dashboard.page import Needs, Pages, Visit, status_of
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.stores.registry import APP_STORE
 from latchkey.usecases.access import projects

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import Needs, Pages, Visit, status_of
 from latchkey.dashboard.pages.app_stores import shown_connection
 from latchkey.dashboard.pages.pretend_store import has_pretend_store
 from latchkey.dashboard.snippets import curl
-from latchkey.dashboard.statuses import status_of
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.usecases.access import keys, projects
 from latchkey.usecases.stores.standing import standing_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Pages
-from latchkey.dashboard.visit import Visit
+from latchkey.dashboard.page import Pages, Visit
 from latchkey.domain.refusal import NotFound
 from latchkey.usecases.access import audit, keys, team
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from latchkey.dashboard.customer_filter import Chosen, read_chosen
-from latchkey.dashboard.page import Needs, Pages
-from latchkey.dashboard.statuses import status_of
+from latchkey.dashboard.page import Needs, Pages, Visit, status_of
 from latchkey.dashboard.texts import instant
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.customers.promotion import DURATIONS, in_words
 from latchkey.domain.instants import LATEST
 from latchkey.domain.refusal import Invalid, Refusal

@@ -9,9 +9,8 @@ from starlette.responses import Response
 
 from latchkey.dashboard.counting import counts_of, place_of, written
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.snippets import curl
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.access.remapping import Grant, Remapping, difference
 from latchkey.domain.refusal import Invalid
 from latchkey.usecases.catalog.mapping import ChangedMeanwhile, load_grid, require_possible, save_mapping

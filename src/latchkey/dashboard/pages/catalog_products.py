@@ -7,10 +7,8 @@ from typing import Any
 from starlette.responses import Response
 
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import Needs, Pages, Visit, status_of
 from latchkey.dashboard.snippets import curl
-from latchkey.dashboard.statuses import status_of
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.catalog import Credit, ProductKind, ProductType
 from latchkey.domain.customers.currency import MAX_BALANCE
 from latchkey.domain.formats import duration, iso_duration

@@ -14,8 +14,7 @@ from latchkey.dashboard.charting.ranges import today
 from latchkey.dashboard.charting.showing import shown
 from latchkey.dashboard.charting.titles import titled
 from latchkey.dashboard.charting.variants import measures, probability
-from latchkey.dashboard.page import Pages
-from latchkey.dashboard.visit import Visit
+from latchkey.dashboard.page import Pages, Visit
 from latchkey.domain.charts.computing.asking import definition_of
 from latchkey.usecases.charts.charts import read_chart, read_together
 from latchkey.usecases.charts.reading import read_values

@@ -10,12 +10,10 @@ from starlette.responses import Response
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.customer_address import address
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import Needs, Pages, Visit, status_of
 from latchkey.dashboard.pages import clock_counter as counter
 from latchkey.dashboard.pages.event_row import row_of
 from latchkey.dashboard.snippets import curl
-from latchkey.dashboard.statuses import status_of
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.instants import EARLIEST, LATEST, parse_duration
 from latchkey.domain.naming import checked_name
 from latchkey.domain.purchases.purchase import Purchase

@@ -7,11 +7,9 @@ from collections.abc import Awaitable, Callable
 from starlette.responses import Response
 
 from latchkey.dashboard.customer_address import address, customer_id
-from latchkey.dashboard.page import Answer, Needs, Pages
+from latchkey.dashboard.page import Answer, Needs, Pages, Visit, status_of
 from latchkey.dashboard.pages.customer_profile import profile_page
-from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.texts import instant
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.customers.promotion import DURATIONS

@@ -6,9 +6,8 @@ from starlette.responses import Response
 
 from latchkey.dashboard.customer_address import address, customer_id, isolated, written_out
 from latchkey.dashboard.life_picture import WORDS, picture
-from latchkey.dashboard.page import Pages
+from latchkey.dashboard.page import Pages, Visit
 from latchkey.dashboard.pages.event_row import KINDS
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.customers.life import latest, lives
 from latchkey.domain.customers.promotion import DURATIONS

@@ -6,10 +6,8 @@ from starlette.responses import Response, StreamingResponse
 
 from latchkey.dashboard.customer_address import address
 from latchkey.dashboard.customer_filter import SORTS, STATUSES, Chosen, read_chosen, unknown
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import Needs, Pages, Visit, status_of
 from latchkey.dashboard.snippets import first_purchase
-from latchkey.dashboard.statuses import status_of
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.facets import facets_of
 from latchkey.domain.customers.filter import NAMES, Sort

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Needs, Pages
-from latchkey.dashboard.visit import Visit
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.deployment.troubles import troubles
 from latchkey.usecases.deployment import standing
 

@@ -13,9 +13,8 @@ from starlette.responses import Response
 
 from latchkey.dashboard.customer_address import address
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.snippets import first_purchase
-from latchkey.dashboard.visit import Visit
 from latchkey.delivery.queue import requeue
 from latchkey.delivery.sending.reply import BODY_LIMIT
 from latchkey.domain.instants import EARLIEST, LATEST, Ms

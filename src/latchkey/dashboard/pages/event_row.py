@@ -6,7 +6,7 @@ from typing import Any
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.customer_address import address
-from latchkey.dashboard.visit import Visit
+from latchkey.dashboard.page import Visit
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.events.event import EventType
 from latchkey.usecases.events.listing import Listed, Tally

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from latchkey.dashboard.visit import Visit
+from latchkey.dashboard.page import Visit
 from latchkey.storage.database import Database
 from latchkey.usecases.access import sessions
 from latchkey.usecases.events import listing as event_list

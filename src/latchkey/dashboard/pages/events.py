@@ -5,12 +5,11 @@ from __future__ import annotations
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Pages
+from latchkey.dashboard.page import Pages, Visit
 from latchkey.dashboard.pages.event_row import row_of
 from latchkey.dashboard.pages.event_watch import Wanted, lasting, tails_of
 from latchkey.dashboard.snippets import first_purchase
 from latchkey.dashboard.stream import MEDIA_TYPE, Stream, Watch
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.events.event import EventType
 from latchkey.domain.refusal import NotFound
 from latchkey.usecases.events import listing as event_list

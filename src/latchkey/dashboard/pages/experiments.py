@@ -8,10 +8,8 @@ from starlette.responses import Response
 
 from latchkey.dashboard.counting import counts_of, place_of, written
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import Needs, Pages, Visit, status_of
 from latchkey.dashboard.snippets import curl, isolated
-from latchkey.dashboard.statuses import status_of
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.customers.experiment import Variant
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.domain.user_id import problem_with

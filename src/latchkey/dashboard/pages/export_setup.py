@@ -7,9 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.page import Needs, Pages
-from latchkey.dashboard.statuses import status_of
-from latchkey.dashboard.visit import Visit
+from latchkey.dashboard.page import Needs, Pages, Visit, status_of
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.usecases.exports.engine import WHAT

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import Needs, Pages, Visit, status_of
 from latchkey.dashboard.pages.export_setup import EVERY
-from latchkey.dashboard.statuses import status_of
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.refusal import Refusal
 from latchkey.usecases.exports.download import MOST_CUSTOMERS, MOST_EVENTS, download
 from latchkey.usecases.exports.engine import WHAT

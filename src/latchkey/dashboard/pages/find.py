@@ -7,9 +7,8 @@ from starlette.responses import Response
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.customer_address import address
-from latchkey.dashboard.page import Pages
+from latchkey.dashboard.page import Pages, Visit
 from latchkey.dashboard.page_index import entries_for
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.customers.attributes import visible
 from latchkey.storage.finding import Named
 from latchkey.usecases.customers.search import Match

@@ -9,8 +9,7 @@ from __future__ import annotations
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Needs, Pages
-from latchkey.dashboard.visit import Visit
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.refusal import Invalid
 from latchkey.domain.team.account import checked_email
 from latchkey.usecases.mail.outbox import Mail

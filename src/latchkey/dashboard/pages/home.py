@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import RedirectResponse, Response
 
-from latchkey.dashboard.page import Needs, Pages
-from latchkey.dashboard.visit import ROOT, Visit, address
+from latchkey.dashboard.page import ROOT, Needs, Pages, Visit, address
 
 pages = Pages()
 

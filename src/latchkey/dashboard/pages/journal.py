@@ -10,10 +10,9 @@ from starlette.responses import Response
 from latchkey.dashboard import texts
 from latchkey.dashboard.customer_address import address
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.pages.deliveries import in_order, read_moment
 from latchkey.dashboard.payloads import opened
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.storage.stores.journal import Entry, Filter, Status

@@ -7,10 +7,8 @@ from typing import Any
 from starlette.responses import Response
 
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.page import Needs, Pages
-from latchkey.dashboard.statuses import status_of
+from latchkey.dashboard.page import Needs, Pages, Visit, status_of
 from latchkey.dashboard.texts import day, instant
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.domain.team.key_rules import LONGEST_OVERLAP_DAYS, OVERLAP_DAYS, WARNED_BEFORE

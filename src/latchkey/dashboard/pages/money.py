@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Needs, Pages
-from latchkey.dashboard.statuses import status_of
-from latchkey.dashboard.visit import Visit
+from latchkey.dashboard.page import Needs, Pages, Visit, status_of
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.domain.tariff.fees import Enrolment, Percentages, Program
 from latchkey.domain.tariff.rate_file import date_of, day_of

@@ -9,10 +9,8 @@ from typing import Any
 from msgspec import DecodeError, json
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import Needs, Pages, Visit, status_of
 from latchkey.dashboard.snippets import curl
-from latchkey.dashboard.statuses import status_of
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.offering import Eligibility
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.domain.storefront import USUAL_PACKAGES, Storefront

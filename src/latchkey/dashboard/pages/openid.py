@@ -7,9 +7,8 @@ from starlette.responses import RedirectResponse, Response
 
 from latchkey.dashboard.cookie import safe_next
 from latchkey.dashboard.openid import attempt_of, provider, return_address, with_attempt, without_attempt
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.pages.sign_in import sign_in_page, signed_in
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.team.openid import NotBelieved, NotKnown
 from latchkey.usecases.access import audit

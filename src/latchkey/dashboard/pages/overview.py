@@ -12,10 +12,9 @@ from latchkey.dashboard.charting.asking import Environment, Offered, environment
 from latchkey.dashboard.charting.offering import offered_to
 from latchkey.dashboard.charting.previews import preview, requests
 from latchkey.dashboard.charting.showing import Shown, main_series, shown
-from latchkey.dashboard.page import Pages
+from latchkey.dashboard.page import Pages, Visit, address
 from latchkey.dashboard.pages.welcome import welcome
 from latchkey.dashboard.snippets import first_purchase
-from latchkey.dashboard.visit import Visit, address
 from latchkey.domain.charts.chart import Value
 from latchkey.domain.charts.definitions.definition import Definition
 from latchkey.domain.charts.definitions.drawing import Unit

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import Needs, Pages, Visit, status_of
 from latchkey.dashboard.pages.offerings import MOST_PRODUCTS, cells_of
-from latchkey.dashboard.statuses import status_of
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.offering import Eligibility
 from latchkey.domain.refusal import Refusal
 from latchkey.usecases.catalog import offerings, packages, products

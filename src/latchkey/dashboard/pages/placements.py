@@ -6,10 +6,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import Needs, Pages, Visit, status_of
 from latchkey.dashboard.snippets import curl
-from latchkey.dashboard.statuses import status_of
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.refusal import Refusal
 from latchkey.usecases.catalog import offerings, placements
 

@@ -13,9 +13,7 @@ from starlette.responses import Response
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.customer_address import address
-from latchkey.dashboard.page import Needs, Pages
-from latchkey.dashboard.statuses import status_of
-from latchkey.dashboard.visit import Visit
+from latchkey.dashboard.page import Needs, Pages, Visit, status_of
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.domain.user_id import problem_with

@@ -9,9 +9,8 @@ from starlette.responses import Response
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.pages.deliveries import in_order, load_webhook, read_moment
-from latchkey.dashboard.visit import Visit
 from latchkey.delivery.queue import requeue
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid, NotFound

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Pages
-from latchkey.dashboard.visit import Visit
+from latchkey.dashboard.page import Pages, Visit
 from latchkey.storage.access.request_log import EXAMINED
 from latchkey.usecases.access import keys, request_log
 

@@ -7,9 +7,8 @@ from functools import partial
 from starlette.responses import Response
 
 from latchkey.dashboard.cookie import device_of
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import ROOT, Needs, Pages, Visit
 from latchkey.dashboard.qr import qr_code
-from latchkey.dashboard.visit import ROOT, Visit
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.team.account import SHORTEST_PASSWORD
 from latchkey.usecases.access import second_factor, sessions

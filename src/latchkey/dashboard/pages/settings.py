@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.snippets import curl, first_purchase
-from latchkey.dashboard.visit import Visit
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.refusal import Refusal
 from latchkey.usecases.access import projects

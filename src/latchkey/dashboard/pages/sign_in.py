@@ -17,8 +17,7 @@ from latchkey.dashboard.cookie import (
     without_half,
 )
 from latchkey.dashboard.openid import provider
-from latchkey.dashboard.page import Needs, Pages
-from latchkey.dashboard.visit import ROOT, Visit, address
+from latchkey.dashboard.page import ROOT, Needs, Pages, Visit, address
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.team.account import checked_email
 from latchkey.usecases.access import accounts, sessions

@@ -5,9 +5,8 @@ from __future__ import annotations
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.templates import STATIC
-from latchkey.dashboard.visit import Visit
 
 pages = Pages()
 

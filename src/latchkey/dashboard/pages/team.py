@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import RedirectResponse, Response
 
-from latchkey.dashboard.page import Needs, Pages
-from latchkey.dashboard.statuses import status_of
-from latchkey.dashboard.visit import ROOT, Visit
+from latchkey.dashboard.page import ROOT, Needs, Pages, Visit, status_of
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.domain.team.account import EXPLAINED, INVITATION_LASTS, Role, checked_role
 from latchkey.usecases.access import accounts, team

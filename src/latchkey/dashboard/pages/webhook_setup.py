@@ -9,8 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.page import Needs, Pages
-from latchkey.dashboard.visit import Visit
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.delivery.webhook import IN_FLIGHT, Setup
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Invalid, Refusal

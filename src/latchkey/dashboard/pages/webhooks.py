@@ -9,11 +9,10 @@ from starlette.responses import Response
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.customer_address import address
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.pages.deliveries import shown_attempt
 from latchkey.dashboard.pages.webhook_setup import say_schedule
 from latchkey.dashboard.snippets import curl, first_purchase
-from latchkey.dashboard.visit import Visit
 from latchkey.delivery.queue import requeue
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.usecases.events.samples import TYPES

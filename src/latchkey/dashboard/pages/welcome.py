@@ -6,8 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Needs, Pages
-from latchkey.dashboard.visit import Visit
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.usecases.onboarding.checklist import checklist, dismiss
 from latchkey.usecases.sandbox.demo import PROJECT_ID, has_history
 

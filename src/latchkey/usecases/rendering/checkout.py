@@ -1,4 +1,4 @@
-"""A checkout as `/rcbilling/v1` shows it to the web SDK."""
+"""A checkout and the products as `/rcbilling/v1` shows them to the web SDK."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from typing import Literal
 
 from msgspec import UNSET
 
-from latchkey.domain.instants import to_iso
+from latchkey.domain.catalog import Catalog, Product, ProductKind
+from latchkey.domain.instants import Duration, format_duration, to_iso
+from latchkey.domain.money import Price
 from latchkey.stores.selling import HostedPage, PaymentForm, Standing
 from latchkey.usecases.checkout.steps import Progress, Started
+from latchkey.wire import checkout
 from latchkey.wire import checkout as wire
 
 _STATUS: dict[Standing, Literal["started", "in_progress", "succeeded", "failed"]] = {
@@ -83,3 +86,45 @@ def _embedded(page: HostedPage) -> wire.StripeBillingParams:
         publishable_api_key=page.account.publishable_key,
         stripe_account_id=page.account.account_id,
     )
+
+
+# The SDKs know this id: a purchase of this option is a purchase of the product without an offer.
+BASE_OPTION = "base_option"
+
+
+def product_details(catalog: Catalog, product: Product, identifier: str) -> checkout.ProductDetails:
+    """`identifier` is the id that the app asked for; it may have a base plan which the catalog does not list."""
+    title, price_id = product.display_name or product.id, f"price_{product.id}"
+    if product.kind is ProductKind.SUBSCRIPTION and product.duration is not None:
+        subscription = checkout.SubscriptionOption(
+            id=BASE_OPTION,
+            price_id=price_id,
+            base=_phase(product.duration, product.price),
+            trial=_phase(product.trial, None) if product.trial is not None else None,
+        )
+        return checkout.SubscriptionDetails(
+            identifier=identifier,
+            title=title,
+            default_purchase_option_id=BASE_OPTION,
+            purchase_options={BASE_OPTION: subscription},
+        )
+    one_time = checkout.OneTimeOption(id=BASE_OPTION, price_id=price_id, base_price=_price(product.price))
+    details = checkout.ConsumableDetails if catalog.consumable(product.id) else checkout.NonConsumableDetails
+    return details(
+        identifier=identifier,
+        title=title,
+        default_purchase_option_id=BASE_OPTION,
+        purchase_options={BASE_OPTION: one_time},
+    )
+
+
+def _phase(duration: Duration, price: Price | None) -> checkout.Phase:
+    return checkout.Phase(
+        period_duration=format_duration(duration),
+        price=_price(price) if price is not None else None,
+        cycle_count=1,
+    )
+
+
+def _price(price: Price) -> checkout.PriceDetails:
+    return checkout.PriceDetails(amount_micros=price.micros, currency=price.currency)

@@ -1,28 +1,57 @@
-"""A project's catalog and settings as V2 shows them."""
+"""A project's catalog, settings, team and audit log as V2 shows them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from msgspec import UNSET, UnsetType, structs
 
 from latchkey.domain.catalog import ProductKind, is_consumable
+from latchkey.stores.registry import store_of
+from latchkey.usecases.access.audit import Entry
 from latchkey.usecases.access.keys import ApiKey, is_sandbox
 from latchkey.usecases.access.projects import App, Project
+from latchkey.usecases.access.team import Member
 from latchkey.usecases.catalog.currencies import Currency
 from latchkey.usecases.catalog.entitlements import Entitlement
 from latchkey.usecases.catalog.product_grants import ProductGrant
 from latchkey.usecases.catalog.products import Product
 from latchkey.usecases.customers.listing import ListedCustomer
 from latchkey.usecases.experiments.experiments import Experiment
-from latchkey.usecases.rendering.app_details import app_details
 from latchkey.usecases.rendering.v2 import page
 from latchkey.usecases.sandbox.clocks import Advanced, TestClock
-from latchkey.wire import actions
+from latchkey.wire import actions, management
 from latchkey.wire import management as wire
 from latchkey.wire.v2 import Page
+
+
+def app_details(store: str, details: Mapping[str, Any]) -> dict[str, Any]:
+    """The object of this store, if enough is known."""
+    match store_of(store).app_details:
+        case "bundle" if "bundle_id" in details:
+            return {store: wire.BundleDetails(bundle_id=details["bundle_id"])}
+        case "package" if "package_name" in details:
+            return {store: wire.PackageDetails(package_name=details["package_name"])}
+        case "stripe_account":
+            return {store: wire.StripeDetails(stripe_account_id=details.get("stripe_account_id"))}
+        case "web_billing" if "app_name" in details:
+            return {
+                store: wire.WebBillingDetails(
+                    stripe_account_id=details.get("stripe_account_id"),
+                    app_name=details["app_name"],
+                    seller_company_name=details["app_name"],
+                    support_email=details.get("support_email"),
+                    default_currency=details.get("default_currency", "USD"),
+                )
+            }
+        case "paddle_account":
+            return {store: wire.PaddleDetails(paddle_is_sandbox=bool(details.get("paddle_is_sandbox")))}
+        case _:
+            return {}
+
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -199,3 +228,47 @@ def test_clock(project_id: str, one: TestClock) -> actions.TestClock:
 
 def test_clock_advanced(project_id: str, moved: Advanced) -> actions.TestClockAdvanced:
     return actions.TestClockAdvanced(**structs.asdict(test_clock(project_id, moved.clock)), events_count=moved.events)
+
+
+PREFIX = "audit_"
+# As `usecases.access.keys.actor_of` writes it.
+_KEY = re.compile(r"API key .* \((key_[0-9a-f]+)\)", re.DOTALL)
+
+
+def audit_log(project_id: str, one: Entry) -> management.AuditLog:
+    kind, identifier = _actor(one)
+    return management.AuditLog(
+        id=f"{PREFIX}{one.position}",
+        project_id=project_id,
+        action_type=one.action,
+        target_type=one.action.partition(".")[0],
+        target_identifier=one.subject,
+        actor_type=kind,
+        actor_identifier=identifier,
+        occurred_at=one.at,
+        additional_data={"actor": one.actor, "outcome": one.outcome, "address": one.address, **one.detail},
+    )
+
+
+def position_of(id: str) -> int | None:
+    """The position in the log of the entry with this id; None if it is not such an id."""
+    number = id.removeprefix(PREFIX)
+    return int(number) if id.startswith(PREFIX) and number.isascii() and number.isdigit() and len(number) < 19 else None
+
+
+def collaborator(_: str, one: Member) -> management.Collaborator:
+    account = one.account
+    return management.Collaborator(
+        id=account.id,
+        name=account.name or None,
+        email=account.email,
+        role=one.role.value,
+        accepted_at=one.since if account.has_password or account.openid is not None else None,
+        has_mfa=account.has_second_factor,
+    )
+
+
+def _actor(one: Entry) -> tuple[Literal["user", "system", "api_key"], str]:
+    if (key := _KEY.fullmatch(one.actor)) is not None and one.account_id is None:
+        return "api_key", key[1]
+    return ("user", one.account_id) if one.account_id is not None else ("system", one.actor)

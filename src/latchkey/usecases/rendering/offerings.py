@@ -1,4 +1,4 @@
-"""Offerings and packages as V2 shows them, and the storefront as V1 shows it."""
+"""Offerings and packages as V2 shows them; the storefront and the mapping of products as V1 shows them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 from msgspec import UNSET, UnsetType
 
+from latchkey.domain.catalog import Catalog, without_plan
 from latchkey.domain.storefront import ShownPackage, Storefront
+from latchkey.stores.registry import BASE_PLANS
 from latchkey.usecases.catalog.offerings import Offering
 from latchkey.usecases.catalog.packages import Attached, Package
 from latchkey.usecases.catalog.placements import Placement
 from latchkey.usecases.rendering.management import product, project_path
 from latchkey.wire import management as wire
 from latchkey.wire import offerings as v1
+from latchkey.wire.sdk import MappedProduct, ProductEntitlementMapping
 from latchkey.wire.v2 import Page
 
 
@@ -88,3 +91,17 @@ def _package(one: ShownPackage) -> v1.Package:
         platform_product_identifier=one.product_id,
         platform_product_plan_identifier=one.plan_id if one.plan_id is not None else UNSET,
     )
+
+
+def product_entitlement_mapping(catalog: Catalog, store: str | None) -> ProductEntitlementMapping:
+    """Deleted products too: their owners keep them. Without a store (a secret key) `product:plan` is split as well."""
+    plans = store is None or store in BASE_PLANS
+    found: dict[str, MappedProduct] = {}
+    for id, sold in sorted(catalog.products.items()):
+        plan = id.partition(":")[2] if plans else ""
+        grants = list(sold.grants)
+        if plan:
+            found[id] = MappedProduct(product_identifier=without_plan(id), base_plan_id=plan, entitlements=grants)
+        else:
+            found[id] = MappedProduct(product_identifier=id, entitlements=grants)
+    return ProductEntitlementMapping(product_entitlement_mapping=found)

@@ -18,8 +18,7 @@ from latchkey.domain.purchases.reference import is_prepaid
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 from latchkey.stores.registry import BASE_PLANS, PROMOTIONAL, STORES, TEST_STORE
 from latchkey.usecases.rendering import event
-from latchkey.usecases.rendering.lifetime import lifetime_end
-from latchkey.usecases.rendering.view import View
+from latchkey.usecases.rendering.view import View, lifetime_end
 from latchkey.wire import v1
 
 _URLS = {store.name: store.management_url for store in STORES.values() if store.management_url is not None}

@@ -13,8 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from latchkey.domain.access.entitlements import held
 from latchkey.domain.customers.attributes import visible
-from latchkey.usecases.rendering.lifetime import lifetime_end
-from latchkey.usecases.rendering.view import View
+from latchkey.usecases.rendering.view import View, lifetime_end
 from latchkey.wire import v2
 
 DEFAULT_LIMIT = 20

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from msgspec import Struct
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer, own_now
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import Duration, Ms, add
 from latchkey.storage.customers import state_format
 from latchkey.storage.customers.records import LastSeen
 from latchkey.storage.engine.reads import Row
 from latchkey.usecases.engine.passing_time import at_present
+from latchkey.wire.lifetime import LIFETIME_YEARS
 
 __all__ = ["LastSeen", "Row", "View", "look_at", "view_for_reading", "view_for_v2"]
 
@@ -46,3 +48,12 @@ def view_for_reading(row: Row, now: Ms, decode: Callable[[bytes], Customer] = st
 
 def view_for_v2(row: Row, now: Ms) -> View:
     return view_for_reading(row, now, state_format.decode_for_v2)
+
+
+_LIFETIME = Duration(months=12 * LIFETIME_YEARS)
+
+
+# The same customers are read repeatedly.
+@lru_cache(maxsize=4096)
+def lifetime_end(purchased_at: Ms) -> Ms:
+    return add(purchased_at, _LIFETIME)
