@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from latchkey.api.errors import InvalidParameter
-from latchkey.api.faults import said
+from latchkey.api.field_errors import said
 
 
 class Thing(BaseModel, extra="forbid", strict=True):

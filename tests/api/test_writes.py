@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from latchkey.api.body import CheckedBody
 from latchkey.api.exchange import Exchange
 from latchkey.api.front import Front
-from latchkey.api.reads import Writes
+from latchkey.api.writes import Writes
 from latchkey.usecases.access import keys
 from tests.api.client import APP, DAY, NOW, Client, Reply, Shop
 from tests.api.doings import count_rows, did, make_clock, move_in

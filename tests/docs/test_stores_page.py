@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from latchkey.api.v2.apps import NewCredentials
+from latchkey.api.v2.credentials import NewCredentials
 from latchkey.dashboard.store_form import FIELDS
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND
 from latchkey.emulators.stripe import resources as pretend

@@ -19,7 +19,7 @@ from latchkey.api.faults import handle_faults
 from latchkey.api.front import Front
 from latchkey.api.metrics import Metrics
 from latchkey.api.rcbilling import checkout
-from latchkey.api.reads import Reads, Writes
+from latchkey.api.reads import Reads
 from latchkey.api.services import assemble
 from latchkey.api.v1 import access, attributes, background, offerings, receipts, subscribers, transactions
 from latchkey.api.v2 import (
@@ -27,6 +27,7 @@ from latchkey.api.v2 import (
     apps,
     bulk_grants,
     charts,
+    credentials,
     currencies,
     currency_movements,
     customer_actions,
@@ -51,6 +52,7 @@ from latchkey.api.v2 import (
 from latchkey.api.v2 import clocks as test_clocks
 from latchkey.api.v2 import offerings as project_offerings
 from latchkey.api.v2 import sandbox_store as test_store
+from latchkey.api.writes import Writes
 from latchkey.domain.instants import Ms
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
@@ -89,6 +91,7 @@ ROUTERS = (
     entitlements.router,
     currencies.router,
     apps.router,
+    credentials.router,
     store_notifications.router,
     api_keys.router,
     project.router,

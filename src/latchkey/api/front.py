@@ -17,8 +17,9 @@ from latchkey.api.errors import ApiError, Failure, Unavailable, from_refusal
 from latchkey.api.etag import TaggedSend, is_tagged
 from latchkey.api.exchange import READS_KEY, SCOPE_KEY, SERVICES_KEY, WATCH_KEY, Exchange, segments_of
 from latchkey.api.metrics import Metrics
-from latchkey.api.reads import Reads, Writes
+from latchkey.api.reads import Reads
 from latchkey.api.v1 import receipts
+from latchkey.api.writes import Writes
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.team.client_address import roughly
 from latchkey.storage.passing import PASSING

@@ -1,4 +1,8 @@
-"""The two hot reads, and the hot write, without a framework in between."""
+"""The two hot reads, without a framework in between.
+
+A request needs one question, which authenticates it and reads the customer, and shares its query with all other
+requests of the same tick. Decision 0011 has the measurements against the same reads as framework routes.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,9 @@ from collections.abc import Awaitable, Coroutine
 from typing import Any
 
 from msgspec import json
-from pydantic import ValidationError
 
 from latchkey.api.authentication import (
     admitted,
-    app_caller,
     check_refused_before,
     key_hash,
     require_project,
@@ -18,12 +20,10 @@ from latchkey.api.authentication import (
     require_scope,
     require_secret,
 )
-from latchkey.api.body import CheckedBody
-from latchkey.api.errors import ApiError, InvalidAppUserId, Missing
+from latchkey.api.errors import InvalidAppUserId, Missing
 from latchkey.api.etag import etag_of_subscriber
 from latchkey.api.exchange import ETAG, Exchange
 from latchkey.api.shape import is_vendors
-from latchkey.api.v1 import receipts
 from latchkey.api.visit import visit_of
 from latchkey.domain.user_id import problem_with
 from latchkey.usecases.engine.admission import Caller
@@ -124,23 +124,3 @@ class Reads:
         seen = visit_of(exchange.headers, view.now, always=caller.is_public)
         if seen is not None:
             self._services.presence.note(caller.project_id, view.key, seen)
-
-
-class Writes:
-    def __init__(self, services: Services) -> None:
-        self._services = services
-
-    async def answer(self, exchange: Exchange, segments: list[str], body: CheckedBody) -> bytes | None:
-        """The reply, if this is a receipt and its body is valid."""
-        if segments != ["v1", "receipts"]:
-            return None
-        try:
-            new = receipts.NewReceipt.model_validate(await body.value())
-        except ValidationError:
-            return None
-        caller = await app_caller(exchange, self._services, "write", receipt=True)
-        return _encode(await receipts.take(exchange, self._services, caller, new))
-
-    async def spared(self, exchange: Exchange, error: ApiError) -> ApiError:
-        """What a phone gets instead of an error that would make it drop a purchase."""
-        return await receipts.spared(exchange, self._services, error)

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from latchkey.api.authentication import AppWriteKey
 from latchkey.api.errors import BadRequest
 from latchkey.api.exchange import SCOPE_KEY
-from latchkey.api.faults import said
+from latchkey.api.field_errors import said
 from latchkey.api.models import AppBody, Instant, PathUserId
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 
 from latchkey.api.errors import InvalidParameter, Unprocessable
 from latchkey.api.models import Body, CurrencyCode, Name, not_null
-from latchkey.api.v2.apps import AppleId
+from latchkey.api.v2.credentials import AppleId
 from latchkey.stores.registry import APP_STORE
 from latchkey.wire.management import AppStore
 
