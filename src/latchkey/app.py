@@ -25,7 +25,7 @@ from latchkey.usecases.engine.lookout import Lookout
 from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.exports.runner import run_exports
 from latchkey.usecases.mail.outbox import run_mail
-from latchkey.usecases.money.reading import run_rates
+from latchkey.usecases.money.rates import run_rates
 from latchkey.usecases.money.sources import RateSource
 from latchkey.usecases.rolling.roller import run_roller
 from latchkey.usecases.stores.processing import Processor, run_stores

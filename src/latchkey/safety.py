@@ -18,11 +18,11 @@ from latchkey.domain.refusal import Refusal
 from latchkey.domain.team.account import checked_email
 from latchkey.settings import Problem, Settings, control_urls
 from latchkey.storage import migrate
-from latchkey.storage.connection_slots import connection_slots
 from latchkey.storage.database import connect, without_password
 from latchkey.storage.errors import RestoredError, StorageError, WrongAddressError
 from latchkey.storage.pooler import IN_TRANSACTION_MODE, shares_sessions
 from latchkey.storage.restoring import identity
+from latchkey.storage.servers import connection_slots
 
 _SHORTEST_KEY = 16
 _THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})

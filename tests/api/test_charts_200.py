@@ -13,7 +13,7 @@ import pytest
 from msgspec import json
 
 from latchkey.domain.tariff.reference import REFERENCE
-from latchkey.usecases.charts.menu import Menu
+from latchkey.usecases.charts.options import Menu
 from latchkey.usecases.charts.roller import catch_up
 from tests.api.client import Shop
 from tests.api.conftest import opened

@@ -8,7 +8,7 @@ import asyncpg
 
 from latchkey.storage.database import Database, connect
 from latchkey.storage.distribution.distribute import distribute, undistributed
-from latchkey.storage.distribution.presence import is_distributed
+from latchkey.storage.distribution.nodes import is_distributed
 from latchkey.storage.distribution.tables import TABLES
 from latchkey.storage.migrate import migrate
 from latchkey.storage.migration_files import commands, migrations

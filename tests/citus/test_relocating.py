@@ -20,8 +20,7 @@ from latchkey.storage.migrate import migrate
 from latchkey.storage.relocating import fence, slot
 from latchkey.storage.relocating.connections import both
 from latchkey.storage.relocating.following import Following, begin_or_resume, cancel, opened
-from latchkey.storage.relocating.returning import copy_back
-from latchkey.storage.relocating.switching import clean_up, switch
+from latchkey.storage.relocating.switching import clean_up, copy_back, switch
 from latchkey.usecases.charts import roller as charts
 from latchkey.usecases.customer_lists import roller as lists
 from latchkey.usecases.sandbox.demo import Demo, ensure_demo

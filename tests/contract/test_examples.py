@@ -94,7 +94,7 @@ async def shop(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     monkeypatch.setattr("latchkey.usecases.customer_lists.bulk.uuid4", lambda: UUID(int=9 << 96))
     # A separate counter, so that one more customer does not change every other example.
     records = itertools.count(1)
-    monkeypatch.setattr("latchkey.usecases.engine.newcomers.uuid4", lambda: UUID(int=next(records)))
+    monkeypatch.setattr("latchkey.usecases.engine.unit_of_work.uuid4", lambda: UUID(int=next(records)))
     monkeypatch.setattr(webhook, "new_secret", lambda: "whsec_ZXhhbXBsZSBzZWNyZXQgb2YgMjQgYg==")
     async with opened(database) as shop:
         await settle_uses(shop)

@@ -18,8 +18,7 @@ from latchkey.storage.exports import schedules as storage
 from latchkey.usecases.exports import engine, runner
 from latchkey.usecases.exports.destination import Destination, DestinationRefused, Upload
 from latchkey.usecases.exports.runner import LEASE, run_exports, run_next
-from latchkey.usecases.exports.schedules import MOST, Export, Exports
-from latchkey.usecases.exports.timing import next_time, retry_time
+from latchkey.usecases.exports.schedules import MOST, Export, Exports, next_time, retry_time
 from tests.exports.loading import Loaded, manifest_of
 from tests.looking_out import looking_out
 from tests.patience import until

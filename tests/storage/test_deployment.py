@@ -6,7 +6,7 @@ import pytest
 
 from latchkey.domain.instants import DAY
 from latchkey.storage.database import Database
-from latchkey.storage.deployment import looking, projects
+from latchkey.storage.deployment import looking
 from latchkey.usecases.deployment import standing
 from tests.api.client import NOW
 from tests.storage.plans import conditions, plan_of
@@ -52,7 +52,7 @@ async def test_events_since_an_instant_are_found_by_halving(
     await project(database, "p", events, head)
     await project(database, "another", [(place, 1_000_000) for place in range(1, 50)])
     async with database.acquire() as connection:
-        assert await projects.events_since(connection, "p", since) == found
+        assert await looking.events_since(connection, "p", since) == found
 
 
 @pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there")

@@ -13,10 +13,9 @@ from latchkey.database_address import Host, parse
 from latchkey.storage import primary
 from latchkey.storage.database import Database, connect
 from latchkey.storage.errors import DatabaseUnreachableError, NoPrimaryError, OutageError
-from latchkey.storage.keepalive import notice_lost_machines
 from latchkey.storage.listening import listening
-from latchkey.storage.passing import PASSING
-from latchkey.storage.primary import Primary
+from latchkey.storage.outages import PASSING
+from latchkey.storage.primary import Primary, notice_lost_machines
 from latchkey.storage.servers import Seen, Server, Silent, identify
 from tests.patience import PATIENCE, until
 from tests.storage.cable import Cable, cable

@@ -14,13 +14,12 @@ from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.customers.state_format import decode
 from latchkey.usecases.catalog.entitlements import create_entitlement, detach_products
-from latchkey.usecases.catalog.mapping import ChangedMeanwhile, load_grid, save_mapping
-from latchkey.usecases.catalog.preview import Preview, preview_mapping
+from latchkey.usecases.catalog.mapping import ChangedMeanwhile, Preview, load_grid, preview_mapping, save_mapping
 from latchkey.usecases.catalog.products import delete_product
 from latchkey.usecases.customers.grants import grant
 from latchkey.usecases.customers.identities import log_in
 from latchkey.usecases.engine import walk as customer_walk
-from latchkey.usecases.experiments.counts import Enrolled, count_enrolled
+from latchkey.usecases.experiments.experiments import Enrolled, count_enrolled
 from latchkey.usecases.sandbox import clocks as test_clocks
 from latchkey.usecases.sandbox import store as test_store
 from tests.usecases.conftest import NOON, Shop

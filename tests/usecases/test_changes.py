@@ -17,7 +17,7 @@ from latchkey.storage.engine.writing import Create, Save, Writes, write_at_once
 from latchkey.storage.errors import OutdatedError
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.customers.attributes import set_attributes
-from latchkey.usecases.engine.newcomers import newcomer
+from latchkey.usecases.engine.unit_of_work import newcomer
 from latchkey.usecases.sandbox.demo import add_catalog
 from latchkey.usecases.sandbox.store import Action, act
 from tests.usecases.conftest import Shop

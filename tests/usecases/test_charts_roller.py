@@ -33,7 +33,7 @@ from latchkey.usecases.customers.attributes import put_attributes
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in, transfer
 from latchkey.usecases.engine.changes import Change
-from latchkey.usecases.rolling import batches
+from latchkey.usecases.rolling import rolled
 from latchkey.usecases.rolling.roller import Roller, pause_after, roll_all, run_roller
 from latchkey.usecases.sandbox.clocks import advance, create_clock, create_customer
 from tests.looking_out import looking_out
@@ -287,7 +287,7 @@ async def test_a_batch_that_breaks_off_leaves_nothing_of_itself(
 
 
 async def test_several_rollers_at_once_do_the_work_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "AT_ONCE", 10)
+    monkeypatch.setattr(rolled, "AT_ONCE", 10)
     monkeypatch.setattr("latchkey.usecases.charts.books.FOLD_AT", 100)
     await asyncio.gather(*(buy(shop, user=f"user{n}", product="pro_monthly") for n in range(60)))
     async with shop.database.acquire() as connection:

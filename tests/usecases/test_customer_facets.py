@@ -29,7 +29,7 @@ from latchkey.usecases.customer_lists.listing import Listing, count, list_page
 from latchkey.usecases.customer_lists.roller import catch_up, rebuild
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in, transfer
-from latchkey.usecases.rolling import batches
+from latchkey.usecases.rolling import rolled
 from latchkey.usecases.rolling.roller import Roller
 from latchkey.usecases.sandbox.clocks import advance, create_clock, create_customer
 from tests.usecases.conftest import Shop
@@ -319,7 +319,7 @@ async def test_facets_are_made_anew_at_will(shop: Shop) -> None:
 async def test_thousands_of_new_customers_are_walked_through_without_a_wait_between_batches(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "AT_ONCE", 3)
+    monkeypatch.setattr(rolled, "AT_ONCE", 3)
     for number in range(10):
         await create_customer(shop.changes, shop.project_id, f"visitor{number}")
     roller = Roller(shop.database)

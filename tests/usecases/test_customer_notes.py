@@ -13,7 +13,7 @@ from latchkey.storage.customers import state as customer_state
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in
 from latchkey.usecases.customers.notes import LONGEST_NOTE, add_note, change_note, delete_note, notes_of
-from latchkey.usecases.customers.past import past_of
+from latchkey.usecases.customers.profile import past_of
 from tests.usecases.conftest import Shop
 from tests.usecases.random_lives import ANONYMOUS
 

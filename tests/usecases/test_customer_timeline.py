@@ -7,7 +7,7 @@ import pytest
 from latchkey.domain.instants import DAY
 from latchkey.storage.sql import query
 from latchkey.usecases.customers.identities import log_in
-from latchkey.usecases.customers.timeline import movements, timeline
+from latchkey.usecases.customers.profile import movements, timeline
 from tests.storage.plans import plan_of
 from tests.usecases.conftest import Shop
 

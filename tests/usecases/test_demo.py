@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from latchkey.domain.storefront import AskingApp, Storefront
 from latchkey.storage.database import Database
+from latchkey.usecases.catalog.offerings import load_storefront
 from latchkey.usecases.catalog.products import delete_product
-from latchkey.usecases.catalog.storefront import load_storefront
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.sandbox.demo import PROJECT_ID, STORE_APPS, ensure_demo, ensure_store_app
 

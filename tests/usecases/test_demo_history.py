@@ -17,7 +17,7 @@ from latchkey.domain.purchases.subscription import Cause, PeriodType
 from latchkey.usecases.charts.reading import read_sums, read_values
 from latchkey.usecases.charts.roller import catch_up
 from latchkey.usecases.events.feed import page_of_events
-from latchkey.usecases.experiments.counts import count_enrolled
+from latchkey.usecases.experiments.experiments import count_enrolled
 from latchkey.usecases.sandbox.demo import want_history
 from latchkey.usecases.sandbox.history import market
 from latchkey.usecases.sandbox.history.people import PREFIX

@@ -12,8 +12,7 @@ from latchkey.domain.tariff.rate_file import RatesRefused, date_of, day_of
 from latchkey.storage.database import Database
 from latchkey.storage.money import rates as stored
 from latchkey.storage.money.known_rates import KnownRates
-from latchkey.usecases.money.rates import RatesDiffer, Taken, listed, standing, take
-from latchkey.usecases.money.reading import read
+from latchkey.usecases.money.rates import RatesDiffer, Taken, listed, read, standing, take
 from latchkey.usecases.money.sources import LARGEST, RateSource, SourceUnreadable, shown
 
 NOW = 1_794_700_000_000  # 2026-11-14

@@ -22,7 +22,7 @@ from latchkey.api.v1 import receipts
 from latchkey.api.writes import Writes
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.team.client_address import roughly
-from latchkey.storage.passing import PASSING
+from latchkey.storage.outages import PASSING
 from latchkey.usecases.access.request_log import RequestLog
 from latchkey.usecases.services import Services
 from latchkey.watching import tracing

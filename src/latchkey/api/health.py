@@ -17,7 +17,7 @@ from latchkey.api.services import Provided
 from latchkey.settings import STOPPING
 from latchkey.storage import migrate
 from latchkey.storage.errors import NoPrimaryError, RestoredError, StorageError
-from latchkey.storage.passing import PASSING, REFUSES_WRITES
+from latchkey.storage.outages import PASSING, REFUSES_WRITES
 from latchkey.storage.restoring import identity
 from latchkey.watching.exposition import CONTENT_TYPE
 from latchkey.watching.watch import Watch

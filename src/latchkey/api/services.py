@@ -24,9 +24,9 @@ from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.engine.admission import Admission
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.leases import Leases
-from latchkey.usecases.engine.phone_limit import PhoneLimit
 from latchkey.usecases.engine.presence import Presence
 from latchkey.usecases.engine.reading import Reader
+from latchkey.usecases.engine.recent_counts import PhoneLimit
 from latchkey.usecases.engine.refused_keys import RefusedKeys
 from latchkey.usecases.services import Services
 from latchkey.usecases.stores.incoming import Inbox

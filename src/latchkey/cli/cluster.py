@@ -14,7 +14,7 @@ from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.storage.database import without_password
 from latchkey.storage.errors import NotRelocatableError
-from latchkey.storage.relocating import fence, following, progress, returning, slot, switching
+from latchkey.storage.relocating import fence, following, progress, slot, switching
 from latchkey.storage.relocating.connections import both
 
 app = typer.Typer(
@@ -180,6 +180,6 @@ async def _cancel(source_url: str, target_url: str, console: Console) -> dict[st
 
 async def _return(source_url: str, target_url: str, replace: bool, console: Console) -> dict[str, Any]:
     async with both(source_url, target_url) as (source, target):
-        done = await returning.copy_back(source, target, lambda words: console.print(f"  {words}"), replace=replace)
+        done = await switching.copy_back(source, target, lambda words: console.print(f"  {words}"), replace=replace)
     console.print(f"✓ Copied back. Nobody could write for {done:.1f} s. Start the service with the plain address.")
     return {"seconds": round(done, 3)}

@@ -12,7 +12,7 @@ import typer
 
 from latchkey.storage.database import connect
 from latchkey.storage.errors import StillFilledError, StorageError, WrongAddressError
-from latchkey.storage.passing import PASSING
+from latchkey.storage.outages import PASSING
 from latchkey.storage.relocating.progress import require_filled
 
 log = structlog.get_logger()

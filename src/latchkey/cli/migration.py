@@ -25,7 +25,7 @@ from latchkey.storage.distribution.distribute import (
     require_finished_upgrade,
     undistributed,
 )
-from latchkey.storage.distribution.presence import is_distributed
+from latchkey.storage.distribution.nodes import is_distributed
 from latchkey.storage.distribution.tables import TABLES
 
 

@@ -22,7 +22,7 @@ from latchkey.dashboard.pages import ALL
 from latchkey.dashboard.templates import are_cold, warm
 from latchkey.domain.refusal import Refusal
 from latchkey.settings import Settings
-from latchkey.storage.passing import PASSING, REFUSES_WRITES
+from latchkey.storage.outages import PASSING, REFUSES_WRITES
 from latchkey.usecases.access.sessions import TooManyGuesses
 from latchkey.usecases.services import Services
 

@@ -17,7 +17,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from latchkey.storage.passing import PASSING
+from latchkey.storage.outages import PASSING
 from latchkey.usecases.events.listing import Listed
 from latchkey.usecases.events.tail import Happened, Moved, News, Skipped, Subscriber, Tail, Tails
 

@@ -18,8 +18,7 @@ from latchkey.storage.at_hand import IDLE_SECONDS, AtHand, Taken
 from latchkey.storage.distribution.away import Away
 from latchkey.storage.distribution.connection import connection_class
 from latchkey.storage.distribution.directory import load as load_directory
-from latchkey.storage.distribution.nodes import PLANS_KEPT, NodeAddress, Nodes, address
-from latchkey.storage.distribution.presence import is_distributed
+from latchkey.storage.distribution.nodes import PLANS_KEPT, NodeAddress, Nodes, address, is_distributed
 from latchkey.storage.errors import DatabaseUnreachableError, NoPrimaryError, WrongAddressError
 from latchkey.storage.pooler import IN_TRANSACTION_MODE, MIXED_UP
 from latchkey.storage.primary import Primary

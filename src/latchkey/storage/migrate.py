@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 from msgspec import Struct, json
 
-from latchkey.storage.distribution.presence import is_distributed
+from latchkey.storage.distribution.nodes import is_distributed
 from latchkey.storage.errors import (
     DatabaseBusyError,
     MigrationChangedError,

@@ -13,8 +13,36 @@ from typing import Any, ParamSpec, TypeVar
 import asyncpg
 
 from latchkey.storage.database import Connection, Database
-from latchkey.storage.errors import MovedError, OutageError, StatementRefusedError
-from latchkey.storage.passing import REFUSES_WRITES
+from latchkey.storage.errors import CollisionError, MovedError, OutageError, StatementRefusedError
+
+# The database answers, but refuses changes: its disk is full or broken, or it is a standby.
+REFUSES_WRITES = (
+    asyncpg.DiskFullError,
+    asyncpg.PostgresSystemError,
+    asyncpg.ReadOnlySQLTransactionError,
+)
+# The database is unreachable, starting, stopping, overloaded or read-only: likely temporary, worth a retry.
+PASSING = (
+    *REFUSES_WRITES,
+    OutageError,
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    # What the driver raises if a connection breaks at certain moments.
+    asyncpg.InternalClientError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+    # Two transactions met, again and again: whoever comes back finds the way free.
+    CollisionError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+)
+
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")

@@ -14,7 +14,7 @@ from latchkey.domain.instants import Ms
 from latchkey.storage import watching as storage
 from latchkey.storage.database import Database
 from latchkey.storage.errors import StorageError
-from latchkey.storage.passing import PASSING
+from latchkey.storage.outages import PASSING
 
 log = structlog.get_logger()
 

@@ -18,11 +18,10 @@ from latchkey.api.services import Provided
 from latchkey.api.visit import country_of
 from latchkey.domain.instants import MINUTE
 from latchkey.domain.team.client_address import network_of
-from latchkey.usecases.catalog.loading import load_catalog
 from latchkey.usecases.catalog.prices import shown_prices
-from latchkey.usecases.checkout import refusals
-from latchkey.usecases.checkout.branding import branding_of
-from latchkey.usecases.checkout.steps import Wanted
+from latchkey.usecases.catalog.version import load_catalog
+from latchkey.usecases.checkout import steps
+from latchkey.usecases.checkout.steps import Wanted, branding_of
 from latchkey.usecases.engine.admission import Caller
 from latchkey.usecases.rendering import checkout as render
 from latchkey.usecases.rendering.checkout import product_details
@@ -42,14 +41,14 @@ NO_SESSION = 7877  # an invalid purchase
 CANNOT_COMPLETE = 7878  # an invalid purchase
 NO_QUICK_PURCHASE = 8172  # the ordinary checkout is used instead
 
-_REFUSALS: dict[type[refusals.CheckoutRefusal], tuple[type[ApiError], int]] = {
-    refusals.CannotSell: (Unprocessable, CONFIGURATION),
-    refusals.InvalidEmail: (BadRequest, INVALID_EMAIL),
-    refusals.HasAlready: (Unprocessable, ALREADY_BOUGHT),
-    refusals.NotForSale: (Unprocessable, NOT_FOR_SALE),
-    refusals.NoSuchCheckout: (Missing, NO_SESSION),
-    refusals.CannotComplete: (Unprocessable, CANNOT_COMPLETE),
-    refusals.NotInThisWay: (Unprocessable, NO_QUICK_PURCHASE),
+_REFUSALS: dict[type[steps.CheckoutRefusal], tuple[type[ApiError], int]] = {
+    steps.CannotSell: (Unprocessable, CONFIGURATION),
+    steps.InvalidEmail: (BadRequest, INVALID_EMAIL),
+    steps.HasAlready: (Unprocessable, ALREADY_BOUGHT),
+    steps.NotForSale: (Unprocessable, NOT_FOR_SALE),
+    steps.NoSuchCheckout: (Missing, NO_SESSION),
+    steps.CannotComplete: (Unprocessable, CANNOT_COMPLETE),
+    steps.NotInThisWay: (Unprocessable, NO_QUICK_PURCHASE),
 }
 
 ProductId = Annotated[str, Field(min_length=1, max_length=200)]
@@ -93,7 +92,7 @@ class Completed(AppBody):
     email: Email = None
 
 
-def refused(refusal: refusals.CheckoutRefusal) -> ApiError:
+def refused(refusal: steps.CheckoutRefusal) -> ApiError:
     error, code = _REFUSALS[type(refusal)]
     return error(refusal.message, code=code)
 
@@ -119,7 +118,7 @@ async def prepare_checkout(
     _require_room(request, services, caller, "")
     try:
         form = await services.checkouts.form_for(caller.project_id, caller.app_id, new.product_id)
-    except refusals.CheckoutRefusal as refusal:
+    except steps.CheckoutRefusal as refusal:
         raise refused(refusal) from refusal
     return reply(wire.PreparedCheckout(stripe_gateway_params=render.gateway_params(form)))
 
@@ -139,7 +138,7 @@ async def start_checkout(request: Request, services: Provided, caller: AppWriteK
     )
     try:
         started = await services.checkouts.start(caller.project_id, caller.app_id, wanted)
-    except refusals.CheckoutRefusal as refusal:
+    except steps.CheckoutRefusal as refusal:
         raise refused(refusal) from refusal
     return reply(render.started(started))
 
@@ -151,7 +150,7 @@ async def read_checkout(services: Provided, caller: AppReadKey, operation_sessio
     """How far a checkout is. What the provider says was paid is the customer's from then on."""
     try:
         progress = await services.checkouts.status(caller.project_id, caller.app_id, operation_session_id)
-    except refusals.CheckoutRefusal as refusal:
+    except steps.CheckoutRefusal as refusal:
         raise refused(refusal) from refusal
     return reply(render.status(progress))
 
@@ -168,7 +167,7 @@ async def refresh_checkout(
         form = await services.checkouts.refresh(
             caller.project_id, caller.app_id, operation_session_id, discount=new.discount_code is not None
         )
-    except refusals.CheckoutRefusal as refusal:
+    except steps.CheckoutRefusal as refusal:
         raise refused(refusal) from refusal
     return reply(render.pricing(operation_session_id, form))
 
@@ -185,7 +184,7 @@ async def complete_checkout(
     _require_room(request, services, caller, operation_session_id)
     try:
         made = await services.checkouts.complete(caller.project_id, caller.app_id, operation_session_id, new.email)
-    except refusals.CheckoutRefusal as refusal:
+    except steps.CheckoutRefusal as refusal:
         raise refused(refusal) from refusal
     confirmation = wire.ConfirmationParams(client_secret=made.client_secret)
     return reply(wire.CompletedCheckout(operation_session_id=operation_session_id, gateway_params=confirmation))

@@ -19,7 +19,7 @@ from latchkey.api.services import Provided
 from latchkey.api.v1.receipts import INVALID_RECEIPT
 from latchkey.domain.customers.eligibility import intro_eligible
 from latchkey.domain.team.client_address import network_of
-from latchkey.usecases.catalog.loading import load_catalog
+from latchkey.usecases.catalog.version import load_catalog
 from latchkey.usecases.customers.receipts import CannotCheck, InvalidReceipt
 from latchkey.usecases.rendering.offerings import product_entitlement_mapping
 from latchkey.usecases.rendering.view import look_at

@@ -15,8 +15,8 @@ from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v1.reply import subscriber_reply
 from latchkey.domain.storefront import AskingApp
+from latchkey.usecases.catalog.offerings import load_storefront
 from latchkey.usecases.catalog.overrides import assign_offering, clear_offering
-from latchkey.usecases.catalog.storefront import load_storefront
 from latchkey.usecases.rendering import offerings as render
 from latchkey.wire.offerings import Offerings
 from latchkey.wire.v1 import SubscriberResponse

@@ -15,7 +15,7 @@ from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.customers.currency import MAX_BALANCE
 from latchkey.usecases.catalog import currencies
-from latchkey.usecases.catalog.product_grants import ProductGrant, load_grants
+from latchkey.usecases.catalog.currencies import ProductGrant, load_grants
 from latchkey.usecases.rendering import management as render
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.usecases.services import Services

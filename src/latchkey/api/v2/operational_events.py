@@ -11,7 +11,7 @@ from latchkey.api.services import Provided
 from latchkey.usecases.rendering.management import project_path
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, page
 from latchkey.usecases.webhooks import rendering as render
-from latchkey.usecases.webhooks.operational import page_of_operational_events
+from latchkey.usecases.webhooks.log import page_of_operational_events
 from latchkey.wire import webhooks as wire
 from latchkey.wire.v2 import Page
 

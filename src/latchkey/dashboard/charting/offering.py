@@ -6,9 +6,9 @@ from latchkey.dashboard.charting.asking import Environment, Offered
 from latchkey.dashboard.page import Visit
 from latchkey.domain.charts.definitions.definition import ATTRIBUTE, EXPERIMENT, Choice
 from latchkey.domain.purchases.purchase import Environment as Named
-from latchkey.usecases.charts.menu import chart_menu, count_latest
+from latchkey.usecases.charts.options import chart_menu, count_latest
 from latchkey.usecases.experiments.experiments import list_experiments
-from latchkey.usecases.sandbox.clock_list import newest_clocks
+from latchkey.usecases.sandbox.clocks import newest_clocks
 
 # How many test clocks a menu lists.
 MOST_CLOCKS = 20

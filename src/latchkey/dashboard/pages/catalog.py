@@ -13,8 +13,14 @@ from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.snippets import curl
 from latchkey.domain.access.remapping import Grant, Remapping, difference
 from latchkey.domain.refusal import Invalid
-from latchkey.usecases.catalog.mapping import ChangedMeanwhile, load_grid, require_possible, save_mapping
-from latchkey.usecases.catalog.preview import Preview, preview_mapping
+from latchkey.usecases.catalog.mapping import (
+    ChangedMeanwhile,
+    Preview,
+    load_grid,
+    preview_mapping,
+    require_possible,
+    save_mapping,
+)
 
 pages = Pages()
 

@@ -22,7 +22,6 @@ from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.domain.user_id import problem_with
 from latchkey.usecases.events import listing as event_list
 from latchkey.usecases.rendering.view import View, look_at
-from latchkey.usecases.sandbox import clock_list as test_clock_list
 from latchkey.usecases.sandbox import clocks as test_clocks
 from latchkey.usecases.sandbox import store as test_store
 
@@ -68,7 +67,7 @@ async def advance(visit: Visit) -> Response:
     async def do() -> tuple[str, str]:
         clock_id, by = visit.param("clock_id"), visit.form.text("by")
         if by == TO_NEXT:
-            to = await test_clock_list.next_due(visit.database, visit.project_id, clock_id)
+            to = await test_clocks.next_due(visit.database, visit.project_id, clock_id)
             moved = await test_clocks.advance(visit.services.changes, visit.project_id, clock_id, to=to)
         elif by:
             length = parse_duration(visit.form.choice("by", [step for step, _ in STEPS]))
@@ -146,7 +145,7 @@ async def _read(visit: Visit, customer_id: str) -> View:
 
 
 async def _list(visit: Visit, refusal: Refusal | None = None) -> Response:
-    clocks = await test_clock_list.newest_clocks(
+    clocks = await test_clocks.newest_clocks(
         visit.database, visit.project_id, visit.query.text("after") or None, ON_A_PAGE + 1
     )
     status, error = status_of(refusal) if refusal else (200, "")
@@ -156,7 +155,7 @@ async def _list(visit: Visit, refusal: Refusal | None = None) -> Response:
         status,
         here="test-clocks",
         clocks=shown,
-        counted=test_clock_list.COUNTED,
+        counted=test_clocks.COUNTED,
         older=visit.path("test-clocks", after=shown[-1].clock.id) if len(clocks) > ON_A_PAGE else None,
         error=error,
         filled=visit.form.values(),
@@ -166,7 +165,7 @@ async def _list(visit: Visit, refusal: Refusal | None = None) -> Response:
 
 async def _clock(visit: Visit, chosen: str, refusal: Refusal | None = None) -> Response:
     clock = await test_clocks.get_clock(visit.database, visit.project_id, visit.param("clock_id"))
-    people = await test_clock_list.inhabitants(visit.database, visit.project_id, clock.id)
+    people = await test_clocks.inhabitants(visit.database, visit.project_id, clock.id)
     page = await event_list.newest_of_clock(visit.database, visit.project_id, clock.id)
     if not chosen and len(people) == 1:
         chosen = people[0].customer.app_user_id
@@ -182,8 +181,8 @@ async def _clock(visit: Visit, chosen: str, refusal: Refusal | None = None) -> R
         clock=clock,
         steps=STEPS,
         to_next=TO_NEXT,
-        people=[_person(visit, one, clock.now) for one in people[: test_clock_list.SHOWN]],
-        more_people=len(people) > test_clock_list.SHOWN,
+        people=[_person(visit, one, clock.now) for one in people[: test_clocks.SHOWN]],
+        more_people=len(people) > test_clocks.SHOWN,
         next_due_at=people[0].next_due_at if people else None,
         chosen=view.customer.app_user_id if view else "",
         chosen_href=address(visit, view.customer.app_user_id) if view else "",
@@ -197,7 +196,7 @@ async def _clock(visit: Visit, chosen: str, refusal: Refusal | None = None) -> R
     )
 
 
-def _person(visit: Visit, one: test_clock_list.Inhabitant, now: int) -> dict[str, Any]:
+def _person(visit: Visit, one: test_clocks.Inhabitant, now: int) -> dict[str, Any]:
     customer = one.customer
     bought: list[Purchase | Subscription] = [*customer.subscriptions, *customer.purchases]
     return {

@@ -14,8 +14,7 @@ from latchkey.domain.customers.promotion import DURATIONS
 from latchkey.domain.refusal import NotFound
 from latchkey.domain.user_id import is_anonymous
 from latchkey.usecases.catalog.entitlements import list_entitlements
-from latchkey.usecases.customers.profile import load_profile, view_of
-from latchkey.usecases.customers.timeline import movements, timeline
+from latchkey.usecases.customers.profile import load_profile, movements, timeline, view_of
 
 pages = Pages()
 

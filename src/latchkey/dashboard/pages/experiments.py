@@ -15,9 +15,8 @@ from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.domain.user_id import problem_with
 from latchkey.usecases.catalog import offerings
 from latchkey.usecases.experiments import experiments
-from latchkey.usecases.experiments.counts import Enrolled, count_enrolled
 from latchkey.usecases.experiments.enrollments import enroll_customer
-from latchkey.usecases.experiments.experiments import HEAVIEST, MOST
+from latchkey.usecases.experiments.experiments import HEAVIEST, MOST, Enrolled, count_enrolled
 
 pages = Pages()
 

@@ -15,8 +15,8 @@ from latchkey.domain.offering import Eligibility
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.domain.storefront import USUAL_PACKAGES, Storefront
 from latchkey.usecases.catalog import offerings, packages, products
+from latchkey.usecases.catalog.offerings import Previews, load_previews
 from latchkey.usecases.catalog.placements import list_placements
-from latchkey.usecases.catalog.storefront import Previews, load_previews
 
 pages = Pages()
 

@@ -23,7 +23,7 @@ from latchkey.usecases.charts.charts import read_together
 from latchkey.usecases.customers.listing import list_customers
 from latchkey.usecases.money import missing_rates
 from latchkey.usecases.stores.standing import standing_of
-from latchkey.usecases.webhooks.troubles import troubles_of
+from latchkey.usecases.webhooks.log import troubles_of
 
 pages = Pages()
 

@@ -9,7 +9,7 @@ from latchkey.dashboard.pages.offerings import MOST_PRODUCTS, cells_of
 from latchkey.domain.offering import Eligibility
 from latchkey.domain.refusal import Refusal
 from latchkey.usecases.catalog import offerings, packages, products
-from latchkey.usecases.catalog.storefront import load_previews
+from latchkey.usecases.catalog.offerings import load_previews
 
 pages = Pages()
 

@@ -21,7 +21,6 @@ from latchkey.settings import control_urls
 from latchkey.storage.customers import records
 from latchkey.storage.stores.journal import Filter
 from latchkey.usecases.access import projects
-from latchkey.usecases.sandbox import clock_list
 from latchkey.usecases.sandbox import clocks as test_clocks
 from latchkey.usecases.sandbox.pretend_store import PretendStore, StoreAway
 from latchkey.usecases.stores import journal
@@ -156,7 +155,7 @@ async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
     values = {name: visit.form.text(name) for name in ("customer", "product")}
     # The clock that followed last follows again, unless somebody chooses otherwise.
     chosen = visit.form.text("test_clock") or visit.query.text("test_clock")
-    clocks = await clock_list.newest_clocks(visit.database, visit.project_id, None, CLOCKS)
+    clocks = await test_clocks.newest_clocks(visit.database, visit.project_id, None, CLOCKS)
     return visit.page(
         "pretend_store.html",
         status,

@@ -18,11 +18,9 @@ from latchkey.domain.instants import DAY, HOUR
 from latchkey.usecases.events.samples import TYPES
 from latchkey.usecases.webhooks import log as delivery_log
 from latchkey.usecases.webhooks import rendering as render
-from latchkey.usecases.webhooks.operational import page_of_operational_events
+from latchkey.usecases.webhooks.log import page_of_operational_events, recent_replays, troubles_of
 from latchkey.usecases.webhooks.registry import Shown
-from latchkey.usecases.webhooks.replays import recent_replays
 from latchkey.usecases.webhooks.trial_send import Tried, send_test
-from latchkey.usecases.webhooks.troubles import troubles_of
 
 pages = Pages()
 

@@ -12,7 +12,7 @@ from functools import partial
 from latchkey.domain.instants import Ms
 from latchkey.domain.webhooks.parts import deleted_before
 from latchkey.storage.database import Database
-from latchkey.storage.deliveries import parts, pruning
+from latchkey.storage.deliveries import parts
 
 # Small batches with a pause between them, so that deliveries are not slowed down.
 _BATCH = 500
@@ -25,14 +25,14 @@ async def prune(database: Database, now: Ms, kept_ms: int) -> int:
     removed = 0
     known = await parts.known(database)
     limits = [(one.number, deleted_before(one.number, known, now, kept_ms)) for one in known]
-    for key, deleted in await pruning.webhooks(database):
+    for key, deleted in await parts.prunable_webhooks(database):
         if deleted:
-            await _in_batches(partial(pruning.remove_lanes, database, key, _BATCH))
-            removed += await _in_batches(partial(pruning.remove_deliveries, database, key, _BATCH))
-            await pruning.forget_webhook(database, key)
+            await _in_batches(partial(parts.remove_lanes, database, key, _BATCH))
+            removed += await _in_batches(partial(parts.remove_deliveries, database, key, _BATCH))
+            await parts.forget_webhook(database, key)
         else:
             for part, before in limits:
-                removed += await _in_batches(partial(pruning.remove_delivered, database, key, part, before, _BATCH))
+                removed += await _in_batches(partial(parts.remove_delivered, database, key, part, before, _BATCH))
     return removed
 
 

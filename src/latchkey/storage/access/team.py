@@ -1,4 +1,4 @@
-"""Memberships: which account has which role in which project."""
+"""Memberships: which account has which role in which project, and who may see what concerns the whole deployment."""
 
 from __future__ import annotations
 
@@ -67,3 +67,25 @@ async def remove(connection: Connection, account_id: str, project_id: str) -> bo
 async def lock_owners(connection: Connection, project_id: str) -> list[str]:
     """Account ids, locked: of two owners who leave at once, the second sees that the first has left."""
     return [row["account_id"] for row in await connection.fetch(_LOCK_OWNERS, project_id)]
+
+
+_GRANT = query("grant_operator")
+_REVOKE = query("revoke_operator")
+_IS_ONE = query("is_operator")
+_LIST = query("list_operators")
+
+
+async def grant_operator(connection: Connection, account_id: str, now: Ms) -> None:
+    await connection.execute(_GRANT, account_id, now)
+
+
+async def revoke_operator(connection: Connection, account_id: str) -> None:
+    await connection.execute(_REVOKE, account_id)
+
+
+async def is_operator(connection: Connection, account_id: str) -> bool:
+    return bool(await connection.fetchval(_IS_ONE, account_id))
+
+
+async def operator_addresses(connection: Connection) -> list[str]:
+    return [row["email"] for row in await connection.fetch(_LIST)]

@@ -12,6 +12,7 @@ from latchkey.domain.instants import parse_duration
 from latchkey.domain.money import Price
 from latchkey.domain.tariff.tariff import Tariff
 from latchkey.storage.catalog.shelf import offerings_of
+from latchkey.storage.database import Connection
 from latchkey.storage.money.fees import fees_of
 from latchkey.storage.money.known_rates import KnownRates
 from latchkey.storage.sql import query
@@ -116,3 +117,18 @@ class Catalogs:
         if known is None or row["catalog_version"] > known[0]:
             self._known[project_id] = row["catalog_version"], catalog
         return catalog
+
+
+_ANNOUNCE = query("announce_catalog")
+_LOAD_VERSION = query("catalog_version")
+
+
+async def announce(connection: Connection, project_id: str) -> bool:
+    """Increments the version and locks the project's row until the transaction ends. False: there is no such
+    project."""
+    return await connection.execute(_ANNOUNCE, project_id) != "UPDATE 0"
+
+
+async def load_version(connection: Connection, project_id: str) -> int | None:
+    version: int | None = await connection.fetchval(_LOAD_VERSION, project_id)
+    return version

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from msgspec import Struct, json
+
+from latchkey.domain.access.remapping import Grant
 from latchkey.domain.instants import Ms
 from latchkey.storage.catalog.products import Product, product_of
 from latchkey.storage.database import Connection, Record
@@ -103,3 +106,46 @@ def _found(row: Record | None) -> Entitlement | None:
 
 def _entitlement(row: Record) -> Entitlement:
     return Entitlement(id=row["id"], display_name=row["display_name"], created_at=row["created_at"])
+
+
+_GRID = query("catalog_grid")
+
+
+class GridEntitlement(Struct, frozen=True):
+    id: str
+    name: str
+
+
+class GridProduct(Struct, frozen=True):
+    id: str
+    name: str
+    # A deleted product can be detached; nothing new can be attached to it.
+    on_sale: bool
+    grants: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    version: int
+    products: list[GridProduct]
+    entitlements: list[GridEntitlement]
+
+    @property
+    def grants(self) -> frozenset[Grant]:
+        return frozenset(Grant(product.id, one) for product in self.products for one in product.grants)
+
+
+_PRODUCTS = json.Decoder(list[GridProduct])
+_ENTITLEMENTS = json.Decoder(list[GridEntitlement])
+
+
+async def load_mapping(connection: Connection, project_id: str) -> Grid | None:
+    """None: there is no such project."""
+    row = await connection.fetchrow(_GRID, project_id)
+    if row is None:
+        return None
+    return Grid(
+        version=row["catalog_version"],
+        products=_PRODUCTS.decode(row["products"]),
+        entitlements=_ENTITLEMENTS.decode(row["entitlements"]),
+    )

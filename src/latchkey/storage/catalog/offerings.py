@@ -1,4 +1,5 @@
-"""Offerings as an operator edits them. `shelf.py` parses them for apps."""
+"""Offerings as an operator edits them, and the one that a customer sees instead of the current one. `shelf.py` parses
+them for apps."""
 
 from __future__ import annotations
 
@@ -103,3 +104,16 @@ def _offering(row: Record) -> Offering:
         is_current=row["is_current"],
         created_at=row["created_at"],
     )
+
+
+_SET = query("override_offering")
+_CLEAR = query("clear_offering_override")
+
+
+async def override(connection: Connection, project_id: str, app_user_id: str, offering_id: str, now: Ms) -> bool:
+    """False: there is no such customer."""
+    return await connection.fetchval(_SET, project_id, app_user_id, offering_id, now) is not None
+
+
+async def clear_override(connection: Connection, project_id: str, app_user_id: str) -> None:
+    await connection.execute(_CLEAR, project_id, app_user_id)

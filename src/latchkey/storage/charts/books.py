@@ -1,4 +1,5 @@
-"""Writes of the roller: the facts of subjects, the tail, and the facts ahead."""
+"""Writes of the roller: the facts of subjects, the tail, and the facts ahead. Computing a project's sums anew, in
+steps: each locks the project's charts."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from uuid import UUID
 
 from latchkey.storage.arrays import columns
 from latchkey.storage.charts.progress import Roll
-from latchkey.storage.charts.subjects import Row
+from latchkey.storage.charts.subjects import Row, decode
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
@@ -60,3 +61,45 @@ def _stored(roll: Roll) -> tuple[Any, ...]:
         roll.project_id, roll.position, roll.rolled_to, count.counted, count.mark_id, count.mark_xid, count.marked_at,
         roll.passed_to, roll.batch, roll.dimension, roll.tail, roll.summed_to,
     )  # fmt: skip
+
+
+CLEARING, SUMMING = "clearing", "summing"
+
+_BEGIN = query("begin_charts_rebuild")
+_CLEAR = query("clear_charts")
+_BEGIN_SUMMING = query("begin_charts_summing")
+_NEXT = query("next_chart_subjects")
+_FINISH = query("finish_charts_rebuild")
+_CHOOSE = query("choose_chart_attributes")
+_AGAIN = query("look_at_customers_again")
+
+
+async def begin_rebuild(connection: Connection, project_id: str) -> None:
+    await connection.execute(_BEGIN, project_id)
+
+
+async def clear(connection: Connection, project_id: str, limit: int) -> int:
+    """Deletes up to `limit` rows of each table. Returns how many there were."""
+    count: int = await connection.fetchval(_CLEAR, project_id, limit)
+    return count
+
+
+async def begin_summing(connection: Connection, project_id: str) -> None:
+    await connection.execute(_BEGIN_SUMMING, project_id)
+
+
+async def next_subjects(
+    connection: Connection, project_id: str, after: UUID, limit: int
+) -> list[tuple[UUID, list[Row]]]:
+    rows = await connection.fetch(_NEXT, project_id, after, limit)
+    return [(row["subject"], decode(row["facts"])) for row in rows]
+
+
+async def finish_rebuild(connection: Connection, project_id: str) -> None:
+    await connection.execute(_FINISH, project_id)
+
+
+async def choose_attributes(connection: Connection, project_id: str, names: Sequence[str]) -> None:
+    """The caller has announced a change of the catalog."""
+    await connection.execute(_CHOOSE, project_id, list(names))
+    await connection.execute(_AGAIN, project_id)

@@ -1,8 +1,9 @@
-"""Combinations of dimensions, by number. A fact stores the number."""
+"""Combinations of dimensions, by number, which facts store; and what a project's charts offer to choose from."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 from uuid import UUID
@@ -68,3 +69,21 @@ def _columns(one: Numbered) -> tuple[object, ...]:
         of.product, of.duration, of.store, of.country, of.platform, of.app_version, of.offering,
         json.encode(of.variants).decode(), json.encode(of.attributes).decode(),
     )  # fmt: skip
+
+
+_MENU = query("chart_menu")
+
+
+@dataclass(frozen=True, slots=True)
+class Menu:
+    # Customer attributes that charts can be filtered and broken down by.
+    attributes: tuple[str, ...]
+    # Whether anything was ever bought there.
+    in_production: bool
+    in_sandbox: bool
+
+
+async def load_menu(connection: Connection, project_id: str) -> Menu:
+    row = await connection.fetchrow(_MENU, project_id)
+    assert row is not None, "the query gives one row"
+    return Menu(tuple(row["attributes"]), row["production"], row["sandbox"])

@@ -11,8 +11,7 @@ from msgspec import Struct
 from latchkey.domain.charts.facts.subject import Origin
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Record
-from latchkey.storage.rolling.found import Found
-from latchkey.storage.rolling.newcomers import Count, Seen, Stretch
+from latchkey.storage.rolling.found import Count, Found, Seen, Stretch
 from latchkey.storage.sql import query
 
 _PROGRESS = query("charts_progress")

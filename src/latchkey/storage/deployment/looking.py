@@ -1,14 +1,15 @@
-"""One PostgreSQL: the server itself, the tables of this database, the standbys."""
+"""One PostgreSQL: the server itself, the tables of this database, the standbys, the projects with the most events."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from latchkey.domain.deployment.standing import Partition, Server, Standby, Table
+from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
@@ -70,3 +71,29 @@ def summed(pieces: Iterable[tuple[Table, Partition | None]]) -> tuple[list[Table
 def added(first: int | None, second: int | None) -> int | None:
     """Of two numbers of which either may be unknown."""
     return second if first is None else first if second is None else first + second
+
+
+_FEEDS = query("look_at_feeds")
+_SINCE = query("count_events_since")
+_CUSTOMERS = query("count_newcomers_of_project")
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    project_id: str
+    name: str
+    # Since the project exists.
+    events: int
+
+
+async def largest_feeds(connection: Connection, limit: int) -> list[Feed]:
+    rows = await connection.fetch(_FEEDS, limit)
+    return [Feed(row["project_id"], row["name"] or "", row["events"]) for row in rows]
+
+
+async def events_since(connection: Connection, project_id: str, since: Ms) -> int:
+    return int(await connection.fetchval(_SINCE, project_id, since) or 0)
+
+
+async def customers(connection: Connection, project_id: str) -> int:
+    return int(await connection.fetchval(_CUSTOMERS, project_id))

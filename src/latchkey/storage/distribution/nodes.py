@@ -115,3 +115,10 @@ class Nodes:
             raise
         else:
             self._idle[node].append(link)
+
+
+async def is_distributed(connection: Any) -> bool:
+    """Whether the rows of this database are spread over several nodes, or were about to be: `latchkey migrate` goes on
+    with what was interrupted, and no process starts before it is done."""
+    found: bool = await connection.fetchval("select to_regclass('at_project.statements') is not null")
+    return found

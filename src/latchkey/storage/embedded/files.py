@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import pwd
@@ -13,7 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from latchkey.storage.embedded.system_user import SystemUser
-from latchkey.storage.errors import EmbeddedServerError
+from latchkey.storage.errors import EmbeddedServerError, FolderInUseError
 
 SOCKET_NAME = ".s.PGSQL.5432"
 # sizeof(sockaddr_un.sun_path) less the closing NUL: 107 on Linux, 103 on macOS.
@@ -104,3 +106,33 @@ def _private(folder: Path, user: SystemUser) -> Path:
 
 def socket_url(sockets: Path, database: str) -> str:
     return f"postgresql://postgres@/{quote(database)}?host={quote(str(sockets))}"
+
+
+class FolderLock:
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "lock"
+        self._file: int | None = None
+
+    def take(self) -> None:
+        # Close-on-exec, like every descriptor Python opens: a child that outlives this process must not keep the lock.
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.read(file, 32).decode(errors="replace").strip()
+            os.close(file)
+            known = f" (process {owner})" if owner.isdigit() else ""
+            raise FolderInUseError(
+                f"{self.path.parent} is in use by another Latchkey{known}. "
+                "Stop that one first, or choose another folder with --data."
+            ) from None
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        self._file = file
+
+    def release(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, 0)
+            os.close(self._file)
+            self._file = None

@@ -18,8 +18,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from latchkey.storage.embedded import leftovers
-from latchkey.storage.embedded.files import SOCKET_NAME, access_rules, configuration, socket_folder, socket_url
-from latchkey.storage.embedded.folder_lock import FolderLock
+from latchkey.storage.embedded.files import (
+    SOCKET_NAME,
+    FolderLock,
+    access_rules,
+    configuration,
+    socket_folder,
+    socket_url,
+)
 from latchkey.storage.embedded.system_user import SystemUser, owner_of, server_user
 from latchkey.storage.errors import EmbeddedServerError, ServerDidNotStartError
 

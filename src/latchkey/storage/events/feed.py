@@ -1,4 +1,4 @@
-"""The feed of events, oldest first, as the API lists it."""
+"""The feed of events, oldest first, as the API lists it, and which events exist already."""
 
 from __future__ import annotations
 
@@ -56,3 +56,14 @@ async def bodies_of_customer(
 ) -> list[bytes]:
     """The same for one customer, with the events of customers that were merged into this one."""
     return [row["body"] for row in await connection.fetch(_OF_CUSTOMER, project_id, customer_key, after, limit)]
+
+
+_KNOWN = query("known_events")
+
+
+async def known(connection: Any, asked: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Which of these (project, event id) exist already."""
+    if not asked:
+        return set()
+    rows = await connection.fetch(_KNOWN, [project for project, _ in asked], [id for _, id in asked])
+    return {(row["project_id"], row["id"]) for row in rows}

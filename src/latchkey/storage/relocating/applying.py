@@ -9,7 +9,7 @@ from typing import Any
 
 from latchkey.storage.distribution.tables import TABLES
 from latchkey.storage.errors import NotRelocatableError
-from latchkey.storage.relocating import parts
+from latchkey.storage.relocating import tables
 from latchkey.storage.relocating.decoding import UNCHANGED, Row, Transaction
 from latchkey.storage.relocating.merging import Key, Left, TableChanges, copied
 from latchkey.storage.relocating.tables import Described
@@ -29,7 +29,7 @@ async def follow_parts(target: Any, transaction: Transaction) -> None:
             part, opened, dropped = (_number(named[one]) for one in ("part", "opened_at", "dropped_at"))
             assert part is not None
             assert opened is not None
-            await parts.follow(target, [parts.Part(part, opened, dropped)])
+            await tables.follow_parts(target, [tables.Part(part, opened, dropped)])
 
 
 def _number(value: object) -> int | None:

@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from latchkey.storage.distribution.distribute import require_cluster, undistributed
-from latchkey.storage.distribution.presence import is_distributed
+from latchkey.storage.distribution.nodes import is_distributed
 from latchkey.storage.errors import NotRelocatableError
 from latchkey.storage.migrate import pending_after, require_current
-from latchkey.storage.relocating import applying, comparing, connections, copying, fence, parts, progress, slot, tables
+from latchkey.storage.relocating import applying, comparing, connections, copying, fence, progress, slot, tables
 from latchkey.storage.relocating.decoding import Transaction
 from latchkey.storage.relocating.merging import merged
 from latchkey.storage.relocating.progress import Progress, visible
@@ -64,7 +64,7 @@ class Following:
         await copying.empty(self.target, [name for name in self.tables if name != "parts"])
         await slot.create(self.source, self.logged)
         async with self._snapshot() as (reader, snapshot):
-            await parts.follow(self.target, await parts.of(reader))
+            await tables.follow_parts(self.target, await tables.parts_of(reader))
             for table in self.logged:
                 async with self.target.transaction():
                     await copying.without_triggers(self.target)

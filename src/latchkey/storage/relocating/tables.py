@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from latchkey.storage.distribution.tables import TABLES
 from latchkey.storage.errors import NotRelocatableError
@@ -85,3 +86,24 @@ async def compared(source: Any, target: Any) -> dict[str, Described]:
         if not mine.unlogged and not mine.key:
             raise NotRelocatableError(f"The table {name} has no primary key.")
     return {name: one for name, one in here.items() if name not in ITS_OWN}
+
+
+class Part(NamedTuple):
+    number: int
+    opened_at: int
+    dropped_at: int | None
+
+
+async def parts_of(connection: Any) -> list[Part]:
+    return [Part(*row) for row in await connection.fetch("select part, opened_at, dropped_at from parts order by part")]
+
+
+async def follow_parts(target: Any, wanted: Iterable[Part]) -> None:
+    """Can be repeated."""
+    there = {one.number: one for one in await parts_of(target)}
+    for part in sorted(wanted, key=lambda one: (one.number < 0, one.number)):
+        if part.number not in there:
+            await target.execute("select open_part($1, $2)", part.number, part.opened_at)
+            there = {one.number: one for one in await parts_of(target)}
+        if part.dropped_at is not None and there[part.number].dropped_at is None:
+            await target.execute("select drop_part($1, $2)", part.number, part.dropped_at)

@@ -10,8 +10,7 @@ from latchkey.domain.instants import Ms
 from latchkey.storage.charts import progress as charts
 from latchkey.storage.customer_lists import progress as lists
 from latchkey.storage.database import Connection, Record
-from latchkey.storage.rolling.found import Found
-from latchkey.storage.rolling.newcomers import Count, Seen
+from latchkey.storage.rolling.found import Count, Found, Seen
 from latchkey.storage.sql import query
 
 _TAKE_BEHIND = query("take_rolls_behind")

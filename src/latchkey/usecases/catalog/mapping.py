@@ -1,17 +1,25 @@
-"""The mapping of products to entitlements as one grid, changed in one step or not at all."""
+"""The mapping of products to entitlements as one grid, changed in one step or not at all; and how many customers a
+change would affect."""
 
 from __future__ import annotations
 
-from latchkey.domain.access.remapping import Grant, Remapping
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from latchkey.domain.access.remapping import Grant, Remapping, gains_and_losses, remapped
+from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Conflict, NotFound
-from latchkey.storage.catalog import entitlements, mapping
-from latchkey.storage.catalog import version as versions
-from latchkey.storage.catalog.mapping import Grid as Grid
-from latchkey.storage.catalog.mapping import GridEntitlement as GridEntitlement
-from latchkey.storage.catalog.mapping import GridProduct as GridProduct
+from latchkey.storage.catalog import entitlements
+from latchkey.storage.catalog.catalogs import Catalogs, load_version
+from latchkey.storage.catalog.entitlements import Grid as Grid
+from latchkey.storage.catalog.entitlements import GridEntitlement as GridEntitlement
+from latchkey.storage.catalog.entitlements import GridProduct as GridProduct
 from latchkey.storage.database import Connection, Database
 from latchkey.usecases.catalog.version import changing_catalog
+from latchkey.usecases.engine.passing_time import at_present
+from latchkey.usecases.engine.walk import Progress, mention, walk
 
 
 class ChangedMeanwhile(Conflict):
@@ -28,7 +36,7 @@ async def save_mapping(database: Database, project_id: str, change: Remapping, v
     async with changing_catalog(database, project_id) as connection:
         # `changing_catalog` has incremented the version. Any other difference is a change by somebody else.
         now_at = version + 1
-        if await versions.load(connection, project_id) != now_at:
+        if await load_version(connection, project_id) != now_at:
             raise ChangedMeanwhile("The catalog was changed meanwhile, so nothing was saved.", param="version")
         require_possible(await _load(connection, project_id), change)
         for entitlement_id in change.entitlement_ids:
@@ -51,7 +59,7 @@ def require_possible(grid: Grid, change: Remapping) -> None:
 
 
 async def _load(connection: Connection, project_id: str) -> Grid:
-    grid = await mapping.load(connection, project_id)
+    grid = await entitlements.load_mapping(connection, project_id)
     if grid is None:
         raise NotFound(f"There is no project {project_id}.", param="project_id")
     return grid
@@ -59,3 +67,43 @@ async def _load(connection: Connection, project_id: str) -> Grid:
 
 def _products(grants: frozenset[Grant], entitlement_id: str) -> list[str]:
     return sorted(one.product_id for one in grants if one.entitlement_id == entitlement_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Customers by entitlement, counted so far."""
+
+    gains: Mapping[str, int] = field(default_factory=dict)
+    losses: Mapping[str, int] = field(default_factory=dict)
+    place: Progress = field(default_factory=Progress)
+
+
+async def preview_mapping(
+    database: Database,
+    catalogs: Catalogs,
+    project_id: str,
+    change: Remapping,
+    version: int,
+    now: Ms,
+    so_far: Preview | None = None,
+    seconds: float | None = None,
+) -> Preview:
+    """How many customers would gain and lose if the change were made now. Counts for at most `seconds`. If `place.done`
+    is false, pass the result as `so_far` to continue."""
+    so_far = so_far or Preview()
+    async with database.acquire() as connection:
+        if await load_version(connection, project_id) != version:
+            raise ChangedMeanwhile("The catalog was changed meanwhile.", param="version")
+        before = await catalogs.at(connection, project_id, version)
+    after = remapped(before, change)
+    gains, losses = Counter(so_far.gains), Counter(so_far.losses)
+
+    def look(customer: Customer, lives_at: Ms) -> None:
+        gained, lost = gains_and_losses(at_present(customer, before, lives_at), before, after, lives_at)
+        gains.update(gained)
+        losses.update(lost)
+
+    # A customer who never had one of these products is not affected.
+    words = [mention("product_id", product_id) for product_id in change.product_ids]
+    place = await walk(database, project_id, words, look, now, so_far.place, seconds)
+    return Preview(dict(gains), dict(losses), place)

@@ -1,20 +1,26 @@
-"""Offerings: what apps show to their users. `packages.py` fills them, `storefront.py` shows them to an app."""
+"""Offerings: what apps show to their users. `packages.py` fills them. The rules are in `domain/storefront.py`."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import json
 
+from latchkey.domain.catalog import Catalog
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_lookup_key, checked_name
 from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal
-from latchkey.storage.catalog import offerings
+from latchkey.domain.storefront import AskingApp, Storefront, storefront
+from latchkey.storage.access import projects
+from latchkey.storage.access.projects import App
+from latchkey.storage.catalog import choices, offerings
 from latchkey.storage.catalog.offerings import Offering as Offering
 from latchkey.storage.database import Connection, Database
 from latchkey.usecases.catalog.version import changing_catalog
+from latchkey.usecases.engine.changes import Changes, load_projects
 
 MOST = 500
 # Every app reads the metadata at every start.
@@ -121,3 +127,26 @@ def _has_nul(value: Any) -> bool:
 
 def _new_id() -> str:
     return f"ofrng_{secrets.token_hex(8)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Previews:
+    """What each app of a project shows to a customer without an offering of its own."""
+
+    catalog: Catalog
+    apps: list[tuple[App, Storefront]]
+
+
+async def load_storefront(changes: Changes, project_id: str, place: AskingApp, app_user_id: str) -> Storefront:
+    """The customer need not exist."""
+    async with changes.database.acquire() as connection:
+        choice = await choices.load(connection, changes.catalogs, project_id, app_user_id)
+    return storefront(choice.catalog, place, choice.override, choice.enrolled)
+
+
+async def load_previews(changes: Changes, project_id: str) -> Previews:
+    async with changes.database.acquire() as connection:
+        known = await load_projects(connection, changes.catalogs, {project_id})
+        apps = await projects.all_apps(connection, project_id)
+    catalog = known[project_id].catalog
+    return Previews(catalog, [(app, storefront(catalog, AskingApp(app.id, app.store))) for app in apps])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from latchkey.domain.refusal import NotFound
 from latchkey.storage import collisions
-from latchkey.storage.catalog import overrides
+from latchkey.storage.catalog import offerings as overrides
 from latchkey.storage.customers import state
 from latchkey.storage.errors import CollisionError
 from latchkey.usecases.catalog import offerings
@@ -23,7 +23,7 @@ async def assign_offering(
         await changes.make(unchanged)
     try:
         async with collisions.transaction(changes.database) as connection:
-            if not await overrides.assign(connection, project_id, app_user_id, offering.id, changes.now()):
+            if not await overrides.override(connection, project_id, app_user_id, offering.id, changes.now()):
                 raise _missing(app_user_id)
     except CollisionError:
         # Somebody deleted the offering meanwhile.
@@ -36,7 +36,7 @@ async def clear_offering(changes: Changes, project_id: str, app_user_id: str) ->
     async with changes.database.transaction() as connection:
         if await state.key_of(connection, project_id, app_user_id) is None:
             raise _missing(app_user_id)
-        await overrides.clear(connection, project_id, app_user_id)
+        await overrides.clear_override(connection, project_id, app_user_id)
 
 
 def _missing(app_user_id: str) -> NotFound:

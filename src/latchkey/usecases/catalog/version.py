@@ -1,13 +1,15 @@
-"""Changing a catalog: one change at a time per project; readers see it as soon as it is committed."""
+"""A project's catalog: loaded, and changed one change at a time; readers see a change as soon as it is committed."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from latchkey.domain.catalog import Catalog
 from latchkey.domain.refusal import NotFound
-from latchkey.storage.catalog import version
+from latchkey.storage.catalog import catalogs
 from latchkey.storage.database import Connection, Database
+from latchkey.usecases.engine.changes import Changes, load_projects
 
 
 @asynccontextmanager
@@ -15,6 +17,11 @@ async def changing_catalog(database: Database, project_id: str) -> AsyncIterator
     """A transaction that begins by incrementing the catalog's version. The project's row stays locked until it ends, so
     a change never relies on something that another change is deleting. Reads and purchases do not wait."""
     async with database.transaction() as connection:
-        if not await version.announce(connection, project_id):
+        if not await catalogs.announce(connection, project_id):
             raise NotFound(f"There is no project {project_id}.", param="project_id")
         yield connection
+
+
+async def load_catalog(changes: Changes, project_id: str) -> Catalog:
+    async with changes.database.acquire() as connection:
+        return (await load_projects(connection, changes.catalogs, {project_id}))[project_id].catalog

@@ -1,4 +1,5 @@
-"""What a reader may choose for a chart in this project: filters with their values, segments, selectors."""
+"""What a reader may choose for a chart in this project, by API and on pages: filters with their values, segments,
+selectors."""
 
 from __future__ import annotations
 
@@ -8,10 +9,31 @@ from dataclasses import replace
 from latchkey.domain.charts.computing.asking import definition_of
 from latchkey.domain.charts.definitions.definition import ATTRIBUTE, EXPERIMENT, Choice, Definition, title_of
 from latchkey.domain.charts.definitions.options import Dimension, Options
+from latchkey.domain.instants import Ms
+from latchkey.storage.charts import dimensions, progress
+from latchkey.storage.charts.dimensions import Menu as Menu
 from latchkey.storage.database import Database
 from latchkey.storage.experiments import experiments
-from latchkey.usecases.charts.menu import chart_menu
 from latchkey.usecases.charts.reading import read_values
+from latchkey.usecases.charts.roller import catch_up
+
+# If the charts are at most this many events behind, a page waits for them.
+SHORT_WAY = 2_000
+
+
+async def chart_menu(database: Database, project_id: str) -> Menu:
+    async with database.acquire() as connection:
+        return await dimensions.load_menu(connection, project_id)
+
+
+async def count_latest(database: Database, project_id: str, now: Ms) -> None:
+    """Counts the events of the last second, if the roller has not done it yet: whoever has just bought something looks
+    for it. A long way is left to the roller; the page says how far behind it is."""
+    async with database.acquire() as connection:
+        found = await progress.load(connection, project_id)
+    if found is not None and 0 < found.head - found.position <= SHORT_WAY:
+        await catch_up(database, project_id, now, most=SHORT_WAY)
+
 
 # Values of one dimension.
 MOST_VALUES = 100

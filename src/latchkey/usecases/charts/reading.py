@@ -24,7 +24,7 @@ from latchkey.storage.charts.progress import Progress
 from latchkey.storage.charts.scanning import NOTHING, Found, Loaded
 from latchkey.storage.charts.sums import Asked, Tag, TagFilter
 from latchkey.storage.database import Connection, Database
-from latchkey.storage.rolling.newcomers import Stretch
+from latchkey.storage.rolling.found import Stretch
 from latchkey.usecases.charts.books import bare, pseudonym
 from latchkey.usecases.charts.numbers import is_clock
 

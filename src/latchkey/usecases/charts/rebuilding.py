@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
-from latchkey.storage.catalog import version
+from latchkey.storage.catalog import catalogs
 from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.charts import progress, rebuilding
+from latchkey.storage.charts import books, progress
 from latchkey.storage.database import Connection, Database
 from latchkey.usecases.charts import roller
 from latchkey.usecases.charts.numbers import Numbers
@@ -31,7 +31,7 @@ class Reached(NamedTuple):
 async def begin(database: Database, project_id: str) -> None:
     async with database.transaction() as connection:
         await _hold(connection, project_id)
-        await rebuilding.begin(connection, project_id)
+        await books.begin_rebuild(connection, project_id)
 
 
 async def rebuild(
@@ -56,9 +56,9 @@ async def choose_attributes(database: Database, project_id: str, names: Sequence
     again, in the background."""
     async with database.transaction() as connection:
         # Customers are counted again when one of these changes, so every process must know them: part of the catalog.
-        await version.announce(connection, project_id)
+        await catalogs.announce(connection, project_id)
         await _hold(connection, project_id)
-        await rebuilding.choose_attributes(connection, project_id, sorted(set(names)))
+        await books.choose_attributes(connection, project_id, sorted(set(names)))
 
 
 async def _hold(connection: Connection, project_id: str) -> None:

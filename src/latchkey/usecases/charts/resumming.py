@@ -7,9 +7,9 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from latchkey.domain.instants import Ms
-from latchkey.storage.charts import books, rebuilding
+from latchkey.storage.charts import books
+from latchkey.storage.charts.books import CLEARING
 from latchkey.storage.charts.progress import Roll
-from latchkey.storage.charts.rebuilding import CLEARING
 from latchkey.storage.charts.subjects import Row
 from latchkey.storage.database import Connection
 from latchkey.usecases.charts import folding
@@ -23,13 +23,13 @@ SUBJECTS_AT_ONCE = 500
 async def step(connection: Connection, roll: Roll, now: Ms) -> None:
     """The next step of a project that is being rebuilt. It is locked, and nothing else of it was changed yet."""
     if roll.rebuilding == CLEARING:
-        if not await rebuilding.clear(connection, roll.project_id, CLEARED_AT_ONCE):
-            await rebuilding.begin_summing(connection, roll.project_id)
+        if not await books.clear(connection, roll.project_id, CLEARED_AT_ONCE):
+            await books.begin_summing(connection, roll.project_id)
         return
     after = roll.summed_to or UUID(int=0)
-    found = await rebuilding.next_subjects(connection, roll.project_id, after, SUBJECTS_AT_ONCE)
+    found = await books.next_subjects(connection, roll.project_id, after, SUBJECTS_AT_ONCE)
     if not found:
-        await rebuilding.finish(connection, roll.project_id)
+        await books.finish_rebuild(connection, roll.project_id)
         return
     roll = replace(roll, summed_to=found[-1][0], passed_to=max(roll.passed_to, now))
     rows: list[tuple[str, Row]] = [(roll.project_id, row) for _, facts in found for row in facts]

@@ -11,6 +11,7 @@ come; most of them are replaced before, by a renewal, and never touch a sum.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from secrets import randbelow
 from typing import NamedTuple
@@ -30,19 +31,56 @@ from latchkey.storage.charts import progress, subjects
 from latchkey.storage.charts.progress import Batch, Newcomer, Roll
 from latchkey.storage.charts.subjects import Issued, Known, SubjectRef
 from latchkey.storage.database import Connection, Database
-from latchkey.storage.passing import PASSING
-from latchkey.storage.rolling.newcomers import Count, Counted, Stretch
+from latchkey.storage.outages import PASSING
+from latchkey.storage.rolling.found import Count, Counted, Stretch
 from latchkey.storage.rolling.progress import Batches, Wanted, next_batches
 from latchkey.usecases.charts import books, folding, resumming
 from latchkey.usecases.charts.books import Contributed, pseudonym
-from latchkey.usecases.charts.cubing import Cubing, cube
 from latchkey.usecases.charts.folding import Part
 from latchkey.usecases.charts.numbers import Asked, Numbers
-from latchkey.usecases.rolling.batches import reached, share
-from latchkey.usecases.rolling.newcomers import after_counting, next_step
-from latchkey.usecases.rolling.rolled import NOTHING, Rolled
+from latchkey.usecases.rolling.rolled import NOTHING, Rolled, after_counting, next_step, reached, share
 from latchkey.usecases.rolling.turns import in_turns
 from latchkey.wire.event import Event
+
+
+class Cubing:
+    """One at a time. What is not begun is begun after another fold."""
+
+    def __init__(self) -> None:
+        self._running: asyncio.Task[None] | None = None
+
+    def begin(self, database: Database, project_id: str, part: Part) -> None:
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(_logged(database, project_id, part))
+
+    async def end(self) -> None:
+        """Nothing of it is written, if it has not ended by itself."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+
+async def cube(database: Database, project_id: str, part: Part) -> bool:
+    """Returns whether it was done. If not, the blocks have changed, and it is done after another fold."""
+    async with database.transaction(isolation="repeatable_read", readonly=True) as connection:
+        change = await folding.cubed(connection, project_id, part)
+    if not change.gone:
+        return False
+    async with database.transaction() as connection:
+        held = await progress.hold(connection, project_id, wait=True)
+        # If everything is being computed anew, these blocks are about to be deleted.
+        return held is not None and held.rebuilding is None and await folding.put(connection, project_id, change)
+
+
+async def _logged(database: Database, project_id: str, part: Part) -> None:
+    try:
+        await cube(database, project_id, part)
+    except PASSING as error:
+        log.warning("charts of a project were not added up", project_id=project_id, reason=str(error))
+    except Exception:
+        # Its charts stay right, and read more blocks than necessary.
+        log.exception("charts of a project were not added up", project_id=project_id)
+
 
 # New customers without an event, per transaction and project.
 NEWCOMERS_AT_ONCE = 2_000

@@ -27,19 +27,21 @@ from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import ActionRefused, StoreDown, StoreError
 from latchkey.stores.selling import Confirmation, NotPayable, Order, PaymentForm, Sale, Sells, Standing
 from latchkey.usecases.access.projects import load_app
-from latchkey.usecases.catalog.loading import load_catalog
-from latchkey.usecases.checkout.limit import CheckoutLimit
-from latchkey.usecases.checkout.refusals import (
+from latchkey.usecases.catalog.version import load_catalog
+from latchkey.usecases.checkout.steps import (
     CannotComplete,
     CannotSell,
+    CheckoutLimit,
     CheckoutRefusal,
     HasAlready,
     InvalidEmail,
     NoSuchCheckout,
     NotForSale,
     NotInThisWay,
+    Progress,
+    Started,
+    Wanted,
 )
-from latchkey.usecases.checkout.steps import Progress, Started, Wanted
 from latchkey.usecases.customers.receipts import CannotCheck, InvalidReceipt
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.reading import Reader

@@ -9,7 +9,7 @@ import structlog
 
 from latchkey.domain.instants import DAY, Ms
 from latchkey.storage.database import Database
-from latchkey.storage.passing import PASSING
+from latchkey.storage.outages import PASSING
 from latchkey.storage.stores import checkouts as storage
 from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.engine.lookout import Lookout

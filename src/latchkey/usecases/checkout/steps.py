@@ -1,11 +1,16 @@
-"""What a page asks for, and what it learns, at each step of a checkout."""
+"""What a page asks for, and what it learns, at each step of a checkout; how often it may ask, and why it is
+refused."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import Refusal
+from latchkey.storage.database import Database
 from latchkey.stores.selling import HostedPage, PaymentForm, Standing
+from latchkey.usecases.access.projects import load_app
+from latchkey.usecases.engine.recent_counts import RecentCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,3 +45,72 @@ class Progress:
     # Once it was paid.
     transaction_id: str | None = None
     purchased_at: Ms | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Branding:
+    app_id: str
+    app_name: str
+    support_email: str | None
+
+
+async def branding_of(database: Database, project_id: str, app_id: str) -> Branding:
+    app = await load_app(database, project_id, app_id)
+    return Branding(app.id, app.details.get("app_name") or app.name, app.details.get("support_email"))
+
+
+# Somebody who changes their mind a few times.
+PER_USER = 20
+# Many buyers share an address behind a carrier's or an office's gateway.
+PER_ADDRESS = 120
+# The SDK asks once a second how a payment stands.
+STATUS_PER_MINUTE = 90
+
+
+class CheckoutLimit:
+    def __init__(self, per_user: int = PER_USER, per_address: int = PER_ADDRESS) -> None:
+        self._per_user = per_user
+        self._per_address = per_address
+        self._counts = RecentCounts()
+
+    def takes(self, project_id: str, user: str, address: str, now: Ms) -> bool:
+        """Count a request of this user, or of this checkout. False: one of the two limits is used up in this minute."""
+        by_user = self._counts.count((address, project_id, user), now)
+        by_address = self._counts.count(address, now)
+        return by_user <= self._per_user and by_address <= self._per_address
+
+    def asks(self, id_hash: bytes, now: Ms) -> bool:
+        """Count a question how a checkout stands. False: the provider was asked often enough in this minute."""
+        return self._counts.count(id_hash, now) <= STATUS_PER_MINUTE
+
+
+class CheckoutRefusal(Refusal):
+    pass
+
+
+class CannotSell(CheckoutRefusal):
+    """An operator has to act: the app or the product is not set up for it. The log says what is wrong."""
+
+
+class NotForSale(CheckoutRefusal):
+    """This app does not sell the product."""
+
+
+class HasAlready(CheckoutRefusal):
+    """The customer has it."""
+
+
+class NoSuchCheckout(CheckoutRefusal):
+    """This app has no such checkout, or it has expired."""
+
+
+class CannotComplete(CheckoutRefusal):
+    """The checkout cannot be paid in this way, or not any more."""
+
+
+class InvalidEmail(CheckoutRefusal):
+    pass
+
+
+class NotInThisWay(CheckoutRefusal):
+    """The shortcut that the page asked for is not there; the ordinary checkout is."""

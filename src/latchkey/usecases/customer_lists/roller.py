@@ -15,16 +15,12 @@ import structlog
 from latchkey.domain.customers.facets import Facets, facets_of
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
-from latchkey.storage.customer_lists import progress, writing
-from latchkey.storage.customer_lists.progress import Batch, Roll, Walked
-from latchkey.storage.customer_lists.writing import CustomerKey
+from latchkey.storage.customer_lists import progress
+from latchkey.storage.customer_lists.progress import Batch, CustomerKey, Roll, Walked
 from latchkey.storage.database import Connection, Database
-from latchkey.storage.rolling.found import Found
-from latchkey.storage.rolling.newcomers import Count, Counted, Stretch
+from latchkey.storage.rolling.found import Count, Counted, Found, Stretch
 from latchkey.storage.rolling.progress import Wanted, next_batches
-from latchkey.usecases.rolling.batches import reached, share
-from latchkey.usecases.rolling.newcomers import after_counting, next_step
-from latchkey.usecases.rolling.rolled import Rolled
+from latchkey.usecases.rolling.rolled import Rolled, after_counting, next_step, reached, share
 from latchkey.usecases.rolling.turns import in_turns
 
 log = structlog.get_logger()
@@ -79,7 +75,7 @@ async def apply(connection: Connection, held: Sequence[Roll], batches: Sequence[
     ]
     changed = [one for one in rolled if one != known[one.project_id]]
     if kept or gone or changed:
-        await writing.write(connection, gone, kept, changed)
+        await progress.write_facets(connection, gone, kept, changed)
     more = again or any(limit in (one.events, one.marks) for one in batches)
     return Rolled(more, any(one.mark_id is not None for one in counts.values()))
 

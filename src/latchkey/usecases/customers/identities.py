@@ -21,8 +21,7 @@ from latchkey.storage.customers.records import PurchaseKey, Stored
 from latchkey.storage.database import Connection
 from latchkey.storage.errors import CollisionError
 from latchkey.usecases.engine.changes import Changes, Committed, Project, load_projects
-from latchkey.usecases.engine.newcomers import newcomer
-from latchkey.usecases.engine.unit_of_work import UnitOfWork, purchase_keys
+from latchkey.usecases.engine.unit_of_work import UnitOfWork, newcomer, purchase_keys
 
 _TRIES = 4
 _turns: WeakValueDictionary[tuple[str, PurchaseKey], asyncio.Lock] = WeakValueDictionary()

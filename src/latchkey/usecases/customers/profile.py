@@ -1,24 +1,93 @@
-"""Everything the customer page shows: the customer, their entitlements with reasons, and the possible actions."""
+"""Everything the customer page shows: the customer, their entitlements with reasons, the possible actions, and the
+timeline."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import UNSET
+
 from latchkey.domain.access.entitlements import held
 from latchkey.domain.access.explanation import Explanation, explain
 from latchkey.domain.customers.attributes import visible
-from latchkey.domain.customers.customer import Attribute
-from latchkey.domain.customers.life import Past
+from latchkey.domain.customers.customer import Attribute, Customer
+from latchkey.domain.customers.life import FailedPayment, Past
 from latchkey.domain.customers.spend import Spend, spend_of
-from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind, Reason
+from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import NotFound
+from latchkey.storage.customer_lists import troubles
+from latchkey.storage.customer_lists.troubles import Trouble
+from latchkey.storage.customers import timeline as customer_timeline
 from latchkey.storage.customers.records import PurchaseKey
+from latchkey.storage.customers.timeline import Movement, MovementCursor, Sent
+from latchkey.storage.database import Database
+from latchkey.stores.registry import Store, store_of
 from latchkey.usecases.customers.currency import Balance, balances
 from latchkey.usecases.customers.notes import Note, notes_of
-from latchkey.usecases.customers.past import past_of
-from latchkey.usecases.customers.remedies import Remedies, remedies
 from latchkey.usecases.rendering.view import View, look_at
 from latchkey.usecases.services import Services
+
+
+@dataclass(frozen=True, slots=True)
+class Remedies:
+    refund: bool = False
+    cancel: bool = False
+    extend: bool = False
+    # Whether a promotional grant can be revoked or extended.
+    revoke: bool = False
+    # The store to use instead, where it takes no orders from Latchkey.
+    elsewhere: Store | None = None
+
+
+def remedies(customer: Customer, now: Ms) -> dict[PurchaseKey, Remedies]:
+    """For every purchase and grant of this customer, by store and id."""
+    found = {(one.store, one.id): _of_subscription(one, now) for one in customer.subscriptions}
+    return found | {(one.store, one.id): _of_purchase(one, now) for one in customer.purchases}
+
+
+def _of_subscription(one: Subscription, now: Ms) -> Remedies:
+    store = store_of(one.store)
+    if not store.takes_orders:
+        return Remedies(elsewhere=store)
+    runs = one.access_ends_at > now
+    refund = one.current.price.micros > 0 and one.current.refunded_at is None
+    return Remedies(refund=refund, cancel=runs and one.status.goes_on, extend=runs)
+
+
+def _of_purchase(one: Purchase, now: Ms) -> Remedies:
+    runs = one.access_ends_at is None or one.access_ends_at > now
+    if one.kind is not PurchaseKind.ONE_TIME:
+        return Remedies(revoke=runs and one.kind is PurchaseKind.PROMOTIONAL)
+    store = store_of(one.store)
+    return Remedies(refund=one.refunded_at is None) if store.takes_orders else Remedies(elsewhere=store)
+
+
+# Enough for years of monthly trouble.
+MOST = 200
+
+
+async def past_of(database: Database, project_id: str, customer_key: int) -> Past:
+    async with database.acquire() as connection:
+        return read_past(await troubles.past(connection, project_id, customer_key, MOST))
+
+
+def read_past(found: list[Trouble]) -> Past:
+    failed: dict[PurchaseKey, tuple[FailedPayment, ...]] = {}
+    paused: dict[PurchaseKey, tuple[Ms, ...]] = {}
+    for one in reversed(found):
+        event = one.event
+        if event.store is None or event.original_transaction_id is UNSET:
+            continue
+        key = event.store.lower(), event.original_transaction_id
+        if one.type == "BILLING_ISSUE":
+            until = event.grace_period_expires_at_ms
+            issue = FailedPayment(one.at, until if isinstance(until, int) else None)
+            failed[key] = (*failed.get(key, ()), issue)
+        elif one.type == "EXPIRATION" and event.expiration_reason == Reason.SUBSCRIPTION_PAUSED:
+            paused[key] = (*paused.get(key, ()), one.at)
+    return Past(failed, paused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +127,58 @@ async def view_of(services: Services, project_id: str, customer_id: str) -> View
     if row is None:
         raise NotFound(f"There is no customer {customer_id!r}.", param="customer_id")
     return look_at(row, services.now())
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    id: str
+    type: str
+    environment: str
+    occurred_at: Ms
+    # The event exactly as delivered, as JSON.
+    body: bytes
+    deliveries: tuple[Sent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    happenings: list[Happening]
+    # The next page begins after the event with this id.
+    before: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Movements:
+    items: list[Movement]
+    more: bool
+
+
+async def timeline(
+    database: Database, project_id: str, key: int, *, before: str | None = None, limit: int = 25
+) -> Timeline:
+    """A page of the events of the customer with this key; `before` is the id of the last event seen."""
+    async with database.acquire() as connection:
+        place = customer_timeline.END
+        if before is not None:
+            known = await customer_timeline.place_of(connection, project_id, before)
+            if known is None:
+                raise NotFound(f"There is no event {before!r} to go on from.", param="before")
+            place = known
+        events = await customer_timeline.newest(connection, project_id, key, place, limit + 1)
+        shown = events[:limit]
+        sent = await customer_timeline.deliveries(connection, project_id, shown)
+    happenings = [
+        Happening(one.id, one.type, one.environment, one.occurred_at, one.body, tuple(sent.get(one.id, ())))
+        for one in shown
+    ]
+    return Timeline(happenings, happenings[-1].id if len(events) > limit else None)
+
+
+async def movements(
+    database: Database, project_id: str, key: int, *, before: tuple[Ms, str, str] | None = None, limit: int = 50
+) -> Movements:
+    """Credits and debits of virtual currency, newest first; `before` is (at, key, code) of the last one seen."""
+    place = customer_timeline.LAST_MOVEMENT if before is None else MovementCursor(*before)
+    async with database.acquire() as connection:
+        found = await customer_timeline.movements(connection, project_id, key, place, limit + 1)
+    return Movements(found[:limit], len(found) > limit)

@@ -7,7 +7,7 @@ cannot, because other projects are not theirs.
 from __future__ import annotations
 
 from latchkey.domain.instants import Ms
-from latchkey.storage.access import accounts, operators
+from latchkey.storage.access import accounts, team
 from latchkey.storage.access.accounts import Account
 from latchkey.storage.database import Database
 
@@ -15,20 +15,20 @@ from latchkey.storage.database import Database
 async def grant(database: Database, account: Account, now: Ms) -> None:
     """Earlier links to choose the account's password stop working: an owner of a project may hold one."""
     async with database.transaction() as connection:
-        await operators.grant(connection, account.id, now)
+        await team.grant_operator(connection, account.id, now)
         await accounts.forget_invitations(connection, account.id, now)
 
 
 async def revoke(database: Database, account: Account) -> None:
     async with database.acquire() as connection:
-        await operators.revoke(connection, account.id)
+        await team.revoke_operator(connection, account.id)
 
 
 async def is_operator(database: Database, account_id: str) -> bool:
     async with database.acquire() as connection:
-        return await operators.is_one(connection, account_id)
+        return await team.is_operator(connection, account_id)
 
 
 async def addresses(database: Database) -> list[str]:
     async with database.acquire() as connection:
-        return await operators.addresses(connection)
+        return await team.operator_addresses(connection)

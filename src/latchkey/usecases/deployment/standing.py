@@ -8,7 +8,7 @@ from latchkey.domain.deployment.standing import HotProject, Standing, Summaries,
 from latchkey.domain.instants import DAY, Ms
 from latchkey.storage import watching
 from latchkey.storage.database import Connection, Database
-from latchkey.storage.deployment import cluster, looking, projects
+from latchkey.storage.deployment import cluster, looking
 
 # How many projects are looked at, by their events ever, and how many are shown, by those of the last day.
 LOOKED_AT, SHOWN = 50, 10
@@ -74,11 +74,11 @@ async def summaries(connection: Connection, tables: Sequence[Table], now: Ms) ->
 async def hottest(
     connection: Connection, tables: Sequence[Table], homes: Mapping[str, cluster.Home], now: Ms
 ) -> list[HotProject]:
-    feeds = await projects.largest_feeds(connection, LOOKED_AT)
+    feeds = await looking.largest_feeds(connection, LOOKED_AT)
     found = []
     for feed in feeds:
-        lately = await projects.events_since(connection, feed.project_id, now - DAY) if feed.events else 0
-        customers = await projects.customers(connection, feed.project_id)
+        lately = await looking.events_since(connection, feed.project_id, now - DAY) if feed.events else 0
+        customers = await looking.customers(connection, feed.project_id)
         home = homes.get(feed.project_id)
         found.append(
             HotProject(

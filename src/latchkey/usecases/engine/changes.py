@@ -32,18 +32,16 @@ from latchkey.storage.customers import records as customers
 from latchkey.storage.customers.records import LastSeen, PurchaseKey, Stored
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.engine.look import Look, look
-from latchkey.storage.engine.project_settings import Project as Project
-from latchkey.storage.engine.project_settings import load_projects as load_projects
+from latchkey.storage.engine.look import Project as Project
+from latchkey.storage.engine.look import load_projects as load_projects
 from latchkey.storage.engine.writing import write_at_once
 from latchkey.storage.errors import CollisionError, OutdatedError, StateVersionError
 from latchkey.stores.test_store.billing import latest_moment
 from latchkey.usecases.engine.batch import Batch
-from latchkey.usecases.engine.credited import credits_of, lock_credited
-from latchkey.usecases.engine.newcomers import newcomer
 from latchkey.usecases.engine.passing_time import at_present
 from latchkey.usecases.engine.silence import may_wait, unheard
 from latchkey.usecases.engine.tracing import Steps
-from latchkey.usecases.engine.unit_of_work import UnitOfWork
+from latchkey.usecases.engine.unit_of_work import UnitOfWork, credits_of, lock_credited, newcomer
 from latchkey.usecases.money import missing_rates
 from latchkey.usecases.rendering.view import View
 from latchkey.watching import tracing

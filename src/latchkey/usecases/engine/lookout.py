@@ -14,8 +14,8 @@ import structlog
 
 from latchkey.domain.instants import SECOND, Ms
 from latchkey.storage.database import Database
+from latchkey.storage.outages import PASSING
 from latchkey.storage.outlook import Outlook, look_out
-from latchkey.storage.passing import PASSING
 
 # Seconds between two looks. With its batch, charts are then at most a second late.
 EVERY = 0.9

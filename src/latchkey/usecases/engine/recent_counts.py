@@ -1,4 +1,4 @@
-"""Counts in the current minute or day, in memory of this process, for limits that need not be exact."""
+"""Limits that need not be exact: counts in the current minute or day, in memory of this process."""
 
 from __future__ import annotations
 
@@ -28,3 +28,18 @@ class RecentCounts:
         if len(self._counts) > self._most:
             self._counts.popitem(last=False)
         return count
+
+
+class PhoneLimit:
+    def __init__(self, per_address: int) -> None:
+        # 0 means no limit.
+        self._per_address = per_address
+        self._counts = RecentCounts()
+
+    def wait_ms(self, app_id: str, per_user: int, app_user_id: str | None, address: str, now: Ms) -> Ms | None:
+        """Counts a request. None: it is admitted; otherwise the time until the next minute begins."""
+        count = self._counts.count
+        over = self._per_address and count((app_id, address), now) > self._per_address
+        if not over and app_user_id is not None:
+            over = count((app_id, address, app_user_id), now) > per_user
+        return MINUTE - now % MINUTE if over else None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple
+from uuid import uuid4
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customers.credits import credited_before, settle, unsettled
+from latchkey.domain.customers import customer
+from latchkey.domain.customers.credits import credited_before, movement_id, movement_ids, settle, unsettled
 from latchkey.domain.customers.customer import Customer, put_purchase, told_until
 from latchkey.domain.events.diff import diff
 from latchkey.domain.events.event import Event
@@ -22,7 +24,7 @@ from latchkey.storage.customers import records as customers
 from latchkey.storage.customers.records import PurchaseKey, Stored
 from latchkey.storage.database import Connection
 from latchkey.storage.engine.writing import Create, Names, Save, Writes, coins, keep_names, new_names, write
-from latchkey.storage.events.known import known as known_events
+from latchkey.storage.events.feed import known as known_events
 from latchkey.usecases.engine.passing_time import Step, next_due_at, steps
 from latchkey.usecases.engine.silence import Unheard, passes_until
 from latchkey.usecases.money import missing_rates
@@ -290,3 +292,38 @@ def purchase_keys(customer: Customer) -> frozenset[PurchaseKey]:
     bought = {(one.store, one.id) for one in customer.subscriptions}
     bought.update((one.store, one.id) for one in customer.purchases if one.kind is not PurchaseKind.TEMPORARY)
     return frozenset(bought)
+
+
+def newcomer(project_id: str, app_user_id: str, now: Ms, test_clock_id: str | None = None) -> Customer:
+    return customer.newcomer(project_id, app_user_id, now, test_clock_id, record=uuid4().hex)
+
+
+async def lock_credited(
+    connection: Connection,
+    changed: Iterable[Stored],
+    owners: Mapping[tuple[str, str, str], int | None],
+    catalog: Catalog,
+) -> dict[tuple[str, str, str], Stored | None]:
+    """Who was credited with the virtual currency of purchases that came from another customer; locked too. Of purchases
+    whose owner was erased only those that somebody else was credited with: the others credit whoever claims them."""
+    asked = credits_of((one.customer for one in changed), catalog)
+    erased = {
+        key: (movement_id(key[1], key[2], 0),) for key, owner in owners.items() if owner is None and key not in asked
+    }
+    if not asked and not erased:
+        return {}
+    found = await customers.lock_credited(connection, asked | erased)
+    return {key: stored for key, stored in found.items() if stored is not None or key in asked}
+
+
+def credits_of(changed: Iterable[Customer], catalog: Catalog) -> dict[tuple[str, str, str], Sequence[str]]:
+    """Purchases of virtual currency that may have come from another customer, with the ids of their credits and debits.
+    Only a customer who ever received a transfer can have such purchases."""
+    found: dict[tuple[str, str, str], Sequence[str]] = {}
+    for after in changed:
+        if after.transfers:
+            for one in after.purchases:
+                product = catalog.products.get(one.product_id)
+                if one.kind is PurchaseKind.ONE_TIME and product is not None and product.credits is not None:
+                    found[after.project_id, one.store, one.id] = movement_ids(one)
+    return found

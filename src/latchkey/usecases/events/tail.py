@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import structlog
 
 from latchkey.storage.database import Database
-from latchkey.storage.passing import PASSING
+from latchkey.storage.outages import PASSING
 from latchkey.usecases.events import listing as event_list
 from latchkey.usecases.events.listing import Listed
 

@@ -1,11 +1,14 @@
-"""Experiments: variants with weights. `domain/customers/experiment.py` assigns variants, `enrollments.py` enrols."""
+"""Experiments: variants with weights, and their customers. `domain/customers/experiment.py` assigns variants,
+`enrollments.py` enrols."""
 
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
+from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.experiment import Variant
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_name
@@ -15,6 +18,7 @@ from latchkey.storage.database import Connection, Database
 from latchkey.storage.experiments import experiments
 from latchkey.storage.experiments.experiments import Experiment as Experiment
 from latchkey.usecases.catalog.version import changing_catalog
+from latchkey.usecases.engine.walk import Progress, mention, walk
 
 FEWEST, MOST = 2, 20
 HEAVIEST = 1_000_000
@@ -87,3 +91,35 @@ def _checked(variants: Sequence[Variant]) -> tuple[Variant, ...]:
     if len({one.id for one in variants}) < len(variants):
         raise Invalid("Each variant needs an id of its own.", param="variants")
     return tuple(variants)
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolled:
+    """Customers by variant, counted so far."""
+
+    variants: Mapping[str, int] = field(default_factory=dict)
+    place: Progress = field(default_factory=Progress)
+
+    @property
+    def total(self) -> int:
+        return sum(self.variants.values())
+
+
+async def count_enrolled(
+    database: Database,
+    project_id: str,
+    experiment_id: str,
+    now: Ms,
+    so_far: Enrolled | None = None,
+    seconds: float | None = None,
+) -> Enrolled:
+    """Counts for at most `seconds`. If `place.done` is false, pass the result as `so_far` to continue."""
+    so_far = so_far or Enrolled()
+    found = Counter(so_far.variants)
+
+    def look(customer: Customer, _: Ms) -> None:
+        found.update(one.variant_id for one in customer.enrollments if one.experiment_id == experiment_id)
+
+    words = [mention("experiment_id", experiment_id)]
+    place = await walk(database, project_id, words, look, now, so_far.place, seconds)
+    return Enrolled(dict(found), place)

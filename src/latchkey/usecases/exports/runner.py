@@ -24,8 +24,7 @@ from latchkey.usecases.engine.lookout import Lookout
 from latchkey.usecases.exports import engine
 from latchkey.usecases.exports.cursor import Cursor, parse
 from latchkey.usecases.exports.formats import FORMATS
-from latchkey.usecases.exports.schedules import Exports
-from latchkey.usecases.exports.timing import next_time, retry_time
+from latchkey.usecases.exports.schedules import Exports, next_time, retry_time
 from latchkey.wire.exports import Manifest
 
 LEASE: Ms = 2 * MINUTE

@@ -30,8 +30,7 @@ from latchkey.storage.importing import runs, staging
 from latchkey.storage.importing.runs import Run, Skip
 from latchkey.storage.outages import translated_errors
 from latchkey.usecases.engine.changes import load_projects
-from latchkey.usecases.importing.applying import Applier
-from latchkey.usecases.importing.asking import Questions
+from latchkey.usecases.importing.applying import Applier, Questions
 from latchkey.usecases.importing.batch import read_batch
 from latchkey.usecases.importing.files import Source, source
 from latchkey.usecases.importing.formats import Format, Reader

@@ -1,16 +1,20 @@
-"""Exchange rates: taking those of a file, and showing what is known."""
+"""Exchange rates: taking those of a file, now or every six hours in the clock role, and showing what is known."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.refusal import Conflict
+import structlog
+
+from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
+from latchkey.domain.refusal import Conflict, Refusal
 from latchkey.domain.tariff.rate_file import Given, date_of, read_rates
 from latchkey.storage.database import Database
 from latchkey.storage.money import rates as stored
 from latchkey.storage.money.rates import Coverage, Reading, StoredRate
+from latchkey.usecases.money.sources import RateSource, shown
 
 MOST_LISTED = 10_000
 _SHOWN = 10
@@ -90,3 +94,52 @@ def _difference(differing: Sequence[Given], known: dict[tuple[str, int], str]) -
 def _in_words(one: Given, known: dict[tuple[str, int], str]) -> str:
     currency, day, usd = one.rate
     return f"line {one.line}: {currency} on {date_of(day)} is {usd}, known is {known[currency, day]}"
+
+
+EVERY: Ms = 6 * HOUR
+# After a failure: a bank's server may be down for a moment, or the file half written.
+AGAIN: Ms = 10 * MINUTE
+
+log = structlog.get_logger()
+
+
+async def run_rates(
+    database: Database, source: RateSource, setting: str, now: Callable[[], Ms], stop: asyncio.Event
+) -> None:
+    """Runs until `stop` is set. Several may run at once: what another has taken changes nothing."""
+    while not stop.is_set() and setting:
+        wait = AGAIN
+        try:
+            if await read(database, source, setting, now()):
+                wait = EVERY
+        except Exception:
+            # The database may be unreachable. Payments then have the rates that are known.
+            log.exception("exchange rates failed")
+        try:
+            await asyncio.wait_for(stop.wait(), wait / 1000)
+        except TimeoutError:
+            continue
+
+
+async def read(database: Database, source: RateSource, setting: str, now: Ms) -> bool:
+    """Takes the rates of the setting once, and notes how it went. New days are taken also where the file gives another
+    value for a known day: that value is not taken, and is reported."""
+    name = shown(setting)
+    problem: str | None = None
+    taken: Taken | None = None
+    try:
+        taken = await take(database, await source.read(setting), name, now, keep_known=True)
+    except Refusal as refusal:
+        problem = refusal.message
+    if taken is not None and taken.kept:
+        problem = (
+            f"{taken.kept:,} rates differ from the known ones, which were kept ({taken.first_kept}). "
+            "`latchkey rates import --replace` takes the new values."
+        )
+    async with database.acquire() as connection:
+        await stored.save_reading(connection, now, name, problem)
+    if problem is not None:
+        log.warning("exchange rates not taken", source=name, problem=problem)
+    elif taken is not None and taken.new:
+        log.info("exchange rates taken", source=name, new=taken.new)
+    return taken is not None

@@ -15,9 +15,8 @@ from latchkey.usecases.access.audit import Entry
 from latchkey.usecases.access.keys import ApiKey, is_sandbox
 from latchkey.usecases.access.projects import App, Project
 from latchkey.usecases.access.team import Member
-from latchkey.usecases.catalog.currencies import Currency
+from latchkey.usecases.catalog.currencies import Currency, ProductGrant
 from latchkey.usecases.catalog.entitlements import Entitlement
-from latchkey.usecases.catalog.product_grants import ProductGrant
 from latchkey.usecases.catalog.products import Product
 from latchkey.usecases.customers.listing import ListedCustomer
 from latchkey.usecases.experiments.experiments import Experiment

@@ -16,7 +16,7 @@ import structlog
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.refusal import Conflict
 from latchkey.domain.restore import CUSTOMERS, POSITIONS, Origin, Server, next_floor
-from latchkey.storage.catalog import version
+from latchkey.storage.catalog import catalogs
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.restoring import aftermath, identity
 from latchkey.usecases.access import audit
@@ -113,7 +113,7 @@ async def _move_on(database: Database, server: Server, now: Ms, count: Callable[
     async with _unhurried(database) as connection:
         for id in projects:
             floor = next_floor(await aftermath.highest_sequence(connection, id))
-            await version.announce(connection, id)
+            await catalogs.announce(connection, id)
             await aftermath.move_on(connection, id, floor, POSITIONS, CUSTOMERS)
             count("projects moved on", 1)
         await aftermath.move_customer_keys_on(connection, CUSTOMERS)

@@ -21,8 +21,8 @@ from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.charts import progress as chart_progress
 from latchkey.storage.customer_lists import progress as list_progress
 from latchkey.storage.database import Connection, Database
+from latchkey.storage.outages import PASSING
 from latchkey.storage.outlook import Outlook, look_out
-from latchkey.storage.passing import PASSING
 from latchkey.storage.rolling import progress
 from latchkey.storage.rolling.progress import Held, Wanted
 from latchkey.usecases.charts import roller as charts
@@ -30,9 +30,7 @@ from latchkey.usecases.charts.numbers import Numbers
 from latchkey.usecases.charts.roller import Ready, Work
 from latchkey.usecases.customer_lists import roller as lists
 from latchkey.usecases.engine.lookout import EVERY, Lookout
-from latchkey.usecases.rolling.batches import share
-from latchkey.usecases.rolling.newcomers import MOMENT
-from latchkey.usecases.rolling.rolled import NOTHING, Rolled
+from latchkey.usecases.rolling.rolled import MOMENT, NOTHING, Rolled, share
 
 # Projects per transaction.
 PROJECTS = 50

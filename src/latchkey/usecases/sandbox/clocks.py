@@ -1,4 +1,5 @@
-"""Test clocks: an operator moves the time of the customers on a clock. Every transition gets its own instant."""
+"""Test clocks: an operator moves the time of the customers on a clock. Every transition gets its own instant. The
+dashboard lists them with their customers and what falls due next."""
 
 from __future__ import annotations
 
@@ -14,10 +15,12 @@ from latchkey.storage.customers import records as customers
 from latchkey.storage.database import Database
 from latchkey.storage.engine.writing import Save, save
 from latchkey.storage.sandbox import clocks
+from latchkey.storage.sandbox.clocks import COUNTED as COUNTED
+from latchkey.storage.sandbox.clocks import Inhabitant as Inhabitant
+from latchkey.storage.sandbox.clocks import ListedClock as ListedClock
 from latchkey.storage.sandbox.clocks import TestClock as TestClock
 from latchkey.usecases.engine.changes import Changes, Committed, load_projects
-from latchkey.usecases.engine.newcomers import newcomer
-from latchkey.usecases.engine.unit_of_work import UnitOfWork
+from latchkey.usecases.engine.unit_of_work import UnitOfWork, newcomer
 from latchkey.wire.event import Event
 
 # Customers changed in one transaction while a clock moves.
@@ -137,3 +140,26 @@ async def _step(changes: Changes, project_id: str, id: str, target: Ms) -> tuple
 
 def _unknown(id: str) -> NotFound:
     return NotFound(f"There is no test clock {id!r} in this project.", param="test_clock_id")
+
+
+# How many customers of a clock a page shows.
+SHOWN = 100
+
+
+async def newest_clocks(database: Database, project_id: str, after: str | None, limit: int) -> list[ListedClock]:
+    async with database.acquire() as connection:
+        return await clocks.newest(connection, project_id, after, limit)
+
+
+async def inhabitants(database: Database, project_id: str, clock_id: str) -> list[Inhabitant]:
+    """The customers who fall due first. One more than `SHOWN` means that there are more."""
+    async with database.acquire() as connection:
+        return await clocks.inhabitants(connection, project_id, clock_id, SHOWN + 1)
+
+
+async def next_due(database: Database, project_id: str, clock_id: str) -> Ms:
+    async with database.acquire() as connection:
+        instant = await clocks.next_due(connection, project_id, clock_id, LATEST)
+    if instant is None:
+        raise Refusal("No customer on this clock has anything due. Buy a subscription first.")
+    return instant

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Conflict
 from latchkey.domain.team.account import Role
-from latchkey.storage.catalog import version
+from latchkey.storage.catalog import catalogs
 from latchkey.storage.database import Database
 from latchkey.storage.importing import runs
 from latchkey.storage.sandbox import demo
@@ -87,7 +87,7 @@ async def ensure_store_app(database: Database, now: Ms, name: str, public_key: s
             # Only with a new app: what was deleted from the demo's catalog stays deleted.
             async with database.transaction() as connection:
                 await demo.add_base_plans(connection, PROJECT_ID, app_id, now)
-                await version.announce(connection, PROJECT_ID)
+                await catalogs.announce(connection, PROJECT_ID)
     if public_key is None or not await _is_good(database, public_key, "public"):
         public_key = (await create_public_key(database, PROJECT_ID, app_id, "latchkey up", now)).plaintext
     return public_key
@@ -97,7 +97,7 @@ async def add_catalog(database: Database, project_id: str, now: Ms) -> None:
     """Adds the demo's entitlements, products and currency to any project. What is there already stays as it is."""
     async with database.transaction() as connection:
         await demo.add_catalog(connection, project_id, now)
-        await version.announce(connection, project_id)
+        await catalogs.announce(connection, project_id)
 
 
 async def ensure_owner(database: Database, now: Ms, password: str | None) -> str | None:

@@ -16,8 +16,8 @@ from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.storage.database import Database
 from latchkey.storage.errors import OutageError
+from latchkey.storage.outages import PASSING
 from latchkey.storage.outlook import Outlook
-from latchkey.storage.passing import PASSING
 from latchkey.storage.stores import connections as storage
 from latchkey.storage.stores import handles, journal
 from latchkey.storage.stores.handles import Handle

@@ -1,4 +1,4 @@
-"""The log of deliveries: what was sent to a webhook, when, and what the receiver answered."""
+"""The log of deliveries: what was sent to a webhook, when, what the receiver answered; and what needs attention."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
+from latchkey.domain.webhooks.health import paused_by_itself
 from latchkey.storage.customers import state as customer_state
 from latchkey.storage.database import Connection, Database
-from latchkey.storage.webhooks import log
+from latchkey.storage.webhooks import log, registry
 from latchkey.storage.webhooks.log import Answered as Answered
 from latchkey.storage.webhooks.log import Attempt as Attempt
 from latchkey.storage.webhooks.log import Chosen as Chosen
@@ -17,6 +18,8 @@ from latchkey.storage.webhooks.log import Cursor
 from latchkey.storage.webhooks.log import Delivery as Delivery
 from latchkey.storage.webhooks.log import Detail as Detail
 from latchkey.storage.webhooks.log import FailedAttempt as FailedAttempt
+from latchkey.storage.webhooks.registry import OperationalEvent as OperationalEvent
+from latchkey.storage.webhooks.registry import StartedReplay
 
 # How many deliveries one page examines at most: about a tenth of a second.
 EXAMINED = 20_000
@@ -124,3 +127,48 @@ async def _place(connection: Connection, project_id: str, key: int, after: str |
     if place is None:
         raise NotFound(f"There is no delivery {after!r} to start after.", param="starting_after")
     return place
+
+
+async def page_of_operational_events(
+    database: Database, project_id: str, *, webhook_id: str | None = None, after: str | None, limit: int
+) -> list[OperationalEvent]:
+    """Newest first."""
+    async with database.acquire() as connection:
+        before = registry.END
+        if after is not None:
+            place = await registry.place_of_operational_event(connection, project_id, after)
+            if place is None:
+                raise NotFound(f"There is no operational event {after!r} to start after.", param="starting_after")
+            before = place
+        return await registry.operational_events(connection, project_id, before, webhook_id, limit)
+
+
+async def recent_replays(database: Database, project_id: str, webhook_id: str, limit: int) -> list[StartedReplay]:
+    """Newest first."""
+    async with database.acquire() as connection:
+        return await registry.recent_replays(connection, project_id, webhook_id, limit)
+
+
+# The most that a page shows; the list of webhooks shows all.
+MOST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    webhook_id: str
+    name: str
+    failing_since: Ms
+    # None while the service still tries to deliver.
+    paused_at: Ms | None
+
+
+async def troubles_of(database: Database, project_id: str) -> list[Trouble]:
+    """Excludes webhooks paused by hand."""
+    async with database.acquire() as connection:
+        troubled = await registry.troubled(connection, project_id, MOST)
+    return [
+        Trouble(one.id, one.name, since, one.health.paused_at)
+        for one in troubled
+        if (since := one.health.failing_since) is not None
+        and (one.health.paused_at is None or paused_by_itself(one.health))
+    ]

@@ -8,8 +8,7 @@ from msgspec import UNSET, Raw, json
 
 from latchkey.delivery.dialect import body_of
 from latchkey.storage.deliveries.requeue import Replay
-from latchkey.usecases.webhooks.log import Attempt, Delivery, Detail
-from latchkey.usecases.webhooks.operational import OperationalEvent
+from latchkey.usecases.webhooks.log import Attempt, Delivery, Detail, OperationalEvent
 from latchkey.usecases.webhooks.registry import Shown
 from latchkey.usecases.webhooks.trial_send import Tried
 from latchkey.wire import webhooks as wire

@@ -22,7 +22,7 @@ from latchkey.storage.engine.writing import Writes, write
 from latchkey.storage.experiments import experiments
 from latchkey.storage.importing import newcomers, runs
 from latchkey.storage.importing.newcomers import Newcomer
-from latchkey.storage.sandbox import history as stored
+from latchkey.storage.sandbox import demo
 from latchkey.usecases.engine.changes import load_projects
 from latchkey.usecases.engine.unit_of_work import UnitOfWork
 from latchkey.usecases.money.fees import change_fees, load_fees
@@ -160,4 +160,4 @@ async def _write(connection: Connection, project_id: str, history: History, now:
         gathered.coins += (one._replace(who=keys[-one.who - 1]) for one in writes.coins)
     await write(connection, gathered, now)
     # Last: this holds the feed's lock until the commit.
-    await stored.add_events(connection, project_id, [(keys[-who - 1], event) for who, event in history.events], now)
+    await demo.add_events(connection, project_id, [(keys[-who - 1], event) for who, event in history.events], now)
