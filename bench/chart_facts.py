@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from bench.table import say
-from latchkey.domain.charts.fact import Kind
+from latchkey.domain.charts.fact import Day, Kind
 from latchkey.domain.charts.merging import MOST_ROWS
-from latchkey.domain.charts.sums import Day
 from latchkey.storage.charts import blocks, columns
 from latchkey.storage.charts.blocks import FRESH, New
 from latchkey.storage.charts.kinds import CODES

@@ -23,8 +23,7 @@ from bench.ground import Ground
 from bench.table import Row, say
 from latchkey.domain.charts.chart import ChartRequest
 from latchkey.domain.charts.definitions.listing import CHARTS
-from latchkey.domain.charts.fact import LEVELS, Kind
-from latchkey.domain.charts.sums import Day, Filter, Question, Resolution, date_of
+from latchkey.domain.charts.fact import LEVELS, Day, Filter, Kind, Question, Resolution, date_of
 from latchkey.domain.instants import DAY
 from latchkey.garbage import collect_seldom
 from latchkey.now import real_now

@@ -19,8 +19,7 @@ from bench.buying import check, know, latchkey
 from bench.ground import Ground
 from bench.load import at_rate
 from bench.table import Row, say
-from latchkey.domain.charts.fact import Kind
-from latchkey.domain.charts.sums import Amounts, Question, Resolution
+from latchkey.domain.charts.fact import Amounts, Kind, Question, Resolution
 from latchkey.domain.instants import DAY
 from latchkey.now import real_now
 from latchkey.usecases.charts.reading import read_sums

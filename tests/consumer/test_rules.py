@@ -8,15 +8,14 @@ import pytest
 from msgspec import json
 from msgspec.structs import replace
 
+from latchkey.consumer.billing import Reason, reasons_to_verify
 from latchkey.consumer.event import Held, read_event
 from latchkey.consumer.handlers import HANDLERS
 from latchkey.consumer.identity import external_user_id
 from latchkey.consumer.instants import DAY, HOUR, from_iso, to_iso
-from latchkey.consumer.reading import Details, Reading, reading_of
+from latchkey.consumer.reading import Details, Reading, Standing, reading_of, standing_after
 from latchkey.consumer.record import LocalCopy, Subscription, nobody
-from latchkey.consumer.status import Standing, standing_after
 from latchkey.consumer.sync import apply_event, apply_reading, is_late
-from latchkey.consumer.verification import Reason, reasons_to_verify
 from latchkey.wire import v2
 from tests.consumer.world import NOW, event, pro, v1_subscription, written
 

@@ -14,8 +14,7 @@ from structlog.dev import ConsoleRenderer, plain_traceback
 from structlog.testing import capture_logs
 
 from latchkey.dashboard import application, guard
-from latchkey.dashboard.application import EVERY_PAGE
-from latchkey.dashboard.headers import HEADERS
+from latchkey.dashboard.application import EVERY_PAGE, HEADERS
 from latchkey.dashboard.page import Needs, Page
 from latchkey.domain.team.account import Permission, Role, may
 from latchkey.usecases.access import accounts, audit, projects, sessions, team

@@ -16,8 +16,7 @@ from latchkey.dashboard.charting.asking import Environment, Offered, view_of
 from latchkey.dashboard.charting.showing import listed
 from latchkey.dashboard.form import Form
 from latchkey.domain.charts.chart import ChartData, Value
-from latchkey.domain.charts.definitions.definition import Choice
-from latchkey.domain.charts.definitions.drawing import Drawing, Unit
+from latchkey.domain.charts.definitions.definition import Choice, Drawing, Unit
 from latchkey.domain.charts.definitions.listing import BY_NAME, CHARTS
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.usecases.charts.charts import read_chart

@@ -15,10 +15,9 @@ from latchkey.dashboard.charting.choices import applied, asked_words
 from latchkey.dashboard.charting.ranges import RANGES, dates_of, jumps_by_day, usual_resolution
 from latchkey.dashboard.form import Form
 from latchkey.domain.charts.chart import Period, Value
-from latchkey.domain.charts.definitions.definition import Choice
-from latchkey.domain.charts.definitions.drawing import Unit
+from latchkey.domain.charts.definitions.definition import Choice, Unit
 from latchkey.domain.charts.definitions.listing import BY_NAME, CHARTS
-from latchkey.domain.charts.sums import Filter, Resolution
+from latchkey.domain.charts.fact import Filter, Resolution
 
 NOW = 1_773_964_800_000
 TODAY = date(2026, 3, 20)

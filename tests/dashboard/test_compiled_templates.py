@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from jinja2 import DictLoader, Environment
 
-from latchkey.dashboard.compiled_templates import CompiledTemplates
+from latchkey.dashboard.templates import CompiledTemplates
 
 PAGE = "templates/page.html"
 

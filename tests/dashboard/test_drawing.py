@@ -9,13 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.dashboard.drawing.bars import stacked
-from latchkey.dashboard.drawing.dates import MOST, labels
-from latchkey.dashboard.drawing.heat import heat
+from latchkey.dashboard.drawing.bars import spark, stacked
 from latchkey.dashboard.drawing.lines import line, runs
 from latchkey.dashboard.drawing.picture import Period, Picture, Series, picture
-from latchkey.dashboard.drawing.scale import Height, scale
-from latchkey.dashboard.drawing.spark import spark
+from latchkey.dashboard.drawing.scale import MOST, Height, heat, labels, scale
 
 NUMBERS = st.none() | st.floats(-1e9, 1e12) | st.integers(-1000, 10**9)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from latchkey.domain.charts.definitions.definition import GROUPS, Definition, title_of
-from latchkey.domain.charts.definitions.drawing import Unit
+from latchkey.domain.charts.definitions.definition import GROUPS, Definition, Unit, title_of
 from latchkey.domain.charts.definitions.listing import CHARTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "charts.md"

@@ -10,9 +10,8 @@ from typing import TypeAlias
 
 from hypothesis import strategies as st
 
-from latchkey.domain.customers.attributes import with_attributes
 from latchkey.domain.customers.currency import move
-from latchkey.domain.customers.customer import Attribute, CurrencyTransaction, Customer
+from latchkey.domain.customers.customer import Attribute, CurrencyTransaction, Customer, with_attributes
 from latchkey.domain.customers.experiment import Experiment, Variant, enroll
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.customers.promotion import grant, revoke

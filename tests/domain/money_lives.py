@@ -17,9 +17,8 @@ from latchkey.domain.charts.facts.of_customer import facts_of
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.money import Price
-from latchkey.domain.purchases.payment import Payment, payment_of
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind
-from latchkey.domain.purchases.revenue import revenue
+from latchkey.domain.purchases.revenue import Payment, payment_of, revenue
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 from latchkey.domain.tariff.rates import DayRate
 from latchkey.usecases.rendering.rows import transactions

@@ -10,8 +10,8 @@ from latchkey.domain.instants import DAY, Duration, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.tariff.pinning import Tariff
 from latchkey.domain.tariff.rates import NO_RATES, DayRate
-from latchkey.domain.tariff.tariff import Tariff
 from latchkey.stores.test_store import actions
 
 PROJECT = "proj"

@@ -4,8 +4,7 @@ import itertools
 
 import pytest
 
-from latchkey.domain.customers.attributes import MAX_COUNT, problem_with_attribute, visible, with_attributes
-from latchkey.domain.customers.customer import Attribute
+from latchkey.domain.customers.customer import MAX_COUNT, Attribute, problem_with_attribute, visible, with_attributes
 from tests.domain.shop import someone
 
 

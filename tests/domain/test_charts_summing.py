@@ -6,9 +6,20 @@ from datetime import date
 
 import pytest
 
-from latchkey.domain.charts.fact import Dimensions, Fact, Kind, Money
+from latchkey.domain.charts.fact import (
+    Dimensions,
+    Fact,
+    Filter,
+    Kind,
+    Money,
+    Question,
+    Resolution,
+    Sum,
+    date_of,
+    day_of,
+    period_of,
+)
 from latchkey.domain.charts.summing import sum_facts
-from latchkey.domain.charts.sums import Filter, Question, Resolution, Sum, date_of, day_of, period_of
 from latchkey.domain.instants import DAY
 
 JANUARY = day_of(date(2026, 1, 1))

@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import given
 
 from latchkey.domain.instants import DAY
-from latchkey.domain.purchases.terms import Terms, usd_micros
+from latchkey.domain.purchases.purchase import Terms, usd_micros
+from latchkey.domain.tariff.pinning import Tariff
 from latchkey.domain.tariff.rate_file import date_of
 from latchkey.domain.tariff.rates import NO_RATES
 from latchkey.domain.tariff.reference import is_estimate
-from latchkey.domain.tariff.tariff import Tariff
 from tests.domain.book import Book
 from tests.domain.money_lives import (
     Arrival,

@@ -12,7 +12,7 @@ from latchkey.domain.access.entitlements import active
 from latchkey.domain.customers.promotion import grant, revoke
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.invoices import issued
-from latchkey.domain.purchases.purchase import MoneyBack, Ownership, Purchase, PurchaseKind
+from latchkey.domain.purchases.purchase import MoneyBack, Ownership, Purchase, PurchaseKind, Rate, Terms
 from latchkey.domain.purchases.revenue import Earned, Revenue, revenue
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 from latchkey.domain.purchases.summary import (
@@ -24,7 +24,6 @@ from latchkey.domain.purchases.summary import (
     purchase_status,
     summary_of,
 )
-from latchkey.domain.purchases.terms import Rate, Terms
 from latchkey.stores.test_store import actions
 from latchkey.usecases.engine.passing_time import at_present
 from tests.domain.lives import lives as any_lives

@@ -11,10 +11,18 @@ from hypothesis import strategies as st
 
 from latchkey.domain.money import FREE, UNKNOWN, Price
 from latchkey.domain.purchases.lifecycle import observe
-from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind, observe_purchase
+from latchkey.domain.purchases.purchase import (
+    Environment,
+    Purchase,
+    PurchaseKind,
+    Rate,
+    Terms,
+    observe_purchase,
+    part_in_usd,
+    usd_micros,
+)
 from latchkey.domain.purchases.settling import settle
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
-from latchkey.domain.purchases.terms import Rate, Terms, part_in_usd, usd_micros
 
 EUR = Terms(rate=Rate("1.0834", "2026-11-13"))
 

@@ -19,8 +19,16 @@ from msgspec import json
 from latchkey.domain.customers.customer import Customer, with_purchase
 from latchkey.domain.instants import DAY
 from latchkey.domain.money import Price
-from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind
-from latchkey.domain.purchases.terms import Rate, Terms, part_in_usd, usd_micros
+from latchkey.domain.purchases.purchase import (
+    Environment,
+    MoneyBack,
+    Purchase,
+    PurchaseKind,
+    Rate,
+    Terms,
+    part_in_usd,
+    usd_micros,
+)
 from latchkey.usecases.charts.roller import catch_up
 from latchkey.usecases.engine.changes import Change, Situation
 from latchkey.usecases.exports.formats import FORMATS, Format, open_part, parquet_schema

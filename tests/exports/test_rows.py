@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 from msgspec import json, structs
 
-from latchkey.domain.customers.attributes import with_attributes
-from latchkey.domain.customers.customer import Attribute, with_purchase, with_subscription
+from latchkey.domain.customers.customer import Attribute, with_attributes, with_purchase, with_subscription
 from latchkey.domain.customers.promotion import grant
 from latchkey.domain.instants import DAY
 from latchkey.domain.money import Price
-from latchkey.domain.purchases.purchase import MoneyBack, Reason
-from latchkey.domain.purchases.terms import Rate, Terms
+from latchkey.domain.purchases.purchase import MoneyBack, Rate, Reason, Terms
 from latchkey.storage.customers.records import LastSeen
 from latchkey.stores.test_store import actions
 from latchkey.usecases.rendering import rows

@@ -8,8 +8,7 @@ from typing import Any
 from msgspec import json
 
 from latchkey.domain.charts.fact import Kind
-from latchkey.domain.customers.attributes import with_attributes
-from latchkey.domain.customers.customer import Attribute, Customer
+from latchkey.domain.customers.customer import Attribute, Customer, with_attributes
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY, SECOND, Ms
 from latchkey.domain.money import Price

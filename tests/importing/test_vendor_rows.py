@@ -14,9 +14,8 @@ from latchkey.domain.importing.rebuilding import rebuilt
 from latchkey.domain.importing.row import RowError, RowKind, TransactionRow
 from latchkey.domain.instants import to_iso
 from latchkey.domain.money import UNKNOWN, Price
-from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, PurchaseKind, Reason
+from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, PurchaseKind, Reason, usd_micros
 from latchkey.domain.purchases.subscription import Cause, PeriodType, Subscription
-from latchkey.domain.purchases.terms import usd_micros
 from tests.importing.vendor_rows import SINCE_5, row
 
 APPS = {"app_store": "app_ios"}

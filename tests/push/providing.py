@@ -21,8 +21,8 @@ from starlette.routing import Route
 
 from latchkey.cli.authority import Certificates, ensure_certificates
 from latchkey.cli.listeners import bind
+from latchkey.push.answer import Patience
 from latchkey.push.client import PushClient
-from latchkey.push.patience import Patience
 from latchkey.push.sandbox.application import Sandbox
 from latchkey.push.sandbox.database import SandboxDatabase
 from latchkey.server import Listener

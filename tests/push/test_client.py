@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from latchkey.cli.authority import Certificates
+from latchkey.push.answer import Patience
 from latchkey.push.client import PushClient
 from latchkey.push.errors import (
     BrokenError,
@@ -21,7 +22,6 @@ from latchkey.push.errors import (
     UnreachableError,
 )
 from latchkey.push.notification import Notification
-from latchkey.push.patience import Patience
 from latchkey.push.sandbox.faults import NONSENSE
 from tests.patience import PATIENCE
 from tests.push.misbehaving import BEHAVIOURS, misbehaving

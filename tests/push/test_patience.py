@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.push.patience import Patience, retry_after
+from latchkey.push.answer import Patience, retry_after
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import jwt
 import pytest
 from playwright.async_api import Browser, expect
 
-from latchkey.cli.demo_app.pages import PAGES
+from latchkey.cli.demo_app.story import PAGES
 from latchkey.consumer import Consumer, Settings
 from latchkey.consumer.texts import read_texts
 from latchkey.runtime.device import Device, DeviceOptions

@@ -6,17 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from latchkey.domain.catalog import Catalog, Former, Product, ProductKind
-from latchkey.domain.customers.attributes import with_attributes
 from latchkey.domain.customers.currency import move
-from latchkey.domain.customers.customer import Attribute, CurrencyTransaction
+from latchkey.domain.customers.customer import Attribute, CurrencyTransaction, with_attributes
 from latchkey.domain.customers.experiment import Experiment, Variant, enroll
 from latchkey.domain.customers.identity import reclaimed, told_of_id, transfer
 from latchkey.domain.customers.promotion import grant, revoke
 from latchkey.domain.instants import DAY, HOUR, Duration
 from latchkey.domain.money import Price
-from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, Reason
+from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, Rate, Reason, Terms
 from latchkey.domain.purchases.subscription import Cause, Invoice, Moment, Period, PeriodType, Status, Subscription
-from latchkey.domain.purchases.terms import Rate, Terms
 from latchkey.stores.test_store import actions
 from tests.domain import shop
 from tests.domain.book import Book

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from uuid import UUID
 
-from latchkey.domain.charts.fact import Dimensions, Fact, Kind, Money
+from latchkey.domain.charts.fact import Dimensions, Fact, Filter, Kind, Money, Question, Resolution, Sum
 from latchkey.domain.charts.facts.subject import Origin
 from latchkey.domain.charts.summing import sum_facts
-from latchkey.domain.charts.sums import Filter, Question, Resolution, Sum
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.storage.charts import progress, subjects
 from latchkey.storage.database import Database

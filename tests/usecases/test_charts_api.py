@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from latchkey.domain.charts.fact import Kind
-from latchkey.domain.charts.sums import Question, Resolution
+from latchkey.domain.charts.fact import Kind, Question, Resolution
 from latchkey.domain.instants import DAY, HOUR, to_iso
 from latchkey.storage.database import Database
 from latchkey.usecases.charts.charts import read_chart, read_overview

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from latchkey.domain.charts.fact import Kind
-from latchkey.domain.charts.sums import Question, Resolution
+from latchkey.domain.charts.fact import Kind, Question, Resolution
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY, SECOND
 from latchkey.domain.purchases.purchase import Environment

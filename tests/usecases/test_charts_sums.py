@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from latchkey.domain.charts import merging
 from latchkey.domain.charts.cuboids import FULL
-from latchkey.domain.charts.fact import NO_MONEY, Dimensions, Fact, Kind
+from latchkey.domain.charts.fact import NO_MONEY, Amounts, Dimensions, Fact, Filter, Kind, Question, Resolution, Sum
 from latchkey.domain.charts.facts.subject import Origin
 from latchkey.domain.charts.merging import quarter_of
-from latchkey.domain.charts.sums import Amounts, Filter, Question, Resolution, Sum
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.storage.charts import answering, blocks
 from latchkey.storage.charts.kinds import CODES, KINDS

@@ -9,8 +9,7 @@ import pytest
 from msgspec import json
 
 from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
-from latchkey.domain.charts.fact import Kind
-from latchkey.domain.charts.sums import Question, Resolution
+from latchkey.domain.charts.fact import Kind, Question, Resolution
 from latchkey.domain.instants import DAY, HOUR, Duration, Ms, add, to_iso
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.subscription import Cause, PeriodType

@@ -13,10 +13,10 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from latchkey.domain import naming
-from latchkey.domain.countries import COUNTRIES
 from latchkey.domain.customers.currency import MAX_BALANCE
 from latchkey.domain.instants import EARLIEST, LATEST
 from latchkey.domain.money import HIGHEST, to_micros
+from latchkey.domain.naming import COUNTRIES
 from latchkey.domain.refusal import Invalid
 from latchkey.domain.user_id import BLOCKED, DIRECTIONS, MAX_LENGTH, problem_with
 from latchkey.usecases.access.keys import FASTEST

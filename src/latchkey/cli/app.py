@@ -14,7 +14,7 @@ from rich.table import Column, Table
 
 from latchkey.cli import output
 from latchkey.cli.desk import Desk, command, desk
-from latchkey.cli.instants import shown
+from latchkey.cli.output import shown
 from latchkey.cli.store_reach import StoreDesk, store_desk
 from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now

@@ -9,7 +9,7 @@ import typer
 
 from latchkey.cli import output
 from latchkey.cli.desk import Desk, command, desk
-from latchkey.cli.instants import shown, typed_ahead
+from latchkey.cli.output import shown, typed_ahead
 from latchkey.cli.product import typed_duration
 from latchkey.domain.instants import parse_duration
 from latchkey.domain.naming import checked_name

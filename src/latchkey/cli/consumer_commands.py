@@ -19,8 +19,8 @@ from latchkey import logs
 from latchkey.cli import output
 from latchkey.cli.consumer import ConsumerFailedError
 from latchkey.cli.consumer_server import serve as serve_on
-from latchkey.cli.instants import shown
 from latchkey.cli.listeners import bind
+from latchkey.cli.output import shown
 from latchkey.cli.stop_signal import StopSignal
 from latchkey.consumer import Consumer, Settings, SettingsError
 from latchkey.consumer.connection import Checked

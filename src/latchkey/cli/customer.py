@@ -10,10 +10,10 @@ from msgspec import to_builtins
 from latchkey.cli import customer_list, output
 from latchkey.cli.customer_list import CsvOption, SegmentOption, SortOption, WhereOption
 from latchkey.cli.desk import Desk, command, desk
-from latchkey.cli.instants import shown, typed_ahead
+from latchkey.cli.output import shown, typed_ahead
 from latchkey.domain.access.entitlements import held
 from latchkey.domain.access.explanation import Explanation, explain
-from latchkey.domain.customers.attributes import visible
+from latchkey.domain.customers.customer import visible
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.customers.promotion import DURATIONS
 from latchkey.domain.formats import in_words, money

@@ -8,7 +8,7 @@ import typer
 
 from latchkey.cli import output
 from latchkey.cli.desk import Desk, command, desk
-from latchkey.cli.instants import shown
+from latchkey.cli.output import shown
 from latchkey.cli.product import EntitlementArgument, NameOption
 from latchkey.now import real_now
 from latchkey.usecases.catalog import entitlements

@@ -12,7 +12,7 @@ from msgspec import Raw, json
 
 from latchkey.cli import output
 from latchkey.cli.desk import Desk, command, desk
-from latchkey.cli.instants import shown
+from latchkey.cli.output import shown
 from latchkey.usecases.events import listing
 from latchkey.usecases.events.listing import Filter, Listed, Tally
 

@@ -12,7 +12,7 @@ from rich.table import Column, Table
 
 from latchkey.cli import output
 from latchkey.cli.desk import Desk, command, desk
-from latchkey.cli.instants import shown, typed
+from latchkey.cli.output import shown, typed
 from latchkey.dashboard.payloads import opened
 from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from latchkey.cli import output
 from latchkey.cli.desk import Desk, command, desk
-from latchkey.cli.instants import shown, typed_ahead
+from latchkey.cli.output import shown, typed_ahead
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.team.key_rules import LONGEST_OVERLAP_DAYS, OVERLAP_DAYS

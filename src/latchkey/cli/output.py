@@ -1,13 +1,12 @@
-"""What commands print: text for people, or JSON for programs (decision 0107).
-
-With `--json`, a command prints one JSON document on stdout and nothing else: no colours, no notes. An error is one JSON
-object on stderr, with the same exit code as without the option.
-"""
+"""What commands print: text for people, or JSON for programs (decision 0107); and instants as people read and type
+them."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +15,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
+
+from latchkey.domain import formats
+from latchkey.domain.instants import DAY, EARLIEST, HOUR, LATEST, MINUTE, Ms
+from latchkey.domain.refusal import Refusal
 
 OPTION = "--json"
 JsonOption = Annotated[bool, typer.Option(OPTION, help="Print JSON instead of text; errors too, on stderr.")]
@@ -129,3 +132,36 @@ def show_list(rows: Sequence[Sequence[str]], columns: Sequence[str], nothing: st
 def plain(text: str) -> str:
     """Text from outside, without what a terminal would obey and without Rich's markup."""
     return escape("".join(one if one.isprintable() else "\ufffd" for one in text))
+
+
+_UNITS = {"m": MINUTE, "h": HOUR, "d": DAY}
+
+
+def shown(instant: int | None) -> str:
+    return "" if instant is None else formats.instant(instant, seconds=True)
+
+
+def typed_ahead(text: str, now: Ms) -> Ms:
+    """A date and time in UTC, or in how long: 12h, 90d."""
+    if ahead := re.fullmatch(r"(\d{1,6})([hd])", text.strip()):
+        return min(now + int(ahead[1]) * _UNITS[ahead[2]], LATEST)
+    return _moment(text, "in how long: 12h, 90d")
+
+
+def typed(text: str, now: Ms) -> Ms:
+    """A date and time in UTC, or how long ago: 90m, 6h, 3d."""
+    if ago := re.fullmatch(r"(\d{1,6})([mhd])", text.strip()):
+        return max(now - int(ago[1]) * _UNITS[ago[2]], EARLIEST)
+    return _moment(text, "how long ago: 90m, 6h, 3d")
+
+
+def _moment(text: str, otherwise: str) -> Ms:
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        moment = None
+    if moment is not None:
+        at = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+        if EARLIEST <= at <= LATEST:
+            return at
+    raise Refusal(f"{text[:50]!r} is not a time. Give a date such as 2027-01-31T08:00, or {otherwise}.")

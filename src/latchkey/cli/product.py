@@ -8,7 +8,7 @@ import typer
 
 from latchkey.cli import output
 from latchkey.cli.desk import Desk, command, desk
-from latchkey.cli.instants import shown
+from latchkey.cli.output import shown
 from latchkey.domain.catalog import Credit, ProductType
 from latchkey.domain.formats import duration, iso_duration, money
 from latchkey.domain.refusal import Invalid

@@ -1,10 +1,11 @@
-"""Reading from the service, and correcting the local copy with the result."""
+"""Reading from the service, when the local copy cannot be trusted, and correcting the local copy with the result."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Literal, TypeVar
 
 import structlog
@@ -15,14 +16,46 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from latchkey.client import ApiError, BadAnswer, Client, ClientError, NotFound, RateLimited, Unreachable, UnusableId
 from latchkey.client.retry import RETRY_AFTER
 from latchkey.consumer.connection import in_words
-from latchkey.consumer.instants import Ms
+from latchkey.consumer.instants import DAY, HOUR, Ms
 from latchkey.consumer.reading import Reading, reading_of
-from latchkey.consumer.record import LocalCopy
+from latchkey.consumer.record import LocalCopy, Subscription
 from latchkey.consumer.settings import Settings
 from latchkey.consumer.storage.store import Store
 from latchkey.consumer.sync import apply_reading
-from latchkey.consumer.verification import Reason, reasons_to_verify
 from latchkey.wire.v2 import ActiveEntitlement, Attribute, Page
+
+ENDS_SOON = 24 * HOUR
+JUST_CANCELLED = 2 * DAY
+TOO_OLD = HOUR
+
+
+class Reason(StrEnum):
+    NO_RECORD = "no local record exists"
+    ENDS_SOON = "it ends within 24 hours"
+    BILLING_ISSUE = "there is a billing issue"
+    JUST_CANCELLED = "it was cancelled less than 48 hours ago"
+    TOO_OLD = "it was last updated more than an hour ago"
+
+
+def reasons_to_verify(
+    subscription: Subscription | None, now: Ms, *, only_if_still_ahead: bool = False
+) -> tuple[Reason, ...]:
+    """Every condition that applies; none means the local copy answers. `only_if_still_ahead` is the specification's
+    variant: an end in the past is not a reason to verify."""
+    if subscription is None or not subscription.exists:
+        return (Reason.NO_RECORD,)
+    found = []
+    ends_at, cancelled_at, updated = subscription.expires_at, subscription.cancelled_at, subscription.last_updated
+    if ends_at is not None and ends_at < now + ENDS_SOON and not (only_if_still_ahead and ends_at <= now):
+        found.append(Reason.ENDS_SOON)
+    if subscription.billing_issue:
+        found.append(Reason.BILLING_ISSUE)
+    if cancelled_at is not None and now - cancelled_at < JUST_CANCELLED:
+        found.append(Reason.JUST_CANCELLED)
+    if updated is not None and now - updated > TOO_OLD:
+        found.append(Reason.TOO_OLD)
+    return tuple(found)
+
 
 log = structlog.get_logger()
 T = TypeVar("T")

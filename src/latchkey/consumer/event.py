@@ -16,7 +16,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from latchkey.consumer import loose
 from latchkey.consumer.instants import FIRST, LAST, Ms, from_iso_or_none
-from latchkey.consumer.storable import LONGEST, clean, storable
+from latchkey.consumer.loose import LONGEST, clean, storable
 
 INVALID_BODY = "Invalid webhook body"
 INVALID_EVENT = "Invalid event structure"

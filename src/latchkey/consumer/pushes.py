@@ -23,10 +23,10 @@ from latchkey.consumer.settings import Settings
 from latchkey.consumer.storage.jobs import Job, NewJob
 from latchkey.consumer.storage.store import Store
 from latchkey.consumer.texts import Texts, notification, read_texts
+from latchkey.push.answer import Patience
 from latchkey.push.client import PushClient
 from latchkey.push.errors import NotificationRefusedError, NotSentError
 from latchkey.push.notification import Notification, Sent
-from latchkey.push.patience import Patience
 
 log = structlog.get_logger()
 

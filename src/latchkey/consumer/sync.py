@@ -24,9 +24,8 @@ from latchkey.consumer import identity
 from latchkey.consumer.event import Event, Held
 from latchkey.consumer.handlers import CurrencyTransaction, Enrollment, Invoice, handle
 from latchkey.consumer.instants import Ms, end_or_none, iso_or_none
-from latchkey.consumer.reading import Reading, contract, latest_end
+from latchkey.consumer.reading import Reading, Standing, contract, latest_end, standing_after, standing_after_reading
 from latchkey.consumer.record import Entitlement, LocalCopy, Subscription
-from latchkey.consumer.status import Standing, standing_after, standing_after_reading
 
 
 class Applied(Struct, frozen=True):

@@ -9,7 +9,7 @@ from enum import StrEnum
 from latchkey.domain.instants import Duration, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.offering import Offerings
-from latchkey.domain.tariff.tariff import NO_TARIFF, Tariff
+from latchkey.domain.tariff.pinning import NO_TARIFF, Tariff
 
 
 class ProductKind(StrEnum):

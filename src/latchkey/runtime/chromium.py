@@ -1,11 +1,20 @@
-"""Finds and starts the browser."""
+"""Finds and starts the browser, which trusts a private certificate authority without installing it on the machine."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import shutil
+import socket
+import ssl
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from urllib.parse import urlsplit
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from latchkey.runtime.errors import CannotShowError, ChromiumMissingError
 
@@ -49,3 +58,31 @@ def find_chromium() -> Path:
 def require_screen() -> None:
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         raise CannotShowError("There is no screen here for a window (DISPLAY is not set). Leave out --window.")
+
+
+PATIENCE = 60.0
+
+
+def accepted_keys(authority: Path, origins: Iterable[str]) -> list[str]:
+    """For --ignore-certificate-errors-spki-list. Servers that are unreachable, or of another authority, are skipped."""
+    context = ssl.create_default_context(cafile=str(authority))
+    found = (_key(context, one) for one in origins if one.startswith("https://"))
+    return sorted({one for one in found if one is not None})
+
+
+def _key(context: ssl.SSLContext, origin: str) -> str | None:
+    parts = urlsplit(origin)
+    host = parts.hostname or ""
+    try:
+        with (
+            socket.create_connection((host, parts.port or 443), PATIENCE) as connection,
+            context.wrap_socket(connection, server_hostname=host) as secured,
+        ):
+            certificate = secured.getpeercert(binary_form=True)
+    except OSError:
+        return None
+    if certificate is None:
+        return None
+    key = x509.load_der_x509_certificate(certificate).public_key()
+    spki = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return base64.b64encode(hashlib.sha256(spki).digest()).decode()

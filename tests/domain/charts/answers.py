@@ -7,13 +7,11 @@ from datetime import date
 from typing import Any
 
 from latchkey.domain.charts.chart import ChartData, ChartRequest, Value
-from latchkey.domain.charts.computing.asking import before, checked, questions_of
+from latchkey.domain.charts.computing.asking import before, by_month, checked, narrowed, questions_of
 from latchkey.domain.charts.computing.compute import compute, largest_segments
-from latchkey.domain.charts.computing.narrowing import by_month, narrowed
-from latchkey.domain.charts.fact import NO_DIMENSIONS, Dimensions, Fact, Kind, Money
+from latchkey.domain.charts.fact import NO_DIMENSIONS, Dimensions, Fact, Kind, Money, Question, Resolution, day_of
 from latchkey.domain.charts.runs import Run, runs_of
 from latchkey.domain.charts.summing import sum_facts
-from latchkey.domain.charts.sums import Question, Resolution, day_of
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money import MICROS
 from latchkey.domain.tariff.rates import NO_RATES, Rates

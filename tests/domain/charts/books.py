@@ -8,17 +8,15 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from latchkey.domain.catalog import Catalog, Product, ProductKind
-from latchkey.domain.charts.fact import Fact, Kind
+from latchkey.domain.charts.fact import Fact, Filter, Kind, Question, Resolution, Sum
 from latchkey.domain.charts.facts.of_customer import facts_of
 from latchkey.domain.charts.facts.subject import Issue, Origin, SubjectKey
 from latchkey.domain.charts.summing import sum_facts
-from latchkey.domain.charts.sums import Filter, Question, Resolution, Sum
 from latchkey.domain.customers.customer import Customer, newcomer
 from latchkey.domain.instants import DAY, Ms, parse_duration
 from latchkey.domain.money import Price
-from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind
+from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind, Terms
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
-from latchkey.domain.purchases.terms import Terms
 
 TRIAL, INTRO, NORMAL = PeriodType.TRIAL, PeriodType.INTRO, PeriodType.NORMAL
 

@@ -7,13 +7,11 @@ from itertools import permutations
 
 import pytest
 
-from latchkey.domain.charts.fact import Kind, plus
-from latchkey.domain.charts.sums import Filter
+from latchkey.domain.charts.fact import Filter, Kind, plus
 from latchkey.domain.customers.customer import Enrollment
 from latchkey.domain.purchases.lifecycle import observe
-from latchkey.domain.purchases.purchase import observe_purchase
+from latchkey.domain.purchases.purchase import Rate, Terms, observe_purchase
 from latchkey.domain.purchases.subscription import Cause, Subscription
-from latchkey.domain.purchases.terms import Rate, Terms
 from tests.domain.charts.books import (
     TRIAL,
     at,

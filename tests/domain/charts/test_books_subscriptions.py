@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from latchkey.domain.charts.fact import MOVED, Kind
+from latchkey.domain.charts.fact import MOVED, Filter, Kind
 from latchkey.domain.charts.facts.month import own_length
 from latchkey.domain.charts.facts.subject import Issue
-from latchkey.domain.charts.sums import Filter
 from latchkey.domain.instants import DAY, Duration
-from latchkey.domain.purchases.purchase import Expired, MoneyBack, Ownership, Reason
+from latchkey.domain.purchases.purchase import Expired, MoneyBack, Ownership, Rate, Reason, Terms
 from latchkey.domain.purchases.subscription import Cause
-from latchkey.domain.purchases.terms import Rate, Terms
 from tests.domain.charts.books import (
     INTRO,
     TRIAL,

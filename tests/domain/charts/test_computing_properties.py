@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from latchkey.domain.charts.chart import ChartData
 from latchkey.domain.charts.computing.compute import MOST_SEGMENTS
 from latchkey.domain.charts.computing.measures import MEASURES
-from latchkey.domain.charts.definitions.drawing import Unit
+from latchkey.domain.charts.definitions.definition import Unit
 from latchkey.domain.charts.definitions.listing import BY_NAME
-from latchkey.domain.charts.fact import Dimensions, Fact, Kind, Money
-from latchkey.domain.charts.sums import Resolution, day_of
+from latchkey.domain.charts.fact import Dimensions, Fact, Kind, Money, Resolution, day_of
 from latchkey.domain.instants import DAY
 from latchkey.domain.tariff.rates import NO_RATES, DayRate
 from tests.domain.charts.answers import ask, chart

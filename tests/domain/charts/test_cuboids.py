@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from latchkey.domain.charts.cuboids import CUBOIDS, FULL, PARENTS, cuboid_for
-from latchkey.domain.charts.fact import Kind
-from latchkey.domain.charts.sums import Filter, Question, Resolution
+from latchkey.domain.charts.fact import Filter, Kind, Question, Resolution
 
 REVENUE = (Kind.PAYMENT, Kind.REFUND)
 RETENTION = (Kind.RETAINED, Kind.RETAINED_SOON)

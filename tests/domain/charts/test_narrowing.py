@@ -6,12 +6,11 @@ from random import Random
 
 import pytest
 
+from latchkey.domain.charts.computing.asking import is_wide
 from latchkey.domain.charts.computing.measures import MEASURES
-from latchkey.domain.charts.computing.narrowing import is_wide
-from latchkey.domain.charts.definitions.drawing import Unit
+from latchkey.domain.charts.definitions.definition import Unit
 from latchkey.domain.charts.definitions.listing import BY_NAME
-from latchkey.domain.charts.fact import LEVELS, Dimensions, Fact, Kind, Money
-from latchkey.domain.charts.sums import Resolution
+from latchkey.domain.charts.fact import LEVELS, Dimensions, Fact, Kind, Money, Resolution
 from latchkey.domain.instants import DAY
 from latchkey.domain.tariff.rates import NO_RATES, DayRate
 from tests.domain.charts.answers import ask, at, chart, chart_in_steps

@@ -6,9 +6,8 @@ from random import Random
 
 import pytest
 
-from latchkey.domain.charts.fact import NO_MONEY, Kind, Money, negative, plus
+from latchkey.domain.charts.fact import NO_MONEY, Kind, Money, Sum, negative, plus
 from latchkey.domain.charts.runs import Run, added, runs_of, sums_of
-from latchkey.domain.charts.sums import Sum
 
 
 def some_sums(chance: Random, *, has_money: bool) -> list[Sum]:

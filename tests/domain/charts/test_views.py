@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from latchkey.domain.charts.computing.periods import preceding
-from latchkey.domain.charts.definitions.definition import GROUPS, Definition
-from latchkey.domain.charts.definitions.drawing import Drawing
+from latchkey.domain.charts.definitions.definition import GROUPS, Definition, Drawing
 from latchkey.domain.charts.definitions.listing import CHARTS
-from latchkey.domain.charts.fact import Dimensions, Kind, Money, minus
-from latchkey.domain.charts.sums import Filter, Resolution
+from latchkey.domain.charts.fact import Dimensions, Filter, Kind, Money, Resolution, minus
 from latchkey.domain.refusal import Invalid
 from latchkey.domain.tariff.rates import NO_RATES, DayRate
 from latchkey.domain.tariff.reference import REFERENCE

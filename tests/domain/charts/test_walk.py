@@ -11,17 +11,14 @@ import pytest
 
 from latchkey.domain.charts.chart import ChartData, ChartRequest, Value
 from latchkey.domain.charts.computing.asking import before, checked
-from latchkey.domain.charts.definitions.definition import Definition
-from latchkey.domain.charts.definitions.drawing import Unit
+from latchkey.domain.charts.definitions.definition import Definition, Unit
 from latchkey.domain.charts.definitions.listing import CHARTS
-from latchkey.domain.charts.fact import NO_MONEY, Fact, Kind, Money, plus
+from latchkey.domain.charts.fact import NO_MONEY, Fact, Filter, Kind, Money, Resolution, plus
 from latchkey.domain.charts.facts.subject import Issue, Origin, subjects_of
-from latchkey.domain.charts.sums import Filter, Resolution
 from latchkey.domain.customers.customer import Attribute, Enrollment
 from latchkey.domain.money import MICROS
-from latchkey.domain.purchases.purchase import Expired, Reason
+from latchkey.domain.purchases.purchase import Expired, Rate, Reason, Terms
 from latchkey.domain.purchases.subscription import Cause
-from latchkey.domain.purchases.terms import Rate, Terms
 from latchkey.domain.tariff.rates import NO_RATES, DayRate
 from latchkey.usecases.rendering.chart_csv import chart_csv
 from latchkey.usecases.rendering.charts import chart as rendered

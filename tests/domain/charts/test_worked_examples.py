@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from latchkey.domain.charts.definitions.drawing import Drawing
-from latchkey.domain.charts.fact import Dimensions, Fact, Kind
-from latchkey.domain.charts.sums import Filter, Resolution
+from latchkey.domain.charts.definitions.definition import Drawing
+from latchkey.domain.charts.fact import Dimensions, Fact, Filter, Kind, Resolution
 from tests.domain.charts.answers import (
     ask,
     chart,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from latchkey.consumer.status import Standing, standing_after
+from latchkey.consumer.reading import Standing, standing_after
 from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.stores.adapter import ConnectedApp

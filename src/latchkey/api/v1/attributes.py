@@ -18,8 +18,7 @@ from latchkey.api.models import AppBody, Instant, PathUserId
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v1.reply import subscriber
-from latchkey.domain.customers.attributes import MAX_COUNT, problem_with_attribute
-from latchkey.domain.customers.customer import Attribute
+from latchkey.domain.customers.customer import MAX_COUNT, Attribute, problem_with_attribute
 from latchkey.domain.instants import Ms
 from latchkey.usecases.customers.attributes import set_attributes
 from latchkey.wire.errors import RejectedAttribute

@@ -22,11 +22,10 @@ from latchkey.domain.charts.chart import ChartRequest
 from latchkey.domain.charts.computing.asking import MOST_FILTERS, MOST_VALUES, definition_of
 from latchkey.domain.charts.computing.periods import today_of
 from latchkey.domain.charts.definitions.definition import Definition
-from latchkey.domain.charts.sums import Filter, Resolution, date_of
+from latchkey.domain.charts.fact import Filter, Resolution, date_of
 from latchkey.domain.customers.filter import single
 from latchkey.domain.instants import Ms
-from latchkey.domain.purchases.purchase import Environment
-from latchkey.domain.purchases.terms import USD
+from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.domain.refusal import Invalid
 from latchkey.usecases.charts import charts
 from latchkey.usecases.charts.options import missing_dimensions, read_options

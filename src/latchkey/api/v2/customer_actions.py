@@ -17,7 +17,7 @@ from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v2.customers import view_of
 from latchkey.domain.access.explanation import explain
-from latchkey.domain.customers.attributes import MAX_NAME, MAX_VALUE, problem_with_attribute
+from latchkey.domain.customers.customer import MAX_NAME, MAX_VALUE, problem_with_attribute
 from latchkey.usecases.catalog.overrides import assign_offering, clear_offering
 from latchkey.usecases.customers import grants, listing
 from latchkey.usecases.customers.attributes import put_attributes

@@ -26,9 +26,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from latchkey.cli.demo_app.arrivals import Arrivals
-from latchkey.cli.demo_app.pages import PAGES, policy
 from latchkey.cli.demo_app.shop import Shop, ShopClosedError, ShopRefusedError
-from latchkey.cli.demo_app.story import tell
+from latchkey.cli.demo_app.story import PAGES, policy, tell
 from latchkey.client import ClientError
 from latchkey.consumer import Consumer
 from latchkey.consumer.http import Endpoint, Refused, TooLargeError, body_of, reply

@@ -8,7 +8,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from latchkey.cli.instants import shown
+from latchkey.cli.output import shown
 from latchkey.domain.refusal import Refusal
 
 

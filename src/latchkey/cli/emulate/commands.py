@@ -15,8 +15,7 @@ from latchkey.cli.emulate.finding import FOLDERS, Wanted
 from latchkey.cli.emulate.folder import Folder
 from latchkey.cli.emulate.following import follow
 from latchkey.cli.emulate.starting import Wishes, authority_of_up, run
-from latchkey.cli.instants import shown
-from latchkey.cli.output import JsonOption
+from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.reach import DATA
 from latchkey.domain.formats import iso_duration
 from latchkey.domain.instants import to_iso

@@ -8,7 +8,7 @@ import typer
 
 from latchkey.cli import output
 from latchkey.cli.desk import command
-from latchkey.cli.instants import shown
+from latchkey.cli.output import shown
 from latchkey.cli.webhook.registry import WebhookArgument, WebhookDesk, webhook_desk
 from latchkey.now import real_now
 from latchkey.usecases.events.samples import TYPES

@@ -8,7 +8,7 @@ import typer
 
 from latchkey.cli import output
 from latchkey.cli.desk import Desk, command, desk
-from latchkey.cli.instants import shown, typed
+from latchkey.cli.output import shown, typed
 from latchkey.cli.webhook.commands import app
 from latchkey.cli.webhook.registry import WebhookArgument, WebhookDesk, webhook_desk
 from latchkey.delivery.queue import requeue

@@ -11,8 +11,8 @@ from msgspec.structs import asdict, replace
 from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from latchkey.consumer.loose import storable
 from latchkey.consumer.record import Entitlement, LocalCopy, Subscription, nobody
-from latchkey.consumer.storable import storable
 from latchkey.consumer.storage.bulk import Find, FindAll, Insert, Row, insert_all
 from latchkey.consumer.storage.database import Database
 from latchkey.consumer.storage.tables import (

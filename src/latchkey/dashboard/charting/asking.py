@@ -25,11 +25,10 @@ from latchkey.dashboard.charting.ranges import (
 )
 from latchkey.dashboard.form import Form
 from latchkey.domain.charts.chart import ChartRequest
-from latchkey.domain.charts.definitions.definition import Choice, Definition
-from latchkey.domain.charts.definitions.drawing import Drawing
-from latchkey.domain.charts.sums import Filter, Resolution
+from latchkey.domain.charts.definitions.definition import Choice, Definition, Drawing
+from latchkey.domain.charts.fact import Filter, Resolution
 from latchkey.domain.instants import Ms
-from latchkey.domain.purchases.terms import USD
+from latchkey.domain.purchases.purchase import USD
 
 FILTER = "filter."
 NAMED = ("PRODUCTION", "SANDBOX")

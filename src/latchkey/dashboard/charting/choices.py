@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from latchkey.dashboard.charting.asking import UNKNOWN, Offered, View, filterable, query_of, segmentable, without
 from latchkey.dashboard.charting.ranges import RANGES
-from latchkey.dashboard.charting.titles import value_title
+from latchkey.dashboard.charting.words import value_title
 from latchkey.domain.charts.definitions.definition import title_of
 
 Option = tuple[str, str]

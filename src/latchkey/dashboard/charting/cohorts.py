@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.charting import words
-from latchkey.dashboard.drawing.heat import heat
+from latchkey.dashboard.drawing.scale import heat
 from latchkey.domain.charts.chart import Cell, ChartData, HeatMap, HeatRow
-from latchkey.domain.charts.definitions.drawing import Unit
+from latchkey.domain.charts.definitions.definition import Unit
 
 
 @dataclass(frozen=True, slots=True)

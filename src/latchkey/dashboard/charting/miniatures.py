@@ -9,11 +9,9 @@ from latchkey.dashboard import texts
 from latchkey.dashboard.charting import words
 from latchkey.dashboard.charting.asking import Environment, Offered
 from latchkey.dashboard.charting.ranges import today
-from latchkey.dashboard.drawing.intervals import Interval, intervals
-from latchkey.dashboard.drawing.ranks import Rank, ranks
+from latchkey.dashboard.drawing.ranks import Interval, Rank, intervals, ranks
 from latchkey.domain.charts.chart import ChartData, ChartRequest, HeatMap
-from latchkey.domain.charts.fact import LIFETIMES
-from latchkey.domain.charts.sums import Resolution
+from latchkey.domain.charts.fact import LIFETIMES, Resolution
 
 # Cohorts and columns of a small heat map.
 _ROWS, _COLUMNS = 5, 7

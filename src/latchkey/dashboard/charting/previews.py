@@ -11,13 +11,12 @@ from latchkey.dashboard.charting.asking import Environment
 from latchkey.dashboard.charting.miniatures import Miniature, miniature
 from latchkey.dashboard.charting.ranges import today
 from latchkey.dashboard.charting.showing import Headline, headline, main_series
-from latchkey.dashboard.drawing.spark import Spark, spark
+from latchkey.dashboard.drawing.bars import Spark, spark
 from latchkey.domain.charts.chart import ChartData, ChartRequest, Series, Value
-from latchkey.domain.charts.definitions.definition import Definition
-from latchkey.domain.charts.definitions.drawing import Drawing
+from latchkey.domain.charts.definitions.definition import Definition, Drawing
 from latchkey.domain.charts.definitions.listing import BY_NAME, CHARTS
-from latchkey.domain.charts.sums import Resolution
-from latchkey.domain.purchases.terms import USD
+from latchkey.domain.charts.fact import Resolution
+from latchkey.domain.purchases.purchase import USD
 
 SECTIONS = {
     "Revenue": ("mrr", "mrr_movement", "arr", "revenue"),

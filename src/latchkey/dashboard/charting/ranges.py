@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 
-from latchkey.domain.charts.definitions.definition import Definition
-from latchkey.domain.charts.definitions.drawing import Drawing, Unit
-from latchkey.domain.charts.sums import Resolution
+from latchkey.domain.charts.definitions.definition import Definition, Drawing, Unit
+from latchkey.domain.charts.fact import Resolution
 from latchkey.domain.instants import Ms
 
 Range = tuple[date, date]

@@ -9,7 +9,7 @@ from latchkey.dashboard.drawing import picture as drawing
 from latchkey.dashboard.drawing.picture import PLACES, Picture
 from latchkey.dashboard.drawing.ranks import Rank, ranks
 from latchkey.domain.charts.chart import ChartData, Series, Value
-from latchkey.domain.charts.definitions.drawing import Drawing, Unit
+from latchkey.domain.charts.definitions.definition import Drawing, Unit
 
 # Charts whose values are better when they fall.
 FALLING_IS_GOOD = frozenset({"churn", "refund_rate"})

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.charting import words
-from latchkey.dashboard.drawing.intervals import Interval, intervals
+from latchkey.dashboard.drawing.ranks import Interval, intervals
 from latchkey.domain.charts.chart import ChartData, Estimate, VariantResult
-from latchkey.domain.charts.definitions.drawing import Unit
+from latchkey.domain.charts.definitions.definition import Unit
 
 
 @dataclass(frozen=True, slots=True)

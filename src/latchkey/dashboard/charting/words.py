@@ -1,16 +1,18 @@
-"""Values of charts as text: in full for tables, short for axes."""
+"""Values of charts and of dimensions as text: in full for tables, short for axes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from functools import cache
 
 from latchkey.dashboard import texts
-from latchkey.domain.charts.chart import Period, Value
-from latchkey.domain.charts.definitions.drawing import Unit
-from latchkey.domain.charts.sums import Resolution
+from latchkey.domain.charts.chart import ChartData, Period, Series, Value
+from latchkey.domain.charts.definitions.definition import DURATION, Unit
+from latchkey.domain.charts.fact import Resolution
+from latchkey.usecases.money.fees import TITLES
 
 _DAYS_OF_A_YEAR = 366
 # From here on "12 times" is easier to read than "1,100 %".
@@ -103,3 +105,37 @@ def _sign(currency: str | None) -> str:
     """What stands before an amount: "$", or nothing for currencies that stand behind it."""
     found = re.match(r"\D*", texts.money(1_000_000, currency))
     return found.group() if found else ""
+
+
+NOT_KNOWN = "Not known"
+_DURATIONS = {one.id: one.title for one in DURATION.choices}
+
+
+def value_title(dimension: str, value: str) -> str:
+    if not value:
+        return NOT_KNOWN
+    match dimension:
+        case "store":
+            return TITLES.get(value, value)
+        case "duration":
+            return _DURATIONS.get(value, value)
+        case _:
+            return value
+
+
+def titled(data: ChartData) -> ChartData:
+    """The same chart with stores and durations by their names."""
+    if data.request.segment not in ("store", "duration"):
+        return data
+    previous = data.previous
+    if previous is not None:
+        previous = replace(previous, series=tuple(_titled(data.request.segment, one) for one in previous.series))
+    series = tuple(_titled(data.request.segment, one) for one in data.series)
+    return replace(data, series=series, previous=previous)
+
+
+def _titled(dimension: str, one: Series) -> Series:
+    if not one.segment or one.is_other:
+        return one
+    name, colon, measure = one.title.partition(": ")
+    return replace(one, title=value_title(dimension, one.segment) + colon + measure) if name == one.segment else one

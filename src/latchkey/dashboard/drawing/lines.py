@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from latchkey.dashboard.drawing.dates import middle
-from latchkey.dashboard.drawing.scale import Height
+from latchkey.dashboard.drawing.scale import Height, middle
 
 Values = Sequence[float | None]
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from latchkey.dashboard.drawing.bars import Bars, extent, stacked
-from latchkey.dashboard.drawing.dates import Label, labels
 from latchkey.dashboard.drawing.lines import Line, Values, line, path
-from latchkey.dashboard.drawing.scale import Height, bounds, scale
+from latchkey.dashboard.drawing.scale import Height, Label, bounds, labels, scale
 
 Shape = Literal["lines", "bars"]
 Said = Callable[[float], str]

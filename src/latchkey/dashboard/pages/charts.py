@@ -12,8 +12,8 @@ from latchkey.dashboard.charting.offering import offered_to
 from latchkey.dashboard.charting.previews import DAYS, LINES, grouped, requests
 from latchkey.dashboard.charting.ranges import today
 from latchkey.dashboard.charting.showing import shown
-from latchkey.dashboard.charting.titles import titled
 from latchkey.dashboard.charting.variants import measures, probability
+from latchkey.dashboard.charting.words import titled
 from latchkey.dashboard.page import Pages, Visit
 from latchkey.domain.charts.computing.asking import definition_of
 from latchkey.usecases.charts.charts import read_chart, read_together

@@ -9,7 +9,7 @@ from latchkey.dashboard import texts
 from latchkey.dashboard.customer_address import address
 from latchkey.dashboard.page import Pages, Visit
 from latchkey.dashboard.page_index import entries_for
-from latchkey.domain.customers.attributes import visible
+from latchkey.domain.customers.customer import visible
 from latchkey.storage.finding import Named
 from latchkey.usecases.customers.search import Match
 from latchkey.usecases.finding.finding import Findings, find

@@ -16,9 +16,8 @@ from latchkey.dashboard.page import Pages, Visit, address
 from latchkey.dashboard.pages.welcome import welcome
 from latchkey.dashboard.snippets import first_purchase
 from latchkey.domain.charts.chart import Value
-from latchkey.domain.charts.definitions.definition import Definition
-from latchkey.domain.charts.definitions.drawing import Unit
-from latchkey.domain.purchases.terms import USD
+from latchkey.domain.charts.definitions.definition import Definition, Unit
+from latchkey.domain.purchases.purchase import USD
 from latchkey.usecases.charts.charts import read_together
 from latchkey.usecases.customers.listing import list_customers
 from latchkey.usecases.money import missing_rates

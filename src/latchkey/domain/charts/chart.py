@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import TypeAlias
 
-from latchkey.domain.charts.definitions.definition import Definition
-from latchkey.domain.charts.definitions.drawing import Drawing, Unit
-from latchkey.domain.charts.sums import Filter, Resolution
+from latchkey.domain.charts.definitions.definition import Definition, Drawing, Unit
+from latchkey.domain.charts.fact import Filter, Resolution
 from latchkey.domain.instants import Ms
-from latchkey.domain.purchases.terms import USD
+from latchkey.domain.purchases.purchase import USD
 
 Value: TypeAlias = int | float | None
 

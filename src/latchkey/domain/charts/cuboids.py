@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from latchkey.domain.charts.fact import Dimensions, Kind
-from latchkey.domain.charts.sums import Question
+from latchkey.domain.charts.fact import Dimensions, Kind, Question
 
 _EXPERIMENT, _ATTRIBUTE = "experiment:", "attribute:"
 

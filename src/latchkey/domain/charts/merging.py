@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import NamedTuple, TypeAlias
 
-from latchkey.domain.charts.sums import Day, date_of, day_of
+from latchkey.domain.charts.fact import Day, date_of, day_of
 
 # A block is not merged with another one beyond this, so that no merge takes long.
 MOST_ROWS = 400_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from latchkey.domain.charts.sums import Day, Question, Resolution, period_of
+from latchkey.domain.charts.fact import Day, Question, Resolution, period_of
 
 # Before all facts.
 BEGINNING: Day = -(10**6)

@@ -8,8 +8,7 @@ from itertools import compress, repeat
 from operator import add, sub
 from typing import NamedTuple, TypeAlias
 
-from latchkey.domain.charts.fact import NO_MONEY, Kind, Money
-from latchkey.domain.charts.sums import Day, Sum
+from latchkey.domain.charts.fact import NO_MONEY, Day, Kind, Money, Sum
 
 # Kind, n, segment and currency.
 Key: TypeAlias = tuple[Kind, int, str, str]

@@ -6,10 +6,24 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from latchkey.domain.charts.cuboids import column_of, is_tag, prefix_of
-from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Dimensions, Fact, Kind, Money, plus
-from latchkey.domain.charts.sums import REST, Amounts, Day, Filter, Question, Sum, period_of
+from latchkey.domain.charts.fact import (
+    LEVELS,
+    NO_MONEY,
+    REST,
+    Amounts,
+    Day,
+    Dimensions,
+    Fact,
+    Filter,
+    Kind,
+    Money,
+    Question,
+    Sum,
+    period_of,
+    plus,
+)
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.purchases.terms import USD
+from latchkey.domain.purchases.purchase import USD
 
 _Key: TypeAlias = tuple[Kind, int, Day | None, str, str]
 

@@ -12,8 +12,8 @@ from enum import StrEnum
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, LATEST, Ms
-from latchkey.domain.purchases.payment import Payment, payment_of
 from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, PurchaseKind
+from latchkey.domain.purchases.revenue import Payment, payment_of
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 from latchkey.domain.purchases.summary import end_of
 

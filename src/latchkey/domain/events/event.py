@@ -8,8 +8,7 @@ from uuid import UUID, uuid5
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import Price
-from latchkey.domain.purchases.purchase import Environment, Reason
-from latchkey.domain.purchases.terms import Terms
+from latchkey.domain.purchases.purchase import Environment, Reason, Terms
 
 NAMESPACE = UUID("6c617463-686b-6579-8000-6576656e7473")
 

@@ -11,8 +11,7 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
 
-from latchkey.domain.customers.attributes import MAX_COUNT, problem_with_attribute
-from latchkey.domain.customers.customer import Attribute
+from latchkey.domain.customers.customer import MAX_COUNT, Attribute, problem_with_attribute
 from latchkey.domain.importing.row import RowError
 from latchkey.domain.instants import EARLIEST, LATEST, Ms, to_iso
 from latchkey.domain.money import HIGHEST, MICROS

@@ -12,9 +12,8 @@ from latchkey.domain.importing.rates import implied_rate
 from latchkey.domain.importing.row import CustomerRow, RowError, RowKind, Standing, TransactionRow
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import UNKNOWN, Price
-from latchkey.domain.purchases.purchase import Environment, Ownership, Reason
+from latchkey.domain.purchases.purchase import USD, Environment, Ownership, Rate, Reason, Terms
 from latchkey.domain.purchases.subscription import Cause, PeriodType
-from latchkey.domain.purchases.terms import USD, Rate, Terms
 
 TEMPORARY = "temporary"
 

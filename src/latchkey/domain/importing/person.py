@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from latchkey.domain.customers.attributes import not_later_than, with_attributes
-from latchkey.domain.customers.customer import Attribute, CurrencyTransaction, Customer
+from latchkey.domain.customers.customer import Attribute, CurrencyTransaction, Customer, not_later_than, with_attributes
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.importing.rebuilding import is_settled, rebuilt
 from latchkey.domain.importing.row import CustomerRow, TransactionRow

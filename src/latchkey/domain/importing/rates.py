@@ -9,11 +9,10 @@ from decimal import Decimal, localcontext
 from latchkey.domain.importing.cells import day
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import Price
-from latchkey.domain.purchases.purchase import Environment, Purchase
+from latchkey.domain.purchases.purchase import USD, Environment, Purchase, Rate, Terms
 from latchkey.domain.purchases.subscription import Period, Subscription
-from latchkey.domain.purchases.terms import USD, Rate, Terms
+from latchkey.domain.tariff.pinning import Tariff
 from latchkey.domain.tariff.reference import is_estimate
-from latchkey.domain.tariff.tariff import Tariff
 
 # So many that the price times the rate is the price in USD again, to the last millionth.
 _DIGITS = 18

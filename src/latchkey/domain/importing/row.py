@@ -9,9 +9,8 @@ from enum import StrEnum
 from latchkey.domain.customers.customer import Attribute
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money import UNKNOWN, Price
-from latchkey.domain.purchases.purchase import Environment, Ownership, Reason
+from latchkey.domain.purchases.purchase import Environment, Ownership, Reason, Terms
 from latchkey.domain.purchases.subscription import Cause, PeriodType
-from latchkey.domain.purchases.terms import Terms
 
 # How far ahead of the clock a payment may be dated. The App Store charges for a renewal up to a day before the new
 # period begins, and dates the payment with the beginning.

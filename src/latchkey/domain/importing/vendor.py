@@ -18,9 +18,8 @@ from latchkey.domain.importing.rates import implied_rate
 from latchkey.domain.importing.row import CustomerRow, RowError, RowKind, Standing, TransactionRow
 from latchkey.domain.instants import LATEST, Ms
 from latchkey.domain.money import UNKNOWN, Price
-from latchkey.domain.purchases.purchase import Environment, Ownership, Reason
+from latchkey.domain.purchases.purchase import USD, Environment, Ownership, Reason, Terms
 from latchkey.domain.purchases.subscription import Cause, PeriodType
-from latchkey.domain.purchases.terms import USD, Terms
 from latchkey.stores.registry import PLAY_STORE, PROMOTIONAL, store_of
 
 # Without these a file is no transaction export.

@@ -1,14 +1,57 @@
-"""What a subscription or a purchase has brought in: payments less what was given back, by currency and in USD."""
+"""Payments: the money of one period or one-time purchase, what of it was given back, both in USD; and what a
+subscription or a purchase has brought in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from latchkey.domain.purchases.payment import Payment, payment_of
-from latchkey.domain.purchases.purchase import Ownership, Purchase
-from latchkey.domain.purchases.subscription import Invoice, Subscription
-from latchkey.domain.purchases.terms import USD, Terms
+from latchkey.domain.instants import Ms
+from latchkey.domain.money import Price
+from latchkey.domain.purchases.purchase import USD, Ownership, Purchase, PurchaseKind, Terms, part_in_usd, usd_micros
+from latchkey.domain.purchases.subscription import Invoice, Period, Subscription
+
+
+class Payment(NamedTuple):
+    at: Ms
+    price: Price
+    terms: Terms | None
+    # Whether all of it was given back.
+    refunded: bool
+    # Millionths of the price that were given back: all of it, or a part.
+    returned: int
+    # Millionths of a US dollar. None where no rate is known.
+    usd: int | None
+    returned_usd: int | None
+
+    @property
+    def kept(self) -> int:
+        return self.price.micros - self.returned
+
+    @property
+    def kept_usd(self) -> int | None:
+        return None if self.usd is None or self.returned_usd is None else self.usd - self.returned_usd
+
+
+def payment_of(bought: Period | Purchase) -> Payment | None:
+    """None where no money moved (a trial, a grant), and where the store does not tell how much."""
+    price = bought.price
+    granted = isinstance(bought, Purchase) and bought.kind is not PurchaseKind.ONE_TIME
+    if not price.micros or not price.known or granted:
+        return None
+    refunded = bought.refunded_at is not None
+    # A store may name more than was paid, with fees for example.
+    returned = price.micros if refunded else min(bought.given_back, price.micros)
+    return Payment(
+        bought.purchased_at,
+        price,
+        bought.terms,
+        refunded,
+        returned,
+        usd_micros(price, bought.terms),
+        part_in_usd(returned, price, bought.terms),
+    )
 
 
 @dataclass(frozen=True, slots=True)

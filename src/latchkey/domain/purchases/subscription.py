@@ -14,10 +14,10 @@ from latchkey.domain.purchases.purchase import (
     Ownership,
     PartBack,
     Reason,
+    Terms,
     merge_parts,
     refunded_at,
 )
-from latchkey.domain.purchases.terms import Terms
 
 
 class PeriodType(StrEnum):

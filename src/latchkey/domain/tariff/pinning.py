@@ -5,17 +5,45 @@ Terms that a payment has already are never changed.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money import Price
-from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
+from latchkey.domain.purchases.purchase import USD, Environment, Purchase, PurchaseKind, Rate, Terms
 from latchkey.domain.purchases.subscription import Invoice, Period, Subscription
-from latchkey.domain.purchases.terms import Terms
 from latchkey.domain.replacing import replace
-from latchkey.domain.tariff.reference import is_estimate
-from latchkey.domain.tariff.tariff import Tariff
+from latchkey.domain.tariff.fees import NO_FEES, Fees
+from latchkey.domain.tariff.rate_file import date_of
+from latchkey.domain.tariff.rates import NO_RATES, Rates
+from latchkey.domain.tariff.reference import is_estimate, rate_on
+
+
+@dataclass(frozen=True, slots=True)
+class Tariff:
+    fees: Fees = NO_FEES
+    rates: Rates = NO_RATES
+
+    def terms(
+        self, price: Price, store: str, country: str | None, at: Ms, *, subscription: bool, first_year: bool = True
+    ) -> Terms:
+        day = at // DAY
+        tax = self.fees.tax(store, country, day)
+        commission = self.fees.commission(
+            store, country, day, subscription=subscription, first_year=first_year, tax=tax
+        )
+        return Terms(self._rate(price, day), tax, commission)
+
+    def _rate(self, price: Price, day: int) -> Rate | None:
+        if price.currency == USD or not price.micros:
+            return None
+        found = rate_on(self.rates, price.currency, day)
+        return None if found is None else Rate(found.usd, date_of(found.day))
+
+
+NO_TARIFF = Tariff()
+
 
 # A year of paid service; whoever comes back within these days goes on counting.
 _YEAR: Ms = 365 * DAY

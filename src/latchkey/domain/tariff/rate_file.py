@@ -27,7 +27,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from io import StringIO
 from typing import NamedTuple
 
-from latchkey.domain.purchases.terms import USD
+from latchkey.domain.purchases.purchase import USD
 from latchkey.domain.refusal import Invalid
 from latchkey.domain.tariff.rates import DayRate
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 from latchkey.domain.money import Price
-from latchkey.domain.purchases.terms import USD, Rate
+from latchkey.domain.purchases.purchase import USD, Rate
 from latchkey.domain.tariff.rate_file import date_of, day_of, read_rates
 from latchkey.domain.tariff.rates import DayRate, Rates
 

@@ -10,7 +10,7 @@ from msgspec import Struct, json
 from latchkey.domain.catalog import Catalog, Credit, Former, Product, ProductKind, ProductType
 from latchkey.domain.instants import parse_duration
 from latchkey.domain.money import Price
-from latchkey.domain.tariff.tariff import Tariff
+from latchkey.domain.tariff.pinning import Tariff
 from latchkey.storage.catalog.shelf import offerings_of
 from latchkey.storage.database import Connection
 from latchkey.storage.money.fees import fees_of

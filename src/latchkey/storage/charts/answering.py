@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latchkey.domain.charts.sums import Amounts, Day
-from latchkey.domain.purchases.terms import USD
+from latchkey.domain.charts.fact import Amounts, Day
+from latchkey.domain.purchases.purchase import USD
 from latchkey.storage.charts import packing
 from latchkey.storage.charts.columns import AMOUNTS
 from latchkey.storage.charts.layout import Column, Plan

@@ -7,10 +7,9 @@ from itertools import count
 from typing import NamedTuple
 
 from latchkey.domain.charts.cuboids import Cuboid
-from latchkey.domain.charts.fact import Dimensions
+from latchkey.domain.charts.fact import Day, Dimensions
 from latchkey.domain.charts.merging import Block
 from latchkey.domain.charts.ranges import Range
-from latchkey.domain.charts.sums import Day
 from latchkey.domain.instants import Ms
 from latchkey.storage.charts.layout import Span
 from latchkey.storage.database import Connection

@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latchkey.domain.charts.cuboids import FULL, PARENTS, Cuboid
-from latchkey.domain.charts.fact import Dimensions, Kind, Money
+from latchkey.domain.charts.fact import Day, Dimensions, Kind, Money
 from latchkey.domain.charts.merging import quarter_of, start_of
-from latchkey.domain.charts.sums import Day
 from latchkey.storage.charts.packing import Packed, Table, unpack, whole
 
 SEPARATOR: Final = "\x1f"

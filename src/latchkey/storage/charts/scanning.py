@@ -7,11 +7,10 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from latchkey.domain.charts.cuboids import TAGS, column_of, is_tag, prefix_of
-from latchkey.domain.charts.fact import LEVELS
+from latchkey.domain.charts.fact import LEVELS, Amounts, Day, Filter, Question, period_of
 from latchkey.domain.charts.ranges import Range
 from latchkey.domain.charts.runs import Run
 from latchkey.domain.charts.summing import tagged, wanted_segment
-from latchkey.domain.charts.sums import Amounts, Day, Filter, Question, period_of
 from latchkey.storage.charts.blocks import Stored
 from latchkey.storage.charts.kinds import CODES, KINDS
 from latchkey.storage.charts.layout import Plan, Span, portions

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, json
 
-from latchkey.domain.charts.fact import NO_MONEY, Kind, Money
-from latchkey.domain.charts.sums import Day, Resolution, Sum
+from latchkey.domain.charts.fact import NO_MONEY, Day, Kind, Money, Resolution, Sum
 from latchkey.domain.instants import Ms
 from latchkey.storage.charts.kinds import CODES, KINDS
 from latchkey.storage.database import Connection, Record

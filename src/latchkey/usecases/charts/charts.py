@@ -7,14 +7,20 @@ from dataclasses import replace
 from datetime import timedelta
 
 from latchkey.domain.charts.chart import ChartData, ChartRequest
-from latchkey.domain.charts.computing.asking import before, checked, definition_of, questions_of
+from latchkey.domain.charts.computing.asking import (
+    before,
+    by_month,
+    checked,
+    definition_of,
+    is_wide,
+    narrowed,
+    questions_of,
+)
 from latchkey.domain.charts.computing.compute import compute, largest_segments
-from latchkey.domain.charts.computing.narrowing import by_month, is_wide, narrowed
 from latchkey.domain.charts.computing.periods import today_of
-from latchkey.domain.charts.sums import Amounts, Question, Resolution, date_of, day_of
+from latchkey.domain.charts.fact import Amounts, Question, Resolution, date_of, day_of
 from latchkey.domain.instants import Ms
-from latchkey.domain.purchases.purchase import Environment
-from latchkey.domain.purchases.terms import USD
+from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.tariff.rates import GOOD_FOR_DAYS, NO_RATES, Rates
 from latchkey.storage.database import Database

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from latchkey.domain.charts.computing.asking import definition_of
 from latchkey.domain.charts.definitions.definition import ATTRIBUTE, EXPERIMENT, Choice, Definition, title_of
-from latchkey.domain.charts.definitions.options import Dimension, Options
+from latchkey.domain.charts.definitions.listing import Dimension, Options
 from latchkey.domain.instants import Ms
 from latchkey.storage.charts import dimensions, progress
 from latchkey.storage.charts.dimensions import Menu as Menu

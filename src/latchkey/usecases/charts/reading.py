@@ -10,11 +10,23 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from latchkey.domain.charts.cuboids import CUBOIDS, FULL, Cuboid, column_of, cuboid_for, is_tag, prefix_of
-from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Fact, Kind, Money, plus
+from latchkey.domain.charts.fact import (
+    LEVELS,
+    NO_MONEY,
+    Day,
+    Fact,
+    Filter,
+    Kind,
+    Money,
+    Question,
+    Resolution,
+    Sum,
+    period_of,
+    plus,
+)
 from latchkey.domain.charts.ranges import BEGINNING, Range, ranges_of
 from latchkey.domain.charts.runs import Run, added, runs_of, sums_of
 from latchkey.domain.charts.summing import sum_facts, wanted_money, wanted_n, wanted_segment
-from latchkey.domain.charts.sums import Day, Filter, Question, Resolution, Sum, period_of
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.storage.charts import blocks, progress, scanning, subjects, sums

@@ -9,7 +9,7 @@ from typing import Any
 
 from latchkey.domain.access.entitlements import active
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customers.attributes import visible
+from latchkey.domain.customers.customer import visible
 from latchkey.domain.customers.facets import statuses
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid

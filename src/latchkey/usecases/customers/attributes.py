@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from latchkey.domain.customers.attributes import MAX_COUNT, not_later_than, set_now, visible, with_attributes
-from latchkey.domain.customers.customer import Attribute, Customer
+from latchkey.domain.customers.customer import (
+    MAX_COUNT,
+    Attribute,
+    Customer,
+    not_later_than,
+    set_now,
+    visible,
+    with_attributes,
+)
 from latchkey.domain.refusal import Refusal
 from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation
 

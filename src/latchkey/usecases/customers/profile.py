@@ -9,8 +9,7 @@ from msgspec import UNSET
 
 from latchkey.domain.access.entitlements import held
 from latchkey.domain.access.explanation import Explanation, explain
-from latchkey.domain.customers.attributes import visible
-from latchkey.domain.customers.customer import Attribute, Customer
+from latchkey.domain.customers.customer import Attribute, Customer, visible
 from latchkey.domain.customers.life import FailedPayment, Past
 from latchkey.domain.customers.spend import Spend, spend_of
 from latchkey.domain.instants import Ms

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customers.attributes import not_later_than, with_attributes
-from latchkey.domain.customers.customer import Attribute, Customer
+from latchkey.domain.customers.customer import Attribute, Customer, not_later_than, with_attributes
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.prices import ListedPrice, price_for
 from latchkey.domain.purchases.presented import presented

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from latchkey.domain.countries import COUNTRIES
+from latchkey.domain.naming import COUNTRIES
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.tariff.fees import Enrolment, Fees, Percentages
 from latchkey.storage.database import Database

@@ -9,7 +9,7 @@ from io import StringIO
 from typing import TypeAlias
 
 from latchkey.domain.charts.chart import ChartData, Estimate, HeatMap, Previous, Value
-from latchkey.domain.charts.definitions.drawing import Unit
+from latchkey.domain.charts.definitions.definition import Unit
 from latchkey.domain.money import MICROS
 
 _Row: TypeAlias = list[str]

@@ -11,13 +11,12 @@ from msgspec import UNSET
 from latchkey.domain.charts.chart import ChartData, Estimate, HeatRow, Period, Series, Value
 from latchkey.domain.charts.chart import VariantResult as Result
 from latchkey.domain.charts.computing.compute import MOST_SEGMENTS
-from latchkey.domain.charts.definitions.definition import Definition, Selector
-from latchkey.domain.charts.definitions.drawing import Unit
-from latchkey.domain.charts.definitions.options import Options
-from latchkey.domain.charts.sums import REST, Resolution, day_of
+from latchkey.domain.charts.definitions.definition import Definition, Selector, Unit
+from latchkey.domain.charts.definitions.listing import Options
+from latchkey.domain.charts.fact import REST, Resolution, day_of
 from latchkey.domain.instants import DAY, Ms, to_iso
 from latchkey.domain.money import MICROS
-from latchkey.domain.purchases.terms import USD
+from latchkey.domain.purchases.purchase import USD
 from latchkey.wire import charts as wire
 
 UNITS: Mapping[Unit, wire.Unit] = {Unit.COUNT: "#", Unit.MONEY: "$", Unit.SHARE: "%"}

@@ -9,12 +9,11 @@ from msgspec import UNSET, UnsetType
 
 from latchkey.domain.access.entitlements import Access, active
 from latchkey.domain.catalog import Catalog, ProductKind
-from latchkey.domain.customers.attributes import visible
-from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.customer import Customer, visible
 from latchkey.domain.events import event as domain
 from latchkey.domain.instants import Ms, end_to_iso, to_iso
 from latchkey.domain.money import MICROS, Price
-from latchkey.domain.purchases.terms import Terms, usd_micros
+from latchkey.domain.purchases.purchase import Terms, usd_micros
 from latchkey.domain.tariff.fees import takehome
 from latchkey.wire import event as wire
 

@@ -10,13 +10,11 @@ from msgspec import UNSET, UnsetType, json, structs
 
 from latchkey.domain.access.entitlements import held
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customers.attributes import visible
-from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.customer import Customer, visible
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import DECIMALS, Price
-from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.purchase import Purchase, Terms, part_in_usd, usd_micros
 from latchkey.domain.purchases.subscription import Period, Subscription
-from latchkey.domain.purchases.terms import Terms, part_in_usd, usd_micros
 from latchkey.storage.customers.records import LastSeen
 from latchkey.wire.event import Event
 from latchkey.wire.rows import CustomerRow, EntitlementRow, EventRow, TransactionRow

@@ -9,8 +9,7 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from latchkey.domain.access.entitlements import Access, on_record
 from latchkey.domain.catalog import Catalog, without_plan
-from latchkey.domain.customers.attributes import visible
-from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.customer import Customer, visible
 from latchkey.domain.instants import Ms, end_to_iso, to_iso
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind

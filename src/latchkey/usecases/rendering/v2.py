@@ -12,7 +12,7 @@ from urllib.parse import quote
 from msgspec import UNSET, UnsetType
 
 from latchkey.domain.access.entitlements import held
-from latchkey.domain.customers.attributes import visible
+from latchkey.domain.customers.customer import visible
 from latchkey.usecases.rendering.view import View, lifetime_end
 from latchkey.wire import v2
 

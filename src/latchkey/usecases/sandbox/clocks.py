@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from latchkey.domain.customers.attributes import set_now
-from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.customer import Customer, set_now
 from latchkey.domain.formats import instant
 from latchkey.domain.instants import LATEST, Duration, Ms, add
 from latchkey.domain.refusal import Conflict, InUse, NotFound, Refusal

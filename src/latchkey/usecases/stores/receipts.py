@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from latchkey.domain.customers.attributes import not_later_than, with_attributes
-from latchkey.domain.customers.customer import Attribute, Customer
+from latchkey.domain.customers.customer import Attribute, Customer, not_later_than, with_attributes
 from latchkey.domain.instants import HOUR, MINUTE, Ms
 from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.domain.replacing import replace

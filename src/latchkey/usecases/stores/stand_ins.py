@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from latchkey.domain.customers.attributes import with_attributes
-from latchkey.domain.customers.customer import Attribute, Customer
+from latchkey.domain.customers.customer import Attribute, Customer, with_attributes
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.customers.stand_in import stand_in, withdrawn
 from latchkey.domain.purchases.purchase import Environment

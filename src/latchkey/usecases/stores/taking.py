@@ -7,8 +7,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from latchkey.domain.customers.attributes import with_attributes
-from latchkey.domain.customers.customer import Attribute, Customer
+from latchkey.domain.customers.customer import Attribute, Customer, with_attributes
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.domain.purchases.presented import presented

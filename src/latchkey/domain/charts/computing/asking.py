@@ -1,4 +1,5 @@
-"""What a chart asks of the sums, and which requests are refused."""
+"""What a chart asks of the sums, and which requests are refused. A breakdown over many periods does not read every
+value of the dimension in every period."""
 
 from __future__ import annotations
 
@@ -9,13 +10,11 @@ from datetime import timedelta
 
 from latchkey.domain.charts.chart import ChartRequest
 from latchkey.domain.charts.computing.periods import preceding, today_of, window_place
-from latchkey.domain.charts.definitions.definition import OF_PURCHASES, Definition
-from latchkey.domain.charts.definitions.drawing import Drawing
+from latchkey.domain.charts.definitions.definition import OF_PURCHASES, Definition, Drawing
 from latchkey.domain.charts.definitions.listing import BY_NAME
-from latchkey.domain.charts.fact import LEVELS, Kind
-from latchkey.domain.charts.sums import Amounts, Filter, Question, Resolution, date_of, day_of
+from latchkey.domain.charts.fact import LEVELS, Amounts, Filter, Kind, Question, Resolution, date_of, day_of
 from latchkey.domain.instants import Ms
-from latchkey.domain.purchases.terms import USD
+from latchkey.domain.purchases.purchase import USD
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.tariff.rates import NO_RATES, Rates
 
@@ -167,3 +166,26 @@ def questions_of(request: ChartRequest, rates: Rates = NO_RATES) -> tuple[Questi
             segment=None if segment in OF_PURCHASES else segment,
         ),
     )
+
+
+# Questions about fewer periods are asked at once.
+FEW_PERIODS = 40
+
+
+def is_wide(request: ChartRequest) -> bool:
+    if request.segment is None or request.segment in BY_N:
+        return False
+    asked = questions_of(request)[0]
+    return (asked.last - asked.first) // _DAYS[asked.resolution] >= FEW_PERIODS
+
+
+def by_month(request: ChartRequest) -> ChartRequest:
+    """The same chart with few periods."""
+    return replace(request, resolution=Resolution.MONTH, compare=False)
+
+
+def narrowed(questions: Sequence[Question], largest: Sequence[str] | None) -> list[Question]:
+    """The same questions, with all but the largest segments as one."""
+    if largest is None:
+        return list(questions)
+    return [one if one.segment is None else one._replace(largest=tuple(largest)) for one in questions]

@@ -11,9 +11,8 @@ from typing import TypeAlias
 from latchkey.domain.charts.chart import Period
 from latchkey.domain.charts.computing.exchange import Exchange
 from latchkey.domain.charts.computing.periods import index_of
-from latchkey.domain.charts.fact import LEVELS, Kind
+from latchkey.domain.charts.fact import LEVELS, Day, Kind, Resolution, day_of, period_of
 from latchkey.domain.charts.runs import Run, spread
-from latchkey.domain.charts.sums import Day, Resolution, day_of, period_of
 
 Column: TypeAlias = list[int]
 # The kind, n, and for amounts the place of the revenue type.

@@ -14,13 +14,11 @@ from latchkey.domain.charts.computing.heat import cohort_explorer, retention
 from latchkey.domain.charts.computing.intervals import variant_results
 from latchkey.domain.charts.computing.measures import MEASURES, Measure, weight
 from latchkey.domain.charts.computing.periods import periods_of
-from latchkey.domain.charts.definitions.definition import OF_PURCHASES, Definition
-from latchkey.domain.charts.definitions.drawing import Drawing, Unit
-from latchkey.domain.charts.fact import Kind
+from latchkey.domain.charts.definitions.definition import OF_PURCHASES, Definition, Drawing, Unit
+from latchkey.domain.charts.fact import REST, Kind
 from latchkey.domain.charts.runs import Run
-from latchkey.domain.charts.sums import REST
 from latchkey.domain.instants import Ms
-from latchkey.domain.purchases.terms import USD
+from latchkey.domain.purchases.purchase import USD
 from latchkey.domain.tariff.rates import NO_RATES, Rates
 
 # Segments that have a series of their own.

@@ -13,8 +13,8 @@ from operator import sub
 from typing import TypeAlias
 
 from latchkey.domain.charts.chart import LeftOut
-from latchkey.domain.charts.sums import Day
-from latchkey.domain.purchases.terms import USD
+from latchkey.domain.charts.fact import Day
+from latchkey.domain.purchases.purchase import USD
 from latchkey.domain.tariff.rates import Rates
 from latchkey.domain.tariff.reference import rate_on
 

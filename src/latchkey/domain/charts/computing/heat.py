@@ -9,10 +9,8 @@ from typing import NamedTuple
 from latchkey.domain.charts.chart import Cell, ChartRequest, HeatMap, HeatRow, Period
 from latchkey.domain.charts.computing.columns import Column, Columns, added, sum_of
 from latchkey.domain.charts.computing.periods import today_of
-from latchkey.domain.charts.definitions.definition import WINDOWS
-from latchkey.domain.charts.definitions.drawing import Unit
-from latchkey.domain.charts.fact import LIFETIMES, Kind
-from latchkey.domain.charts.sums import REST, Day, day_of
+from latchkey.domain.charts.definitions.definition import WINDOWS, Unit
+from latchkey.domain.charts.fact import LIFETIMES, REST, Day, Kind, day_of
 from latchkey.domain.instants import DAY, Ms, add, parse_duration
 
 # Later periods are not shown.

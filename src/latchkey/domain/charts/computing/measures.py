@@ -10,8 +10,7 @@ from typing import TypeAlias
 from latchkey.domain.charts.chart import ChartRequest, Value
 from latchkey.domain.charts.computing.columns import Column, Columns, sum_of
 from latchkey.domain.charts.computing.periods import window_place
-from latchkey.domain.charts.definitions.definition import REVENUE_TYPE
-from latchkey.domain.charts.definitions.drawing import Unit
+from latchkey.domain.charts.definitions.definition import REVENUE_TYPE, Unit
 from latchkey.domain.charts.fact import MOVED, Kind
 
 

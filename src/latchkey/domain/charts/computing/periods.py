@@ -8,8 +8,7 @@ from datetime import date, timedelta
 
 from latchkey.domain.charts.chart import ChartRequest, Period
 from latchkey.domain.charts.definitions.definition import WINDOWS, Definition
-from latchkey.domain.charts.fact import LIFETIMES
-from latchkey.domain.charts.sums import Day, Resolution, date_of, day_of, period_of
+from latchkey.domain.charts.fact import LIFETIMES, Day, Resolution, date_of, day_of, period_of
 from latchkey.domain.instants import DAY, Ms
 
 

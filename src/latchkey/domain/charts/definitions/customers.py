@@ -11,9 +11,10 @@ from latchkey.domain.charts.definitions.definition import (
     TRIALS,
     WINDOWS,
     Definition,
+    Drawing,
     Selector,
+    Unit,
 )
-from latchkey.domain.charts.definitions.drawing import Drawing, Unit
 from latchkey.domain.charts.fact import Kind
 
 TRIALS_CHART = Definition(

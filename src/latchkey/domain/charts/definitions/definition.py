@@ -1,11 +1,32 @@
-"""What a chart is: its words, what it needs, and what a reader may choose."""
+"""What a chart is: its words, its units, how it is drawn, what it needs, and what a reader may choose."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
-from latchkey.domain.charts.definitions.drawing import Drawing, Unit
 from latchkey.domain.charts.fact import LIFETIMES, Kind
+
+
+class Unit(StrEnum):
+    COUNT = "count"
+    # Millionths of the chart's currency.
+    MONEY = "money"
+    # 0.05 is five percent.
+    SHARE = "share"
+
+
+class Drawing(StrEnum):
+    """How a chart is best drawn. Each series says whether it is drawn at all."""
+
+    LINE = "line"
+    BARS = "bars"
+    # Series on top of each other. Negative values go below the axis. A series with `is_net` is a line across them.
+    STACKED_BARS = "stacked_bars"
+    HEAT_MAP = "heat_map"
+    # Rows of estimates with intervals (experiments).
+    INTERVALS = "intervals"
+
 
 # Dimensions of a customer, and those that only purchases have.
 OF_CUSTOMERS = ("country", "platform", "app_version")

@@ -1,6 +1,8 @@
-"""All charts, in the order in which they are listed."""
+"""All charts, in the order in which they are listed, and what a reader may choose in one project."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from latchkey.domain.charts.definitions.customers import (
     CONVERSION_TO_PAYING,
@@ -13,6 +15,7 @@ from latchkey.domain.charts.definitions.customers import (
     TRIALS_MOVEMENT,
     TRIALS_NEW,
 )
+from latchkey.domain.charts.definitions.definition import Choice, Definition
 from latchkey.domain.charts.definitions.money import (
     ARR,
     COHORT_EXPLORER,
@@ -62,3 +65,22 @@ CHARTS = (
     EXPERIMENT_RESULTS,
 )
 BY_NAME = {one.name: one for one in CHARTS}
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    # As in `sums.Filter`.
+    id: str
+    title: str
+    group: str | None
+    # The most frequent first.
+    values: tuple[Choice, ...]
+    can_filter: bool
+    can_segment: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    # With the project's experiments as the choices of the selector `experiment`.
+    definition: Definition
+    dimensions: tuple[Dimension, ...]

@@ -10,9 +10,10 @@ from latchkey.domain.charts.definitions.definition import (
     REVENUE_TYPE,
     Choice,
     Definition,
+    Drawing,
     Selector,
+    Unit,
 )
-from latchkey.domain.charts.definitions.drawing import Drawing, Unit
 from latchkey.domain.charts.fact import Kind
 
 _MONTHLY = (

@@ -8,9 +8,10 @@ from latchkey.domain.charts.definitions.definition import (
     SUBSCRIPTIONS,
     Choice,
     Definition,
+    Drawing,
     Selector,
+    Unit,
 )
-from latchkey.domain.charts.definitions.drawing import Drawing, Unit
 from latchkey.domain.charts.fact import Kind
 
 ACTIVES = Definition(

@@ -9,9 +9,8 @@ from latchkey.domain.charts.fact import NO_MONEY, Money, minus, negative
 from latchkey.domain.charts.facts.month import monthly
 from latchkey.domain.instants import Duration, Ms
 from latchkey.domain.money import Price
-from latchkey.domain.purchases.purchase import MoneyBack, PartBack, Purchase
+from latchkey.domain.purchases.purchase import USD, MoneyBack, PartBack, Purchase, Terms, part_in_usd
 from latchkey.domain.purchases.subscription import Period
-from latchkey.domain.purchases.terms import USD, Terms, part_in_usd
 
 
 def currency_of(price: Price) -> str:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.charts.fact import Fact
+from latchkey.domain.charts.fact import NO_MONEY, Fact, Kind, negative
 from latchkey.domain.charts.facts import dimensions as made
 from latchkey.domain.charts.facts.dimensions import SubscriptionDimensions
 from latchkey.domain.charts.facts.experiments import add_enrollments
@@ -19,8 +19,7 @@ from latchkey.domain.charts.facts.payments import Paid, add_payments, payment_of
 from latchkey.domain.charts.facts.people import Bought, add_customer
 from latchkey.domain.charts.facts.renewals import add_issues, add_renewals, graces_of
 from latchkey.domain.charts.facts.running import Levels, Run, add_active, add_beginnings
-from latchkey.domain.charts.facts.segments import NO_GRACES, as_seen, segments
-from latchkey.domain.charts.facts.status import add_status
+from latchkey.domain.charts.facts.segments import NO_GRACES, PAID, Segment, as_seen, segments
 from latchkey.domain.charts.facts.subject import (
     NO_ORIGIN,
     FactBook,
@@ -31,11 +30,82 @@ from latchkey.domain.charts.facts.subject import (
     customer_key,
     environment_of,
 )
-from latchkey.domain.charts.facts.trials import add_trials
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Ownership
-from latchkey.domain.purchases.subscription import PeriodType, Subscription
+from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
+
+# What became of a trial.
+RUNNING, CONVERTED, LOST, REFUNDED = 0, 1, 2, 3
+
+
+def add_trials(
+    book: FactBook, subscription: Subscription, counted: Sequence[Segment], dimensions: SubscriptionDimensions
+) -> None:
+    periods = subscription.periods
+    for place, trial in enumerate(periods):
+        if trial.period_type is not PeriodType.TRIAL:
+            continue
+        following = periods[place + 1] if place + 1 < len(periods) else None
+        fate = _fate(subscription, following)
+        of = dimensions.of(trial)
+        # A trial that was converted early ends there, even if that payment is refunded while the trial would still run.
+        ran = next((one for one in counted if one.period is trial), None)
+        start, end = (trial.starts_at, trial.starts_at) if ran is None else (ran.start, ran.end)
+        if ran is not None:
+            book.add(Kind.TRIAL, start, 0, "", 1, NO_MONEY, of)
+            book.add(Kind.TRIAL, end, 0, "", -1, NO_MONEY, of)
+        book.add(Kind.TRIAL_STARTED, start, fate, "", 1, NO_MONEY, of)
+        book.add(Kind.TRIAL_ENDED, end, CONVERTED if fate in (CONVERTED, REFUNDED) else LOST, "", 1, NO_MONEY, of)
+
+
+def _fate(subscription: Subscription, following: Period | None) -> int:
+    """Only the payment that follows the trial converts it."""
+    if following is not None and following.period_type in PAID:
+        return CONVERTED if following.refunded_at is None else REFUNDED
+    over = following is not None or subscription.expired is not None or subscription.cut_short
+    return LOST if over else RUNNING
+
+
+RENEWS, ENDS, FAILED = 0, 1, 2
+# Added for trials.
+_TRIAL = 3
+
+
+def add_status(
+    book: FactBook,
+    subscription: Subscription,
+    counted: Sequence[Segment],
+    levels: Levels,
+    dimensions: SubscriptionDimensions,
+) -> None:
+    """From the newest period on: at every later moment the sum is the number of subscriptions that run then."""
+    current, status = subscription.current, subscription.status
+    since = min(current.starts_at, status.as_of.at)
+    failed = status.billing_issue_at is not None
+    goes_on = status.goes_on and current.refunded_at is None
+    paid_for = ENDS if not goes_on else FAILED if failed else RENEWS
+    beyond = FAILED if failed else paid_for
+    for start, end, period in counted:
+        if end <= since:
+            continue
+        if period is current and start < current.ends_at < end and paid_for != beyond:
+            _add(book, Segment(start, current.ends_at, period), paid_for, levels, dimensions)
+            _add(book, Segment(current.ends_at, end, period), beyond, levels, dimensions)
+        else:
+            _add(book, Segment(start, end, period), paid_for, levels, dimensions)
+
+
+def _add(book: FactBook, segment: Segment, standing: int, levels: Levels, dimensions: SubscriptionDimensions) -> None:
+    start, end, period = segment
+    if period.period_type in PAID:
+        currency, money, of = levels.of(period)
+        book.add(Kind.STATUS, start, standing, currency, 1, money, of)
+        book.add(Kind.STATUS, end, standing, currency, -1, negative(money), of)
+    elif period.period_type is PeriodType.TRIAL:
+        of = dimensions.of(period)
+        book.add(Kind.STATUS, start, standing + _TRIAL, "", 1, NO_MONEY, of)
+        book.add(Kind.STATUS, end, standing + _TRIAL, "", -1, NO_MONEY, of)
 
 
 def facts_of(
