@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from latchkey.cli.data_folder import DataFolder, read_json
+from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.files import read_json
 from latchkey.settings import Problem, SettingsRefusedError, load
 from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.errors import EmbeddedServerError

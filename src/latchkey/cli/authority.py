@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from latchkey.cli.data_folder import write_private
+from latchkey.cli.files import write_private
 
 AUTHORITY_LIFE = timedelta(days=3650)
 # Apple's platforms refuse server certificates that are valid for more than 825 days, public ones 398.

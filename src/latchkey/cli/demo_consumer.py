@@ -16,7 +16,7 @@ import msgspec
 
 from latchkey.cli.authority import Certificates
 from latchkey.cli.connections import ConsumerConnection, DemoUser, PushConnection
-from latchkey.cli.data_folder import write_json
+from latchkey.cli.files import write_json
 from latchkey.cli.listeners import bind_wished
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.webhook import Webhooks

@@ -16,7 +16,7 @@ import msgspec
 
 from latchkey.cli.authority import Certificates
 from latchkey.cli.connections import Connection, StoreConnection
-from latchkey.cli.data_folder import read_json, write_json
+from latchkey.cli.files import read_json, write_json
 from latchkey.cli.listeners import bind_wished
 from latchkey.cli.tending import Child
 from latchkey.usecases.sandbox.demo import PROJECT_ID, STORE_APPS

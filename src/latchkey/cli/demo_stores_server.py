@@ -16,9 +16,9 @@ import structlog
 import uvloop
 
 from latchkey import logs
-from latchkey.cli.data_folder import read_json, write_json
 from latchkey.cli.demo_stores import StoreOrders, StoresOrders
 from latchkey.cli.emulate.folder import Authority, Folder
+from latchkey.cli.files import read_json, write_json
 from latchkey.cli.lifeline import die_with
 from latchkey.cli.orders import decode
 from latchkey.emulators.emulator import Emulator

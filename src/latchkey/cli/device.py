@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from latchkey.cli.data_folder import read_json
+from latchkey.cli.files import read_json
 from latchkey.cli.reach import DATA
 from latchkey.cli.stop_signal import StoppedError, StopSignal
 from latchkey.runtime.errors import CannotShowError, DeviceError

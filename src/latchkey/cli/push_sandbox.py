@@ -17,7 +17,7 @@ import msgspec
 
 from latchkey.cli.authority import Certificates
 from latchkey.cli.connections import PushConnection
-from latchkey.cli.data_folder import write_json
+from latchkey.cli.files import write_json
 from latchkey.cli.listeners import bind_wished
 from latchkey.now import real_now
 from latchkey.push.sandbox.application import Sandbox

@@ -14,7 +14,8 @@ import typer
 from rich.console import Console
 
 from latchkey.cli import output
-from latchkey.cli.data_folder import DataFolder, read_json
+from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.files import read_json
 from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now
 from latchkey.settings import Problem, SettingsRefusedError, load

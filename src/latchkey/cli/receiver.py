@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from latchkey.cli.connections import Connection
-from latchkey.cli.data_folder import DataFolder, read_json
+from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.files import read_json
 from latchkey.cli.forwarding import CannotForwardError, Forwarder, Reply, check
 from latchkey.delivery.receiver import Arrival, Receiver, listen, tls
 from latchkey.domain.refusal import Refusal

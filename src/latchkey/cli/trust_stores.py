@@ -21,7 +21,7 @@ from typing import Protocol
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from latchkey.cli.data_folder import write_private
+from latchkey.cli.files import write_private
 from latchkey.domain.refusal import Refusal
 from latchkey.runtime.chromium import find_chromium
 from latchkey.runtime.errors import ChromiumMissingError

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from latchkey.cli.authority import Certificates
-from latchkey.cli.data_folder import write_private
+from latchkey.cli.files import write_private
 from latchkey.cpus import available_cpus
 from latchkey.safety import problems_of_connections
 from latchkey.settings import PREFIX, ROLES, Settings, SettingsRefusedError, gather

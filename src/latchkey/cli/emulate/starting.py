@@ -13,9 +13,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from latchkey.cli.authority import ensure_certificates
-from latchkey.cli.data_folder import DataFolder, read_json, write_json
+from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.emulate.finding import FOLDERS, TITLES
 from latchkey.cli.emulate.folder import Folder
+from latchkey.cli.files import read_json, write_json
 from latchkey.cli.listeners import bind, bind_wished
 from latchkey.cli.output import shown
 from latchkey.cli.stop_signal import StopSignal

@@ -146,7 +146,7 @@ class StateFormat(Generic[T]):
         return msgspec.convert(self._converted(state, version), self._shape)
 
     def decode_for_reading(self, state: bytes) -> T:
-        """For the two hot reads: read-only, and faster to decode, see `storage.shapes`. The decoder checks the version
+        """For the two hot reads: read-only, and faster to decode, see `struct_of`. The decoder checks the version
         while decoding: looking for the version first would slow down every read."""
         try:
             return self._decode_for_reading(state)
