@@ -11,8 +11,9 @@ from rich.console import Console
 
 from latchkey.cli import output
 from latchkey.cli.at_rest import database_at_rest
+from latchkey.cli.audited import ACTOR
 from latchkey.cli.output import JsonOption, shown
-from latchkey.cli.reach import ACTOR, DATA, ConfigOption
+from latchkey.cli.reach import DATA, ConfigOption
 from latchkey.domain.restore import Origin
 from latchkey.now import real_now
 from latchkey.storage import migrate

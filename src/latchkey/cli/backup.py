@@ -24,10 +24,11 @@ from rich.console import Console
 from latchkey.cli import output
 from latchkey.cli.after_restore import as_data, show
 from latchkey.cli.at_rest import database_of
+from latchkey.cli.audited import ACTOR
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.files import read_json, write_json
 from latchkey.cli.output import JsonOption, shown
-from latchkey.cli.reach import ACTOR, DATA
+from latchkey.cli.reach import DATA
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
 from latchkey.now import real_now
 from latchkey.storage.database import Database, connect

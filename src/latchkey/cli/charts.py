@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from latchkey.cli import output
+from latchkey.cli.audited import audited
 from latchkey.cli.desk import Desk, command, desk
 from latchkey.cli.output import JsonOption
-from latchkey.cli.reach import DATA, ConfigOption, DataOption, audited, database_url
+from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.usecases.access.projects import list_projects, load_project

@@ -15,9 +15,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from latchkey.cli import output
+from latchkey.cli.audited import audited
 from latchkey.cli.desk import Desk
 from latchkey.cli.output import JsonOption, shown
-from latchkey.cli.reach import DATA, ConfigOption, DataOption, audited, database_url
+from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.customers.facets import statuses
 from latchkey.domain.customers.filter import NAMES, Filter, Sort, parse, single
 from latchkey.domain.formats import money

@@ -14,8 +14,9 @@ from typing import Annotated, Any, Concatenate, TypeVar
 import typer
 
 from latchkey.cli import output
+from latchkey.cli.audited import audited
 from latchkey.cli.output import JsonOption, YesOption
-from latchkey.cli.reach import DATA, ConfigOption, DataOption, audited, database_url
+from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.now import real_now
 from latchkey.settings import Settings, load

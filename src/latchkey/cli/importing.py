@@ -19,9 +19,10 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from latchkey.cli import output
+from latchkey.cli.audited import audited
 from latchkey.cli.desk import ProjectOption, chosen
 from latchkey.cli.output import JsonOption, shown
-from latchkey.cli.reach import DATA, ConfigOption, DataOption, audited, database_url
+from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.refusal import Invalid
 from latchkey.now import real_now
 from latchkey.storage.database import Database

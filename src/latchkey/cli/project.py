@@ -11,9 +11,10 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from latchkey.cli import output
+from latchkey.cli.audited import audited
 from latchkey.cli.desk import chosen
 from latchkey.cli.output import JsonOption, shown
-from latchkey.cli.reach import DATA, ConfigOption, DataOption, audited, database_url
+from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now

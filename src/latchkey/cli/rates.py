@@ -12,9 +12,10 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from latchkey.cli import output
+from latchkey.cli.audited import audited
 from latchkey.cli.output import JsonOption
 from latchkey.cli.output import shown as shown_instant
-from latchkey.cli.reach import DATA, ConfigOption, DataOption, audited, database_url, is_of_up
+from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url, is_of_up
 from latchkey.cli.up_settings import LOOPBACK
 from latchkey.domain.tariff.rate_file import date_of
 from latchkey.now import real_now

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from latchkey.api.outside import connect
 from latchkey.cli import secret_key
+from latchkey.cli.audited import audited
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.desk import chosen
 from latchkey.cli.files import read_json
-from latchkey.cli.reach import audited, database_url, is_of_up
+from latchkey.cli.reach import database_url, is_of_up
 from latchkey.delivery.sealing import UnsealableError
 from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now

@@ -13,11 +13,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from latchkey.cli import output
+from latchkey.cli.audited import audited
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.desk import ProjectOption, chosen
 from latchkey.cli.files import read_json
 from latchkey.cli.output import JsonOption, shown
-from latchkey.cli.reach import DATA, ConfigOption, DataOption, audited, database_url, is_of_up
+from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url, is_of_up
 from latchkey.domain.refusal import Conflict, NotFound
 from latchkey.domain.team.account import EXPLAINED, Role
 from latchkey.now import real_now
