@@ -22,10 +22,10 @@ import asyncio, os, signal, sys
 from latchkey.storage.database import Database
 from latchkey.usecases.charts import books, folding, roller as charts
 from latchkey.usecases.engine.lookout import Lookout
-from latchkey.usecases.rolling import batches, roller
+from latchkey.usecases.rolling import rolled, roller
 
 async def main():
-    batches.AT_ONCE, books.FOLD_AT, folding.FRESH_ROWS = 5, 100, 20
+    rolled.AT_ONCE, books.FOLD_AT, folding.FRESH_ROWS = 5, 100, 20
     reached = charts.reached
 
     def killed_at_the_goal(*words):
