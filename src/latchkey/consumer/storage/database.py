@@ -163,8 +163,8 @@ def checked_url(text: str) -> URL:
 
 
 def _sqlite(url: URL) -> AsyncEngine:
-    # Whoever takes a connection begins a transaction and ends it; a rollback afterwards would find nothing to undo.
-    engine = create_async_engine(url, pool_reset_on_return=None, **_options())
+    # The pool rolls back what a request that was cancelled during BEGIN has left open: it would lock out all writers.
+    engine = create_async_engine(url, **_options())
 
     @event.listens_for(engine.sync_engine, "connect")
     def connected(connection: Any, _: Any) -> None:
