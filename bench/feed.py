@@ -96,7 +96,7 @@ def _copies(example: Writes, project_id: str, count: int) -> Writes:
         name = f"feed{next(_numbers)}"
         customer = replace(made.customer, project_id=project_id, app_user_id=name, original_app_user_id=name)
         writes.created.append(Create(customer, made.due_at))
-        writes.owned.append((who, owned[1], name))
+        writes.owned.append(structs.replace(owned, who=who, id=name))
         writes.events.append((who, structs.replace(told[1], id=name)))
     return writes
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from msgspec import json
 
 from latchkey.delivery.queue.parts import turn_over
 from latchkey.delivery.queue.pruning import prune
@@ -125,14 +126,10 @@ async def test_an_event_of_an_older_partition_cannot_be_told_again(line: Line) -
 
 
 async def tell(database: Database, event_id: str, sequence: int) -> None:
-    nothing = ", ".join(["'{}'"] * 24)
-    await database.pool.execute(
-        f"select write_changes($1, 0, {nothing}, array[1::bigint], array[$2::text], array[$3::bigint], '{{RENEWAL}}',"
-        " '{SANDBOX}', array[null::text], '{0}', array[null::text], array['{}'::json])",
-        PROJECT,
-        event_id,
-        sequence,
-    )
+    event = {"who": 1, "id": event_id, "sequence": sequence, "type": "RENEWAL", "environment": "SANDBOX"}
+    event |= {"occurred_at": 0, "vendor_selectors": [], "body": 1}
+    changes = json.encode({"events": [event]})
+    await database.pool.execute("select write_changes($1, 0, $2, $3)", PROJECT, changes, [b"{}"])
 
 
 # Dropping.

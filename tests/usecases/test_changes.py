@@ -13,7 +13,7 @@ from latchkey.domain.refusal import Refusal
 from latchkey.storage.customers.records import Stored
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.engine.look import look
-from latchkey.storage.engine.writing import Create, Save, Writes, write_at_once
+from latchkey.storage.engine.writing import Create, Owned, Save, Writes, write_at_once
 from latchkey.storage.errors import OutdatedError
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.customers.attributes import set_attributes
@@ -112,7 +112,7 @@ async def test_a_purchase_that_found_another_owner_since_the_look_is_given_to_no
     assert bought.stored is not None
     [subscription] = bought.customer.subscriptions
     before = await _rows(shop)
-    writes = Writes(shop.project_id, owned=[(bought.stored.key, subscription.store, subscription.id)])
+    writes = Writes(shop.project_id, owned=[Owned(bought.stored.key, subscription.store, subscription.id)])
     async with shop.database.acquire() as connection:
         with pytest.raises(OutdatedError):
             await write_at_once(connection, writes, shop.time)

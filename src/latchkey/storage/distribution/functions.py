@@ -60,8 +60,8 @@ REPLACED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     ),
     "write_changes": (
         (
-            "select nextval('customers_id_seq') from generate_series(1, cardinality(new_ids))",
-            f"select k from {_NEXT_KEYS}, of_project, cardinality(new_ids)) as k",  # noqa: S608
+            "select nextval('customers_id_seq') from generate_series(1, json_array_length(given.created))",
+            f"select k from {_NEXT_KEYS}, of_project, json_array_length(given.created)) as k",  # noqa: S608
         ),
         # A notification that a worker sends is heard on that worker alone. The caller sends it.
         (

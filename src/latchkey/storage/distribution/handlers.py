@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
+from msgspec import Raw, Struct, json
+
 from latchkey.storage.distribution.merging import Row, changed, some
 from latchkey.storage.sql import query
 
@@ -209,7 +211,7 @@ async def write_changes(connection: Any, args: Sequence[Any]) -> list[tuple[list
     """After the keys of new customers come the webhooks that have something to send; 0 means all."""
     rows = await connection.on_shards(connection.directory.on_shards["write_changes"], args)
     made = rows[0][0]
-    amount = len(args[_NEW_IDS])
+    amount = len(json.decode(args[2], type=_Changes).created)
     if len(made) > amount:
         woken = made[amount:]
         words = "" if woken == [0] else ",".join(map(str, woken))
@@ -217,8 +219,9 @@ async def write_changes(connection: Any, args: Sequence[Any]) -> list[tuple[list
     return [(made[:amount],)]
 
 
-# The place of the argument with the ids of new customers.
-_NEW_IDS = 9
+class _Changes(Struct):
+    created: list[Raw] = []
+
 
 Handler = Callable[[Any, Sequence[Any]], Awaitable[list[Any]]]
 

@@ -7,12 +7,10 @@ transaction: it then checks that the customers are as they were read, and commit
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import repeat
 from typing import Any, NamedTuple
 
 import asyncpg
-from msgspec import UNSET, json
+from msgspec import UNSET, Struct, json
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
@@ -48,7 +46,24 @@ class Create(NamedTuple):
     due_at: Ms | None
 
 
-class Coins(NamedTuple):
+class Owned(Struct, frozen=True):
+    """A new purchase: its owner, the store and the purchase's id there."""
+
+    who: int
+    store: str
+    id: str
+
+
+class Transaction(Struct, frozen=True):
+    """A period whose id does not tell which subscription it belongs to."""
+
+    store: str
+    id: str
+    # The subscription's id in the store.
+    purchase_id: str
+
+
+class Coins(Struct, frozen=True):
     """A credit or debit of virtual currency, with the balance after it."""
 
     who: int
@@ -68,66 +83,76 @@ def coins(who: int, balances: Mapping[str, int], after: Customer) -> Iterator[Co
             yield Coins(who, one.id, one.code, one.amount, balance[one.code], one.at)
 
 
-@dataclass(slots=True)
-class Writes:
+class Writes(Struct):
     """What to write for one project. `who` is a customer's key, or stands for a new one."""
 
     project_id: str
-    saved: list[Save] = field(default_factory=list)
-    created: list[Create] = field(default_factory=list)
-    # New purchases: their owner, the store and the purchase's id there.
-    owned: list[tuple[int, str, str]] = field(default_factory=list)
-    # Store, the id of a period, and the id of its subscription in the store.
-    periods: list[tuple[str, str, str]] = field(default_factory=list)
-    coins: list[Coins] = field(default_factory=list)
+    saved: list[Save] = []
+    created: list[Create] = []
+    owned: list[Owned] = []
+    transactions: list[Transaction] = []
+    coins: list[Coins] = []
     # Customers whose purchases changed without an event: charts and customer lists follow the feed and would miss them.
-    marked: list[int] = field(default_factory=list)
+    marked: list[int] = []
     # In the order of the feed.
-    events: list[tuple[int, Event]] = field(default_factory=list)
-
-    def __bool__(self) -> bool:
-        return bool(
-            self.saved or self.created or self.owned or self.periods or self.coins or self.marked or self.events
-        )
+    events: list[tuple[int, Event]] = []
 
 
 async def write(connection: Connection, writes: Writes, now: Ms) -> Sequence[int]:
     """Returns the keys of the new customers. Call it last in a transaction: it holds the feed's lock until the commit,
     so that a reader with a cursor never skips an event that commits later."""
-    if not writes:
+    documents: list[bytes] = []
+
+    def place(document: bytes) -> int:
+        documents.append(document)
+        return len(documents)
+
+    # By the name that `write_changes` has for them.
+    tables: dict[str, Sequence[Any]] = {
+        "saved": [
+            {
+                "key": before.key,
+                "seen": before.seen,
+                "app_user_id": after.app_user_id,
+                "original_app_user_id": after.original_app_user_id,
+                "state": place(encode(after)),
+                "due_at": due_at,
+                "first_seen_at": after.first_seen_at,
+            }
+            for before, after, due_at in sorted(writes.saved, key=lambda save: save.before.key)
+        ],
+        "created": [
+            {
+                "app_user_id": customer.app_user_id,
+                "state": place(encode(customer)),
+                "due_at": due_at,
+                "first_seen_at": customer.first_seen_at,
+            }
+            for customer, due_at in writes.created
+        ],
+        "owned": sorted(writes.owned, key=lambda owned: (owned.store, owned.id)),
+        "transactions": sorted(writes.transactions, key=lambda one: (one.store, one.id)),
+        "coins": writes.coins,
+        "marked": writes.marked,
+        "events": [
+            {
+                "who": who,
+                "id": event.id,
+                "sequence": event.sequence,
+                "type": event.type,
+                "environment": event.environment,
+                "app_id": None if event.app_id is UNSET else event.app_id,
+                "occurred_at": event.event_timestamp_ms,
+                "vendor_selectors": vendor_selectors(event.type, continues=continues(event)),
+                "body": place(_ENCODER.encode(event)),
+            }
+            for who, event in writes.events
+        ],
+    }
+    rows = {table: rows for table, rows in tables.items() if rows}
+    if not rows:
         return ()
-    saved = sorted(writes.saved, key=lambda one: one.before.key)
-    owned = sorted(writes.owned, key=lambda one: one[1:])
-    events = writes.events
-    made: Sequence[int] = await connection.fetchval(
-        _WRITE,
-        writes.project_id,
-        now,
-        [one.before.key for one in saved],
-        [one.before.seen for one in saved],
-        [one.after.app_user_id for one in saved],
-        [one.after.original_app_user_id for one in saved],
-        [encode(one.after) for one in saved],
-        [one.due_at for one in saved],
-        [one.after.first_seen_at for one in saved],
-        [one.customer.app_user_id for one in writes.created],
-        [encode(one.customer) for one in writes.created],
-        [one.due_at for one in writes.created],
-        [one.customer.first_seen_at for one in writes.created],
-        *_columns(owned, 3),
-        *_columns(sorted(writes.periods), 3),
-        *_columns(writes.coins, 6),
-        writes.marked,
-        [who for who, _ in events],
-        [event.id for _, event in events],
-        [event.sequence for _, event in events],
-        [event.type for _, event in events],
-        [event.environment for _, event in events],
-        [None if event.app_id is UNSET else event.app_id for _, event in events],
-        [event.event_timestamp_ms for _, event in events],
-        [",".join(vendor_selectors(event.type, continues=continues(event))) for _, event in events],
-        [_ENCODER.encode(event) for _, event in events],
-    )
+    made: Sequence[int] = await connection.fetchval(_WRITE, writes.project_id, now, _ENCODER.encode(rows), documents)
     return made
 
 
@@ -179,7 +204,3 @@ def new_names(saved: Iterable[Save]) -> Names:
 async def keep_names(connection: Connection, names: Names, now: Ms) -> None:
     await add_ids(connection, names.ids, now)
     await keep_emails(connection, names.emails)
-
-
-def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> Iterable[Sequence[Any]]:
-    return zip(*rows, strict=True) if rows else repeat((), width)

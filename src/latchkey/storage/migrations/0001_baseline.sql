@@ -1468,109 +1468,116 @@ create index bulk_grant_customers_named on bulk_grant_customers (app_user_id);
 -- virtual currency, the queue of deliveries and the events. A call outside a transaction is a transaction of its own, so a
 -- purchase is written and committed in one round trip (decision 84).
 --
--- `known_*`: customers that exist. `known_seen` is the version (xmin) with which each was read, or null where the caller
--- holds the row's lock. A row that has changed since raises `customer_changed`, and nothing is written.
--- `new_*`: customers to create. Other arguments name them by negative numbers: -1 is the first. Their keys are returned.
+-- `changes` has an array of rows for each table that is written; tables without rows are left out. JSON documents that are
+-- stored as they are come beside it, and the rows name them by their place: PostgreSQL would read their text three times
+-- inside `changes`, a quarter of the time of a batch.
+-- `saved`: customers that exist, sorted by key. `seen` is the version (xmin) with which one was read, or null where the
+-- caller holds the row's lock. A row that has changed since raises `customer_changed`, and nothing is written.
+-- `created`: customers to create. Other rows name them by negative numbers: -1 is the first. Their keys are returned.
 -- An id that is taken, a purchase that has an owner, or an event that exists raise `unique_violation`.
-create function write_changes(
-    of_project text, at_ms bigint,
-    known_keys bigint[], known_seen xid[], known_ids text[], known_originals text[], known_states json[],
-    known_dues bigint[], known_firsts bigint[],
-    new_ids text[], new_states json[], new_dues bigint[], new_firsts bigint[],
-    own_whos bigint[], own_stores text[], own_ids text[],
-    part_stores text[], part_ids text[], part_of text[],
-    coin_whos bigint[], coin_ids text[], coin_codes text[], coin_amounts bigint[], coin_balances bigint[],
-    coin_ats bigint[],
-    mark_whos bigint[],
-    told_whos bigint[], told_ids text[], told_sequences bigint[], told_types text[], told_environments text[],
-    told_apps text[], told_ats bigint[], told_vendor_selectors text[], told_bodies json[]
-) returns bigint[] language plpgsql as $$
+create function write_changes(of_project text, at_ms bigint, changes json, documents json[])
+returns bigint[] language plpgsql as $$
 declare
+    given record;
     made bigint[] := '{}';
     one record;
     woken text;
+    event_ids text[];
     head bigint;
     now_part integer;
     told_part integer;
 begin
-    -- One at a time: joined, the plan of an empty table would read all customers of the project for each of them. The
-    -- arrays are sorted by key, so rows are locked in the same order everywhere.
-    if cardinality(known_keys) > 0 then
-        for one in
-            select *
-            from unnest(known_keys, known_seen, known_ids, known_originals, known_states, known_dues, known_firsts)
-                as n (key, seen, app_user_id, original, state, due, first)
-        loop
-            update customers c
-            set app_user_id = one.app_user_id,
-                original_app_user_id = one.original,
-                state = one.state,
-                next_due_at = one.due,
-                first_seen_at = one.first
-            where c.project_id = of_project and c.id = one.key and (one.seen is null or c.xmin = one.seen);
-            if not found then
-                raise exception 'a customer has changed meanwhile' using errcode = 'LK001';
-            end if;
-        end loop;
-    end if;
+    select * into given from json_to_record(changes) as n (
+        saved json, created json, owned json, transactions json, coins json, marked bigint[], events json
+    );
+    -- One at a time: joined, the plan of an empty table would read all customers of the project for each of them. They
+    -- are sorted by key, so rows are locked in the same order everywhere.
+    for one in
+        select * from json_to_recordset(given.saved) as n (
+            key bigint, seen xid, app_user_id text, original_app_user_id text, state integer, due_at bigint,
+            first_seen_at bigint
+        )
+    loop
+        update customers c
+        set app_user_id = one.app_user_id,
+            original_app_user_id = one.original_app_user_id,
+            state = documents[one.state],
+            next_due_at = one.due_at,
+            first_seen_at = one.first_seen_at
+        where c.project_id = of_project and c.id = one.key and (one.seen is null or c.xmin = one.seen);
+        if not found then
+            raise exception 'a customer has changed meanwhile' using errcode = 'LK001';
+        end if;
+    end loop;
 
-    if cardinality(new_ids) > 0 then
+    if given.created is not null then
         made := array(
-            select nextval('customers_id_seq') from generate_series(1, cardinality(new_ids))
+            select nextval('customers_id_seq') from generate_series(1, json_array_length(given.created))
         );
-        insert into aliases (project_id, app_user_id, customer_id, created_at)
-        select of_project, n.app_user_id, n.key, n.first
-        from unnest(new_ids, made, new_firsts) as n (app_user_id, key, first)
-        order by n.app_user_id;
+        with customer as materialized (
+            select * from rows from (
+                json_to_recordset(given.created) as (
+                    app_user_id text, state integer, due_at bigint, first_seen_at bigint
+                ),
+                unnest(made)
+            ) as n (app_user_id, state, due_at, first_seen_at, key)
+        ),
+        named as (
+            insert into aliases (project_id, app_user_id, customer_id, created_at)
+            select of_project, app_user_id, key, first_seen_at from customer order by app_user_id
+        )
         insert into customers (
             project_id, id, app_user_id, original_app_user_id, state, next_due_at, first_seen_at, last_seen_at
         )
-        select of_project, n.key, n.app_user_id, n.app_user_id, n.state, n.due, n.first, n.first
-        from unnest(new_ids, made, new_states, new_dues, new_firsts) as n (app_user_id, key, state, due, first);
+        select of_project, key, app_user_id, app_user_id, documents[state], due_at, first_seen_at, first_seen_at
+        from customer;
     end if;
 
-    if cardinality(own_whos) > 0 then
+    if given.owned is not null then
         insert into purchase_owners (project_id, store, store_id, customer_id)
-        select of_project, n.store, n.id, case when n.who < 0 then made[-n.who] else n.who end
-        from unnest(own_whos, own_stores, own_ids) as n (who, store, id);
+        select of_project, n.store, n.id, coalesce(made[-n.who], n.who)
+        from json_to_recordset(given.owned) as n (who bigint, store text, id text);
     end if;
-    if cardinality(part_ids) > 0 then
+    if given.transactions is not null then
         insert into purchase_transactions (project_id, store, transaction_id, store_id)
-        select of_project, n.store, n.id, n.part_of
-        from unnest(part_stores, part_ids, part_of) as n (store, id, part_of)
+        select of_project, n.store, n.id, n.purchase_id
+        from json_to_recordset(given.transactions) as n (store text, id text, purchase_id text)
         on conflict do nothing;
     end if;
-    if cardinality(coin_whos) > 0 then
+    if given.coins is not null then
         insert into currency_transactions (project_id, customer_id, idempotency_key, code, amount, balance, at)
-        select of_project, case when n.who < 0 then made[-n.who] else n.who end, n.id, n.code, n.amount, n.balance, n.at
-        from unnest(coin_whos, coin_ids, coin_codes, coin_amounts, coin_balances, coin_ats)
-            as n (who, id, code, amount, balance, at);
+        select of_project, coalesce(made[-n.who], n.who), n.id, n.code, n.amount, n.balance, n.at
+        from json_to_recordset(given.coins) as n (
+            who bigint, id text, code text, amount bigint, balance bigint, at bigint
+        );
     end if;
-    if cardinality(mark_whos) > 0 then
+    if given.marked is not null then
         insert into chart_marks (project_id, customer_id)
-        select of_project, case when n.who < 0 then made[-n.who] else n.who end from unnest(mark_whos) as n (who);
+        select of_project, coalesce(made[-n.who], n.who) from unnest(given.marked) as n (who);
         insert into facet_marks (project_id, customer_id)
-        select of_project, case when n.who < 0 then made[-n.who] else n.who end from unnest(mark_whos) as n (who);
+        select of_project, coalesce(made[-n.who], n.who) from unnest(given.marked) as n (who);
     end if;
-    if cardinality(told_whos) = 0 then
+    if given.events is null then
         return made;
     end if;
 
     now_part := (select max(p.part) from parts p);
     -- Before the feed's lock: this may wait for a lane whose outcome is being recorded.
-    with matching as (
-        select w.key, w.dialect, n.*, case when n.who < 0 then made[-n.who] else n.who end as customer_id
+    with event as materialized (
+        select * from json_to_recordset(given.events) as n (
+            who bigint, id text, sequence bigint, type text, environment text, app_id text, vendor_selectors text[]
+        )
+    ),
+    matching as (
+        select w.key, w.dialect, n.id, n.sequence, n.type, coalesce(made[-n.who], n.who) as customer_id
         from webhooks w
-        cross join unnest(
-            told_whos, told_ids, told_sequences, told_types, told_environments, told_apps, told_vendor_selectors
-        ) as n (who, event_id, sequence, type, environment, app_id, vendor_selectors)
+        cross join event n
         where w.project_id = of_project and w.enabled and w.deleted_at is null
             and (w.environment is null or w.environment = lower(n.environment))
             and (
                 w.event_types = '{}'
-                or w.event_types && case when w.dialect = 'latchkey' then array[n.type]
-                    -- Several, with commas between them; see domain/webhooks/dialect.py.
-                    else string_to_array(n.vendor_selectors, ',') end
+                -- See domain/webhooks/dialect.py.
+                or w.event_types && case when w.dialect = 'latchkey' then array[n.type] else n.vendor_selectors end
             )
             and (w.app_id is null or w.app_id = n.app_id)
     ),
@@ -1578,7 +1585,7 @@ begin
         insert into deliveries (
             project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at, dialect, part
         )
-        select of_project, customer_id, key, sequence, event_id, type, at_ms, nullif(dialect, 'latchkey'), now_part
+        select of_project, customer_id, key, sequence, id, type, at_ms, nullif(dialect, 'latchkey'), now_part
         from matching
     ),
     queued as (
@@ -1591,7 +1598,8 @@ begin
         set waiting = l.waiting + excluded.waiting, part = least(l.part, excluded.part)
         returning webhook_key
     )
-    select case when count(*) <= 300 then string_agg(webhook_key::text, ',') else '' end into woken
+    select case when count(*) <= 300 then string_agg(webhook_key::text, ',') else '' end, array(select id from event)
+    into woken, event_ids
     from (select distinct webhook_key from queued) as told;
     if woken is not null then
         perform pg_notify('latchkey_delivery', woken);
@@ -1599,13 +1607,13 @@ begin
 
     -- Last: the feed's lock is held until the commit, so positions are in the order of commits (decision 6).
     -- A project's parts never go back, so no part after this one has an event of the project.
-    update feeds set position = position + cardinality(told_whos), part = greatest(part, now_part)
+    update feeds set position = position + cardinality(event_ids), part = greatest(part, now_part)
     where project_id = of_project
-    returning position - cardinality(told_whos), part into head, told_part;
+    returning position - cardinality(event_ids), part into head, told_part;
     -- The index of a partition knows only the ids in that partition. Under the feed's lock nobody adds one meanwhile.
     if told_part >= 1000 and exists (
         select from events e
-        where e.part < told_part / 1000 * 1000 and e.project_id || '' = of_project and e.id = any(told_ids)
+        where e.part < told_part / 1000 * 1000 and e.project_id || '' = of_project and e.id = any(event_ids)
     ) then
         raise unique_violation using message = 'an event with this id exists already';
     end if;
@@ -1613,11 +1621,14 @@ begin
         project_id, position, id, customer_id, sequence, type, environment, app_id, occurred_at, committed_at, body,
         part
     )
-    select of_project, head + n.place, n.id, case when n.who < 0 then made[-n.who] else n.who end, n.sequence, n.type,
-        n.environment, n.app_id, n.at, at_ms, n.body, told_part
-    from unnest(
-        told_whos, told_ids, told_sequences, told_types, told_environments, told_apps, told_ats, told_bodies
-    ) with ordinality as n (who, id, sequence, type, environment, app_id, at, body, place);
+    select of_project, head + n.place, n.id, coalesce(made[-n.who], n.who), n.sequence, n.type, n.environment, n.app_id,
+        n.occurred_at, at_ms, documents[n.body], told_part
+    from rows from (
+        json_to_recordset(given.events) as (
+            who bigint, id text, sequence bigint, type text, environment text, app_id text, occurred_at bigint,
+            body integer
+        )
+    ) with ordinality as n (who, id, sequence, type, environment, app_id, occurred_at, body, place);
     return made;
 end $$;
 

@@ -23,13 +23,4 @@ left join lateral (
 
 -- name: write_changes
 -- everything that changes to customers of one project write; see the migration that makes the function
-select write_changes(
-    $1, $2,
-    $3, $4, $5, $6, $7, $8, $9,
-    $10, $11, $12, $13,
-    $14, $15, $16,
-    $17, $18, $19,
-    $20, $21, $22, $23, $24, $25,
-    $26,
-    $27, $28, $29, $30, $31, $32, $33, $34, $35
-);
+select write_changes($1, $2, $3, $4);

@@ -23,7 +23,18 @@ from latchkey.domain.tariff.pinning import pinned
 from latchkey.storage.customers import records as customers
 from latchkey.storage.customers.records import PurchaseKey, Stored
 from latchkey.storage.database import Connection
-from latchkey.storage.engine.writing import Create, Names, Save, Writes, coins, keep_names, new_names, write
+from latchkey.storage.engine.writing import (
+    Create,
+    Names,
+    Owned,
+    Save,
+    Transaction,
+    Writes,
+    coins,
+    keep_names,
+    new_names,
+    write,
+)
 from latchkey.storage.events.feed import known as known_events
 from latchkey.usecases.engine.passing_time import Step, next_due_at, steps
 from latchkey.usecases.engine.silence import Unheard, passes_until
@@ -278,13 +289,13 @@ def _add_purchases(writes: Writes, before: Stored, after: Customer, moved: Abstr
     """The owners of new purchases, and new periods whose id does not tell which subscription they belong to."""
     for store, id in purchase_keys(after) - purchase_keys(before.customer):
         if (after.project_id, store, id) not in moved:
-            writes.owned.append((before.key, store, id))
+            writes.owned.append(Owned(before.key, store, id))
     known = {(one.store, one.id): one for one in before.customer.subscriptions}
     for one in after.subscriptions:
         old = known.get((one.store, one.id))
         if one is not old:
             new = underivable_transactions(one) - (underivable_transactions(old) if old is not None else frozenset())
-            writes.periods += ((one.store, id, one.id) for id in new)
+            writes.transactions += (Transaction(one.store, id, one.id) for id in new)
 
 
 def purchase_keys(customer: Customer) -> frozenset[PurchaseKey]:

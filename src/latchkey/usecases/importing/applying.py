@@ -34,7 +34,7 @@ from latchkey.domain.tariff.pinning import pinned
 from latchkey.storage.customers import records
 from latchkey.storage.customers.records import LastSeen, Owner, Stored
 from latchkey.storage.database import Connection
-from latchkey.storage.engine.writing import Writes, coins, write
+from latchkey.storage.engine.writing import Owned, Transaction, Writes, coins, write
 from latchkey.storage.importing import newcomers
 from latchkey.storage.importing.newcomers import Newcomer
 from latchkey.storage.stores.handles import Handle
@@ -242,10 +242,12 @@ class Applier:
             customer = one.customer
             writes.coins += coins(one.key, {}, customer)
             if customer.subscriptions or customer.purchases:
-                writes.owned += ((one.key, *key) for key in purchase_keys(customer))
+                writes.owned += (Owned(one.key, *key) for key in purchase_keys(customer))
                 writes.marked.append(one.key)
             for bought in customer.subscriptions:
-                writes.periods += ((bought.store, id, bought.id) for id in underivable_transactions(bought))
+                writes.transactions += (
+                    Transaction(bought.store, id, bought.id) for id in underivable_transactions(bought)
+                )
         await write(connection, writes, now)
 
     async def _meet(

@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.experiment import Experiment, Variant
 from latchkey.domain.instants import DAY, Ms
@@ -116,8 +118,8 @@ def _tell(
             Newcomer(made.customer, made.due_at, person.last_seen(_seen(person, made.due_at, now)))
         )
     history.events += ((who - before, event) for who, event in writes.events)
-    writes.owned = [(who - before, store, id) for who, store, id in writes.owned]
-    writes.coins = [one._replace(who=one.who - before) for one in writes.coins]
+    writes.owned = [structs.replace(one, who=one.who - before) for one in writes.owned]
+    writes.coins = [structs.replace(one, who=one.who - before) for one in writes.coins]
     history.writes.append(writes)
 
 
@@ -155,9 +157,9 @@ async def _write(connection: Connection, project_id: str, history: History, now:
     keys = [one.key for one in made]
     gathered = Writes(project_id)
     for writes in history.writes:
-        gathered.owned += ((keys[-who - 1], store, id) for who, store, id in writes.owned)
-        gathered.periods += writes.periods
-        gathered.coins += (one._replace(who=keys[-one.who - 1]) for one in writes.coins)
+        gathered.owned += (structs.replace(one, who=keys[-one.who - 1]) for one in writes.owned)
+        gathered.transactions += writes.transactions
+        gathered.coins += (structs.replace(one, who=keys[-one.who - 1]) for one in writes.coins)
     await write(connection, gathered, now)
     # Last: this holds the feed's lock until the commit.
     await demo.add_events(connection, project_id, [(keys[-who - 1], event) for who, event in history.events], now)
