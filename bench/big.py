@@ -25,6 +25,7 @@ from bench.table import Row, say
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.sending.reply import Answer
 from latchkey.delivery.webhook import Setup, Webhooks
+from latchkey.domain.stores.test_store.orders import Action
 from latchkey.domain.webhooks.parts import PARTS_OF_EVENTS
 from latchkey.now import real_now
 from latchkey.storage.database import Database, connect
@@ -103,7 +104,7 @@ async def purchases(site: Site, amount: int) -> None:
     changes = Changes(site.database, real_now)
     site.number += 1
     actions = [
-        test_store.Action(
+        Action(
             name="purchase",
             app_user_id=f"buyer{site.number}-{n}",
             product_id="coins_100",

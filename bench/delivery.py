@@ -22,6 +22,7 @@ from latchkey.delivery import metrics
 from latchkey.delivery.role import run_delivery
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.webhook import Setup, Webhook, Webhooks
+from latchkey.domain.stores.test_store.orders import Action
 from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.storage.deliveries import lanes
@@ -224,7 +225,7 @@ async def commit(ground: Ground, prefix: str, per_second: int, seconds: int) -> 
     committed: dict[str, float] = {}
 
     async def buy(name: str) -> None:
-        action = test_store.Action(name="purchase", app_user_id=name, new_id=f"test_{name}", product_id="pro_yearly")
+        action = Action(name="purchase", app_user_id=name, new_id=f"test_{name}", product_id="pro_yearly")
         done = await test_store.act(changes, ground.project_id, action)
         committed[done.events[0].id] = time.time_ns() / 1_000_000
 

@@ -19,6 +19,7 @@ from bench.ground import NO_LIMIT, Ground
 from bench.table import Row, say
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.webhook import Setup, Webhooks
+from latchkey.domain.stores.test_store.orders import Action
 from latchkey.now import real_now
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database, connect
@@ -84,7 +85,7 @@ class Side:
     async def buy(self) -> None:
         first, self._bought = self._bought, self._bought + BATCH
         actions = [
-            test_store.Action(name="purchase", app_user_id=f"buyer{n}", new_id=f"test_{n}", product_id="pro_monthly")
+            Action(name="purchase", app_user_id=f"buyer{n}", new_id=f"test_{n}", product_id="pro_monthly")
             for n in range(first, first + BATCH)
         ]
         done = await asyncio.gather(*(test_store.act(self.changes, PROJECT_ID, action) for action in actions))

@@ -19,6 +19,7 @@ from msgspec import structs
 
 from bench.ground import Ground
 from bench.table import Row, say
+from latchkey.domain.stores.test_store.orders import Action
 from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.storage.engine.writing import Create, Writes, write, write_at_once
@@ -79,9 +80,7 @@ async def _example(database: Database, project_id: str) -> Writes:
 
     with mock.patch.object(engine, "write_at_once", catching):
         changes = engine.Changes(database, real_now)
-        action = test_store.Action(
-            name="purchase", app_user_id="example", new_id="test_example", product_id="pro_monthly"
-        )
+        action = Action(name="purchase", app_user_id="example", new_id="test_example", product_id="pro_monthly")
         await test_store.act(changes, project_id, action)
         await changes.drain()
     (found,) = caught

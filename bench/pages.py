@@ -18,6 +18,7 @@ from latchkey.dashboard.cookie import NAME
 from latchkey.delivery.queue import requeue
 from latchkey.domain.customers.experiment import Variant
 from latchkey.domain.instants import DAY
+from latchkey.domain.stores.test_store.orders import Action
 from latchkey.domain.team.account import Role
 from latchkey.now import real_now
 from latchkey.usecases.access import audit, sessions, team
@@ -94,7 +95,7 @@ async def populate(ground: Ground, customers: int, webhook_id: str) -> dict[str,
     """Fill the project; returns the values for the parameters of the pages' paths."""
     now = real_now()
     changes = Changes(ground.database, real_now)
-    bought = test_store.Action(name="purchase", app_user_id="alice", product_id="pro_monthly", new_id="bench_alice")
+    bought = Action(name="purchase", app_user_id="alice", product_id="pro_monthly", new_id="bench_alice")
     event = (await test_store.act(changes, ground.project_id, bought)).events[0]
     clock = await test_clocks.create_clock(ground.database, ground.project_id, "clk_bench", "Bench", now, now)
     variants = [Variant("a", 1), Variant("b", 1)]

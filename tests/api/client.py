@@ -13,6 +13,7 @@ from msgspec import json
 from starlette.types import ASGIApp, Message
 
 from latchkey.domain.customers.customer import Attribute
+from latchkey.domain.stores.test_store.orders import Action, ActionName
 from latchkey.storage.database import Database
 from latchkey.usecases.customers import attributes
 from latchkey.usecases.engine.changes import Changes
@@ -170,9 +171,9 @@ class Shop:
     project_id: str = "proj_demo"
     _purchases: Iterable[int] = field(default_factory=lambda: iter(range(1, 1_000_000)))
 
-    async def act(self, name: test_store.Name, app_user_id: str, product_id: str, **options: Any) -> None:
+    async def act(self, name: ActionName, app_user_id: str, product_id: str, **options: Any) -> None:
         new_id = f"txn_{next(iter(self._purchases))}"
-        action = test_store.Action(name=name, app_user_id=app_user_id, product_id=product_id, new_id=new_id, **options)
+        action = Action(name=name, app_user_id=app_user_id, product_id=product_id, new_id=new_id, **options)
         await test_store.act(self.changes, self.project_id, action)
 
     async def note(self, app_user_id: str, **values: str) -> None:

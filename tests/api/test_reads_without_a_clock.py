@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from latchkey.domain.stores.test_store.orders import Action
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.usecases.customers.search import newest, search
 from latchkey.usecases.engine.clock import pass_time
@@ -84,7 +85,7 @@ async def test_lists_of_customers_show_it_too(shop: Shop) -> None:
 
 async def test_the_answer_to_a_change_shows_what_fell_due_while_it_was_made(shop: Shop) -> None:
     await did(shop, "purchase", "ada", "pro_monthly")
-    action = test_store.Action(name="issue_invoice", app_user_id="ada", new_id="x", product_id="pro_monthly")
+    action = Action(name="issue_invoice", app_user_id="ada", new_id="x", product_id="pro_monthly")
     made = await test_store.act(shop.changes, shop.project_id, action)
     assert [one.current.purchased_at for one in made.view(MONTH).customer.subscriptions] == [MONTH]
 
@@ -97,7 +98,7 @@ async def test_a_customer_whom_the_rules_cannot_carry_on_is_shown_as_written_dow
     def fail(*_: object) -> None:
         raise ValueError("That time is too far in the future.")
 
-    monkeypatch.setattr("latchkey.stores.test_store.billing.renewed", fail)
+    monkeypatch.setattr("latchkey.domain.stores.test_store.billing.renewed", fail)
     shop.clock.now = MONTH
     assert (await subscriber(shop, "ada"))["subscriptions"]["pro_monthly"]["expires_date"] == "2027-02-15T08:00:00Z"
     assert await holds(shop, "ada") == set()

@@ -27,6 +27,7 @@ from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
 from latchkey.delivery.role import run_delivery
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.webhook import Setup, Webhooks
+from latchkey.domain.stores.test_store.orders import Action
 from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.storage.database import Database, connect
@@ -84,7 +85,7 @@ class Load:
             number = next(self._numbers)
             # New customers, whose purchase is one statement, and known ones, who get coins under locks.
             is_new = number % 3 == 0
-            action = test_store.Action(
+            action = Action(
                 name="purchase",
                 app_user_id=f"new{number}" if is_new else f"user{number % CUSTOMERS}",
                 new_id=f"test_{number}",

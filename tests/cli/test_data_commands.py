@@ -18,6 +18,7 @@ import pytest
 from latchkey.cli.authority import ensure_certificates
 from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
 from latchkey.domain.customers.identity import ERASED
+from latchkey.domain.stores.test_store.orders import Action
 from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.usecases.access import audit
@@ -64,7 +65,7 @@ class Terminal:
 async def terminal(demo_shelf: DemoShelf) -> AsyncIterator[Terminal]:
     async with demo_shelf.shelf.lend() as database:
         changes = Changes(database, real_now)
-        bought = test_store.Action(name="purchase", app_user_id="ada", product_id="pro_monthly", new_id="t1")
+        bought = Action(name="purchase", app_user_id="ada", product_id="pro_monthly", new_id="t1")
         await test_store.act(changes, demo_shelf.demo.project_id, bought)
         environment = {"LATCHKEY_DATABASE_URL": database.url, "LATCHKEY_SECRET_KEY": SECRET, "COLUMNS": "250"}
         yield Terminal(database, demo_shelf.demo.project_id, environment)
@@ -137,7 +138,7 @@ async def test_events_are_listed_shown_and_followed(terminal: Terminal) -> None:
     assert (await terminal.refused("event", "list", "--environment", "moon", code=2))["type"] == "usage"
 
     following = asyncio.create_task(terminal.type("event", "tail", "--stop-after", "2", "--json"))
-    cancel = test_store.Action(name="cancel", app_user_id="ada", product_id="pro_monthly", new_id="t2")
+    cancel = Action(name="cancel", app_user_id="ada", product_id="pro_monthly", new_id="t2")
     await test_store.act(Changes(terminal.database, real_now), terminal.project_id, cancel)
     lines = [json.loads(line) for line in (await following).stdout.splitlines()]
     # Whether the second one was committed before the first look at the feed or after it.
@@ -215,7 +216,7 @@ async def test_offerings_are_created_filled_shown_and_deleted(terminal: Terminal
 
 async def test_a_year_passes_on_a_clock(terminal: Terminal) -> None:
     made = await terminal.ask("clock", "create", "a year", "--at", "2030-01-31T00:00", "--customer", "joan")
-    buy = test_store.Action(name="purchase", app_user_id="joan", product_id="pro_monthly", new_id="t9")
+    buy = Action(name="purchase", app_user_id="joan", product_id="pro_monthly", new_id="t9")
     await test_store.act(Changes(terminal.database, real_now), terminal.project_id, buy)
     moved = await terminal.ask("clock", "advance", "a year", "--by", "1 year")
     assert (moved["id"], moved["events_count"]) == (made["id"], 12)
@@ -278,7 +279,7 @@ async def test_webhooks_are_created_tested_paused_and_their_deliveries_sent_agai
         assert (await terminal.ask("webhook", "resume", id))["enabled"] is True
 
         changes = Changes(terminal.database, real_now)
-        cancel = test_store.Action(name="cancel", app_user_id="ada", product_id="pro_monthly", new_id="t2")
+        cancel = Action(name="cancel", app_user_id="ada", product_id="pro_monthly", new_id="t2")
         await test_store.act(changes, terminal.project_id, cancel)
         (delivery,) = (await terminal.ask("webhook", "deliveries", id, "--customer", "ada"))["items"]
         assert (delivery["event_type"], delivery["status"]) == ("CANCELLATION", "waiting")

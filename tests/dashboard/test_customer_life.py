@@ -12,8 +12,8 @@ from latchkey.domain.customers.life import FailedPayment, Kind, Life, Past, Span
 from latchkey.domain.customers.promotion import grant, revoke
 from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
 from latchkey.domain.purchases.subscription import Cause, PeriodType, Subscription
-from latchkey.stores.test_store import actions
-from latchkey.stores.test_store.billing import pass_time
+from latchkey.domain.stores.test_store import actions
+from latchkey.domain.stores.test_store.billing import pass_time
 from tests.domain.shop import CATALOG, COINS, PRO_LIFETIME, PRO_YEARLY, at, bought, someone, subscribed
 
 JAN = at("2027-01-01")

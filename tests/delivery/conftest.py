@@ -13,6 +13,7 @@ import pytest
 
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.webhook import Setup, Webhook, Webhooks
+from latchkey.domain.stores.test_store.orders import Action
 from latchkey.storage.database import Database
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.engine.changes import Changes
@@ -68,7 +69,7 @@ class Yard:
         """One purchase is two events: what was bought, and the coins."""
         told: list[Event] = []
         for _ in range(times):
-            action = test_store.Action(
+            action = Action(
                 name="purchase", app_user_id=user, new_id=f"test_{next(self._numbers)}", product_id="coins_100"
             )
             told += (await test_store.act(self.changes, PROJECT, action)).events

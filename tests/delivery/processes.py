@@ -25,6 +25,7 @@ from msgspec import json
 from latchkey import logs
 from latchkey.app import run_process
 from latchkey.delivery import receiver
+from latchkey.domain.stores.test_store.orders import Action
 from latchkey.settings import load
 from latchkey.storage.database import Database
 from latchkey.usecases.engine.changes import Changes
@@ -142,7 +143,7 @@ async def _writer(stop: asyncio.Event, per_second: int, seed: int) -> None:
         _ready()
 
         async def buy(number: int) -> None:
-            action = test_store.Action(
+            action = Action(
                 name="purchase",
                 app_user_id=f"user{chances.randrange(40)}",
                 new_id=f"test_{seed}_{number}_{time.time_ns()}",

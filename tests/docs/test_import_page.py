@@ -9,7 +9,7 @@ from typer.main import get_command
 
 from latchkey.cli.main import command_line
 from latchkey.domain.importing import vendor
-from latchkey.stores.registry import APP_STORE, PLAY_STORE, STORES, STRIPE
+from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STORES, STRIPE
 from latchkey.wire.rows import CustomerRow, TransactionRow, columns
 
 PAGE = (Path(__file__).parents[2] / "docs" / "import.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from latchkey.stores.registry import STORES
+from latchkey.domain.stores.store import STORES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sdks.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"^\*\*([A-Za-z ]+)\*\*\n```[a-z]+\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)

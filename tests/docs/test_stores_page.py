@@ -8,6 +8,7 @@ from pathlib import Path
 from latchkey.api.v2.credentials import NewCredentials
 from latchkey.dashboard.store_form import FIELDS
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND
+from latchkey.domain.stores import waits
 from latchkey.emulators.stripe import resources as pretend
 from latchkey.settings import Settings
 from latchkey.storage.stores.journal import Status
@@ -16,7 +17,7 @@ from latchkey.stores.apple import credentials as apple
 from latchkey.stores.google import credentials as google
 from latchkey.stores.stripe import api
 from latchkey.stores.stripe import credentials as stripe
-from latchkey.usecases.stores import credentials, processing, taking
+from latchkey.usecases.stores import credentials
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "stores.md").read_text(encoding="utf-8")
@@ -26,11 +27,11 @@ UNITS = {"s": SECOND, "min": MINUTE, "hour": HOUR}
 
 def test_the_numbers_in_the_page_are_those_of_the_code() -> None:
     [told] = re.findall(r"retried after (.*), and then every (hour), for (\d+) days", PAGE)
-    waits = tuple(int(number) * UNITS[unit] for number, unit in re.findall(r"(\d+) (s|min)", told[0]))
-    assert (*waits, UNITS[told[1]]) == processing.RETRIES
-    assert int(told[2]) * DAY == processing.GIVEN_UP_AFTER
+    retries = tuple(int(number) * UNITS[unit] for number, unit in re.findall(r"(\d+) (s|min)", told[0]))
+    assert (*retries, UNITS[told[1]]) == waits.RETRIES
+    assert int(told[2]) * DAY == waits.GIVEN_UP_AFTER
     assert f"another {credentials.OVERLAP // DAY} days" in PAGE
-    assert f"first {taking.SILENCE // HOUR} hours after its end" in PAGE
+    assert f"first {waits.REPORTED_WITHIN // HOUR} hours after its end" in PAGE
     plain = Settings()
     for name in ("store_journal_kept_days", "temporary_grants_per_hour", "temporary_grants"):
         assert f"| `{name}` | {str(getattr(plain, name)).lower()} |" in PAGE

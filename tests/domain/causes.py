@@ -12,7 +12,7 @@ from latchkey.domain.customers.promotion import grant
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.test_store import actions
 from tests.domain.book import Book
 from tests.domain.shop import (
     CATALOG,

@@ -19,7 +19,7 @@ from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Refusal
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.test_store import actions
 from tests.domain.book import Book
 from tests.domain.shop import CATALOG, NOON, PRO_MONTHLY, PRO_YEARLY, TEAM_MONTHLY, someone
 

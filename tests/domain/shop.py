@@ -10,9 +10,9 @@ from latchkey.domain.instants import DAY, Duration, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.stores.test_store import actions
 from latchkey.domain.tariff.pinning import Tariff
 from latchkey.domain.tariff.rates import NO_RATES, DayRate
-from latchkey.stores.test_store import actions
 
 PROJECT = "proj"
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from latchkey.domain.customers.customer import let_time_pass, newcomer, next_due_at, with_purchase, with_subscription
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.lifecycle import RENEWAL_LEEWAY
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.test_store import actions
 from tests.domain.shop import NOON, PRO_LIFETIME, PRO_PASS, PRO_YEARLY, at, bought, someone, subscribed
 
 END = at("2026-02-15T12:00")

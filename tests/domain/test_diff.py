@@ -12,7 +12,7 @@ from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Reason
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.test_store import actions
 from tests.domain.book import Book
 from tests.domain.shop import CATALOG, NOON, PRO_MONTHLY, PRO_YEARLY, TEAM_MONTHLY, at, bought, someone, subscribed
 

@@ -11,7 +11,7 @@ from latchkey.domain.customers.promotion import grant
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.test_store import actions
 from tests.domain.shop import (
     CATALOG,
     COINS,

@@ -11,7 +11,7 @@ from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.purchases.purchase import TEMPORARY_ACCESS, Environment, Purchase, Reason
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.test_store import actions
 from tests.domain.book import Book
 from tests.domain.shop import CATALOG, COINS, NOON, PRO_LIFETIME, PRO_MONTHLY, PRO_YEARLY, bought, subscribed
 

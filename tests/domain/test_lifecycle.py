@@ -9,7 +9,7 @@ from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.purchases.lifecycle import RENEWAL_LEEWAY, due_at, observe, tick
 from latchkey.domain.purchases.purchase import Expired, MoneyBack, Ownership, Purchase, Reason
 from latchkey.domain.purchases.subscription import Moment, Pause, Status, Subscription
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.test_store import actions
 from tests.domain.shop import CATALOG, NOON, at, subscribed
 
 END = at("2026-02-15T12:00")

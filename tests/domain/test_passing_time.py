@@ -12,7 +12,7 @@ from latchkey.domain.events.diff import diff
 from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY, Duration
 from latchkey.domain.purchases.purchase import Reason
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.test_store import actions
 from latchkey.usecases.engine.passing_time import MOST_ACTS, at_present, next_due_at, steps
 from tests.domain.book import Book
 from tests.domain.lives import PAUSES, Life, lives

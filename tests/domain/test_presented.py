@@ -17,7 +17,7 @@ from latchkey.domain.purchases.presented import offering_of, presented
 from latchkey.domain.purchases.purchase import Purchase, observe_purchase
 from latchkey.domain.purchases.settling import settle
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.test_store import actions
 from tests.domain.book import Book
 from tests.domain.causes import MONTH_END
 from tests.domain.shop import CATALOG, COINS, NOON, PRO_MONTHLY, TEAM_MONTHLY, bought, subscribed

@@ -22,7 +22,7 @@ from latchkey.domain.formats import instant as written
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Purchase, Reason
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.test_store import actions
 from latchkey.usecases.engine.passing_time import at_present
 from tests.domain.book import Book
 from tests.domain.lives import lives

@@ -20,7 +20,7 @@ from latchkey.domain.purchases.purchase import (
     refunded_at,
     tick_purchase,
 )
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.test_store import actions
 from tests.domain.book import Book
 from tests.domain.shop import NOON, PRO_LIFETIME, PRO_PASS, bought
 

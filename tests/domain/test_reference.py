@@ -20,8 +20,8 @@ from latchkey.domain.purchases.reference import (
     v2_id,
     written,
 )
-from latchkey.stores import registry
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.store import BASE_PLANS
+from latchkey.domain.stores.test_store import actions
 from tests.domain.shop import CATALOG, NOON, PRO_LIFETIME, bought, someone, subscribed
 
 KINDS = st.sampled_from(["subscription", "purchase"])
@@ -52,7 +52,7 @@ def test_ids_of_every_store_fit_the_vendors_255_characters() -> None:
 
 
 def test_a_prepaid_plan_is_a_subscription_wherever_a_store_has_prepaid_plans() -> None:
-    assert registry.BASE_PLANS >= PREPAID
+    assert BASE_PLANS >= PREPAID
     plan = replace(bought(PRO_LIFETIME), store="play_store", product_id="pro:prepaid")
     assert kind_of(plan) == "subscription"
     assert kind_of(replace(plan, store="test_store")) == "purchase"

@@ -16,7 +16,7 @@ from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Reason
 from latchkey.domain.purchases.standing import Standing, standing_of
 from latchkey.domain.purchases.subscription import Moment, Pause, Status, Subscription
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.test_store import actions
 from latchkey.usecases.engine.passing_time import at_present
 from tests.domain.lives import lives as any_lives
 from tests.domain.shop import CATALOG, NOON, at, someone, subscribed

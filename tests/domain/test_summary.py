@@ -24,7 +24,7 @@ from latchkey.domain.purchases.summary import (
     purchase_status,
     summary_of,
 )
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.test_store import actions
 from latchkey.usecases.engine.passing_time import at_present
 from tests.domain.lives import lives as any_lives
 from tests.domain.shop import CATALOG, NOON, PRO_LIFETIME, PRO_PASS, TEAM_MONTHLY, bought, someone, subscribed

@@ -14,8 +14,8 @@ from latchkey.domain.customers.promotion import grant
 from latchkey.domain.instants import DAY
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import MoneyBack, Rate, Reason, Terms
+from latchkey.domain.stores.test_store import actions
 from latchkey.storage.customers.records import LastSeen
-from latchkey.stores.test_store import actions
 from latchkey.usecases.rendering import rows
 from latchkey.wire import rows as wire
 from latchkey.wire.rows import ROWS, SCHEMA_VERSION, Row, columns

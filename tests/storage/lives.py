@@ -15,7 +15,7 @@ from latchkey.domain.instants import DAY, HOUR, Duration
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, Rate, Reason, Terms
 from latchkey.domain.purchases.subscription import Cause, Invoice, Moment, Period, PeriodType, Status, Subscription
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.test_store import actions
 from tests.domain import shop
 from tests.domain.book import Book
 from tests.domain.shop import COINS, NOON, PRO_LIFETIME, PRO_MONTHLY, PRO_PASS, PRO_YEARLY, TEAM_MONTHLY, someone

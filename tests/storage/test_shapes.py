@@ -18,8 +18,8 @@ from latchkey.domain.instants import DAY, Duration
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.stores.test_store import actions
 from latchkey.storage.customers.state_format import UNSEEN, decode, decode_for_reading, encode, struct_of
-from latchkey.stores.test_store import actions
 from latchkey.usecases.rendering import v1, v2
 from latchkey.usecases.rendering.view import LastSeen, View
 from tests.domain.lives import Life, lives

@@ -11,12 +11,12 @@ from latchkey.domain.instants import DAY
 from latchkey.domain.money import UNKNOWN
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.stores.test_store import actions
 from latchkey.stores.apple import snapshots
 from latchkey.stores.apple.payloads import Transaction
 from latchkey.stores.apple.storefronts import country_of
 from latchkey.stores.google import periods
 from latchkey.stores.google.resources import Order
-from latchkey.stores.test_store import actions
 from tests.domain.shop import NOON, PRO_MONTHLY, TEAM_MONTHLY
 
 

@@ -10,6 +10,7 @@ import pytest
 from msgspec import json
 
 from latchkey.domain.instants import Ms
+from latchkey.domain.stores.test_store.orders import Action, ActionName
 from latchkey.storage.database import Database
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.customers.receipts import Receipt, take_receipt
@@ -33,11 +34,9 @@ class Shop:
     def __post_init__(self) -> None:
         self.changes = Changes(self.database, lambda: self.time)
 
-    async def act(
-        self, name: test_store.Name, user: str = "alice", product: str | None = None, **more: Any
-    ) -> Committed:
+    async def act(self, name: ActionName, user: str = "alice", product: str | None = None, **more: Any) -> Committed:
         token = f"test_{self.time}_{next(self.numbers)}"
-        action = test_store.Action(name=name, app_user_id=user, new_id=token, product_id=product, **more)
+        action = Action(name=name, app_user_id=user, new_id=token, product_id=product, **more)
         return await test_store.act(self.changes, self.project_id, action)
 
     async def show(self, user: str, token: str, product: str | None = None) -> Committed:

@@ -11,6 +11,7 @@ from latchkey.domain.access.entitlements import active
 from latchkey.domain.access.remapping import Grant, Remapping, difference
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.domain.stores.test_store.orders import ActionName
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.customers.state_format import decode
 from latchkey.usecases.catalog.entitlements import create_entitlement, detach_products
@@ -21,7 +22,6 @@ from latchkey.usecases.customers.identities import log_in
 from latchkey.usecases.engine import walk as customer_walk
 from latchkey.usecases.experiments.experiments import Enrolled, count_enrolled
 from latchkey.usecases.sandbox import clocks as test_clocks
-from latchkey.usecases.sandbox import store as test_store
 from tests.usecases.conftest import NOON, Shop
 
 PRODUCTS = ("pro_monthly", "pro_yearly", "pro_lifetime", "team_monthly", "coins_100")
@@ -49,9 +49,7 @@ async def a_crowd(shop: Shop) -> None:
             await test_clocks.create_customer(shop.changes, shop.project_id, who, "far")
         for product in lots.sample(PRODUCTS, lots.choice((1, 1, 2, 3))):
             await shop.act("purchase", who, product, trial=lots.random() < 0.2 and product == "pro_monthly")
-            doing: test_store.Name | None = lots.choice(
-                ("cancel", "refund", "fail_billing", "expire", "renew", None, None)
-            )
+            doing: ActionName | None = lots.choice(("cancel", "refund", "fail_billing", "expire", "renew", None, None))
             if doing is not None:
                 try:
                     await shop.act(

@@ -10,6 +10,7 @@ import pytest
 from latchkey.domain.customers.customer import Attribute
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import Refusal
+from latchkey.domain.stores.test_store.orders import Action
 from latchkey.storage.customers.records import Stored
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.engine.look import look
@@ -19,7 +20,7 @@ from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.customers.attributes import set_attributes
 from latchkey.usecases.engine.unit_of_work import newcomer
 from latchkey.usecases.sandbox.demo import add_catalog
-from latchkey.usecases.sandbox.store import Action, act
+from latchkey.usecases.sandbox.store import act
 from tests.usecases.conftest import Shop
 
 

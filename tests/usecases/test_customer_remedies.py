@@ -7,7 +7,7 @@ from dataclasses import replace
 from latchkey.domain.customers.customer import with_purchase, with_subscription
 from latchkey.domain.customers.promotion import grant
 from latchkey.domain.instants import DAY
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.test_store import actions
 from latchkey.usecases.customers.profile import Remedies, remedies
 from tests.domain.shop import NOON, bought, someone, subscribed
 

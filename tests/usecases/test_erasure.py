@@ -8,7 +8,7 @@ from latchkey.domain.customers.customer import Attribute, Customer
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import NotFound, OwnedByAnother
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.test_store import actions
 from latchkey.usecases.customers.attributes import set_attributes
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.receipts import Receipt, take_receipt

@@ -7,7 +7,7 @@ from latchkey.domain.customers.intake import take_in
 from latchkey.domain.customers.promotion import DURATIONS, end_of, grant, product_of, revoke
 from latchkey.domain.instants import DAY, Ms, to_iso
 from latchkey.domain.purchases.purchase import TEMPORARY_ACCESS, Environment
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.test_store import actions
 from latchkey.usecases.rendering import v1, v2
 from latchkey.usecases.rendering.view import LastSeen, View
 from latchkey.wire.v1 import Subscriber

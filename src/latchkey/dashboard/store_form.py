@@ -9,7 +9,7 @@ from typing import Any
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.texts import sentence
 from latchkey.domain.refusal import Invalid
-from latchkey.stores.registry import APP_STORE, PLAY_STORE, STRIPE, WEB_BILLING
+from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STRIPE, WEB_BILLING
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from latchkey.domain.formats import duration as duration
 from latchkey.domain.formats import instant as instant
 from latchkey.domain.formats import money as money
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
-from latchkey.stores.registry import store_of
+from latchkey.domain.stores.store import store_of
 
 # Not within an escaped character such as &#39;, which has none of these.
 _PARTS = re.compile(r"([_@:/-]+)(?=[\w{])")

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from msgspec import UNSET, UnsetType, json
 
 from latchkey.domain.events.event import EventType
+from latchkey.domain.stores.store import PROMOTIONAL
 from latchkey.domain.webhooks.dialect import Dialect, vendor_type
-from latchkey.stores.registry import PROMOTIONAL
 from latchkey.wire.event import API_VERSION, Event, continues
 
 _BEFORE, _AFTER = b'{"api_version":"%s","event":' % API_VERSION.encode(), b"}"

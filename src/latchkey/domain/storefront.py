@@ -11,7 +11,7 @@ from typing import Any
 from latchkey.domain.catalog import Catalog, Product, ProductKind, ProductType
 from latchkey.domain.instants import Duration
 from latchkey.domain.offering import Eligibility, Offering, Package, PackageProduct
-from latchkey.stores.registry import store_of
+from latchkey.domain.stores.store import store_of
 
 # From this version on the Android SDK handles base plans.
 _NEW_SDK = 6

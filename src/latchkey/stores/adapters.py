@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from latchkey.domain.stores.store import WEB_BILLING
 from latchkey.now import real_now
 from latchkey.stores.adapter import Adapter
 from latchkey.stores.apple.adapter import AppleAdapter
 from latchkey.stores.google.adapter import GoogleAdapter
 from latchkey.stores.http import StoreHttp
-from latchkey.stores.registry import WEB_BILLING
 from latchkey.stores.stripe.adapter import StripeAdapter
 
 

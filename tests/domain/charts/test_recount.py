@@ -15,7 +15,7 @@ from latchkey.domain.charts.facts.subject import Issue, SubjectKey
 from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import Duration
 from latchkey.domain.purchases.purchase import Environment
-from latchkey.stores.test_store import actions
+from latchkey.domain.stores.test_store import actions
 from latchkey.wire.event import Event
 from tests.domain.book import Book
 from tests.domain.charts.feed import MONTHS, TRIAL_PRICE, recount, sums_of

@@ -15,11 +15,11 @@ from stripe.params.checkout import SessionCreateParams
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import PeriodType, Subscription
+from latchkey.domain.stores.store import WEB_BILLING
 from latchkey.emulators.stripe.keys import make_keys
 from latchkey.now import real_now
 from latchkey.stores.adapter import AppReceipt, ConnectedApp, Reading
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, InvalidReceipt
-from latchkey.stores.registry import WEB_BILLING
 from latchkey.stores.selling import HostedPage, NotPayable, Order, PaymentForm, Sale, Sells, Standing
 from latchkey.stores.stripe.adapter import STORE, StripeAdapter
 from latchkey.stores.stripe.sold import SoldPrice, SoldProduct, locale_of, session_of

@@ -36,8 +36,8 @@ from latchkey.api.services import Provided
 from latchkey.api.v1.attributes import sorted_out
 from latchkey.api.v1.reply import subscriber
 from latchkey.api.visit import country_of
+from latchkey.domain.stores.store import PLATFORMS, TEST_STORE
 from latchkey.domain.team.client_address import network_of
-from latchkey.stores.registry import PLATFORMS, TEST_STORE
 from latchkey.usecases.customers.receipts import (
     TEST_PREFIX,
     CannotCheck,

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from latchkey.api.errors import InvalidParameter, Unprocessable
 from latchkey.api.models import Body, CurrencyCode, Name, not_null
 from latchkey.api.v2.credentials import AppleId
-from latchkey.stores.registry import APP_STORE
+from latchkey.domain.stores.store import APP_STORE
 from latchkey.wire.management import AppStore
 
 Identifier = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[A-Za-z0-9._-]+$")]

@@ -14,6 +14,7 @@ from latchkey.api.models import Body, CountryCode, CurrencyCode, CustomerId, Ins
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.purchases.purchase import Environment, Ownership, Reason
+from latchkey.domain.stores.test_store.orders import NEEDS, TAKES, Action, ActionName
 from latchkey.usecases.rendering import v2 as render
 from latchkey.usecases.sandbox import store as test_store
 from latchkey.wire.actions import EventReference, TestStoreResult
@@ -33,10 +34,10 @@ def _each_action_in_words(schema: dict[str, Any]) -> None:
         {
             "properties": {"action": {"const": name}}
             | {field: _only(fields[field].get("default")) for field in _of_others(name)}
-            | ({need: {"not": {"type": "null"}}} if (need := test_store.NEEDS.get(name)) else {}),
+            | ({need: {"not": {"type": "null"}}} if (need := NEEDS.get(name)) else {}),
             "required": [need] if need else [],
         }
-        for name in get_args(test_store.Name)
+        for name in get_args(ActionName)
     ]
 
 
@@ -50,7 +51,7 @@ class NewAction(Body):
 
     model_config = ConfigDict(json_schema_extra=_each_action_in_words)
 
-    action: test_store.Name
+    action: ActionName
     app_user_id: CustomerId
     product_id: Name | None = None
     environment: Literal["SANDBOX", "PRODUCTION"] = "SANDBOX"
@@ -72,7 +73,7 @@ class NewAction(Body):
     @classmethod
     def _fits_the_action(cls, value: Any, validate: ModelWrapValidatorHandler[NewAction]) -> NewAction:
         new = validate(value)
-        need = test_store.NEEDS.get(new.action)
+        need = NEEDS.get(new.action)
         if need is not None and getattr(new, need) is None:
             raise _wrong(need, f"The action {new.action} needs it.", value)
         given = new.model_fields_set
@@ -85,13 +86,13 @@ class NewAction(Body):
 OPTIONAL = NewAction.model_fields.keys() - {"action", "app_user_id", "product_id"}
 
 
-def _of_others(action: test_store.Name) -> list[str]:
+def _of_others(action: ActionName) -> list[str]:
     """The fields that this action does not take."""
-    return sorted(OPTIONAL - test_store.TAKES.get(action, frozenset()))
+    return sorted(OPTIONAL - TAKES.get(action, frozenset()))
 
 
 # By action.
-_OF_OTHERS = {name: frozenset(_of_others(name)) for name in get_args(test_store.Name)}
+_OF_OTHERS = {name: frozenset(_of_others(name)) for name in get_args(ActionName)}
 
 
 def _wrong(field: str, problem: str, value: Any) -> ValidationError:
@@ -104,7 +105,7 @@ def _wrong(field: str, problem: str, value: Any) -> ValidationError:
 async def act(services: Provided, caller: WriteKey, new: NewAction) -> Response:
     """Perform an action in the test store. One that is not possible in the current state gets a 422 with the reason."""
     now = services.now()
-    action = test_store.Action(
+    action = Action(
         name=new.action,
         app_user_id=new.app_user_id,
         new_id=f"test_{now}_{uuid4()}",

@@ -20,12 +20,12 @@ from latchkey.cli.files import read_json, write_json
 from latchkey.cli.listeners import bind, bind_wished
 from latchkey.cli.output import shown
 from latchkey.cli.stop_signal import StopSignal
+from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STRIPE
 from latchkey.emulators.control import checked_url
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.outbox import Attempt, Message
 from latchkey.emulators.serving import Served, Tls, keep_time, running
 from latchkey.now import real_now
-from latchkey.stores.registry import APP_STORE, PLAY_STORE, STRIPE
 
 # The names of these stores in Latchkey.
 _KINDS = {"apple": APP_STORE, "google": PLAY_STORE, "stripe": STRIPE}

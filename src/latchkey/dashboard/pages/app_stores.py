@@ -10,7 +10,7 @@ from starlette.responses import Response
 from latchkey.dashboard import store_form
 from latchkey.dashboard.page import Needs, Pages, Visit, status_of
 from latchkey.domain.refusal import NotFound, Refusal
-from latchkey.stores.registry import APP_STORE
+from latchkey.domain.stores.store import APP_STORE
 from latchkey.usecases.access import projects
 from latchkey.usecases.stores import credentials
 from latchkey.usecases.stores.credentials import Connected

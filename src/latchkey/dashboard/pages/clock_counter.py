@@ -15,12 +15,11 @@ from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.standing import Standing, standing_of
 from latchkey.domain.purchases.subscription import PeriodType, Subscription
 from latchkey.domain.refusal import Invalid
-from latchkey.usecases.engine.changes import Situation
-from latchkey.usecases.sandbox import store as test_store
+from latchkey.domain.stores.test_store.orders import Action, ActionName, bought, refusal_of
 
-NAMES: tuple[test_store.Name, ...] = get_args(test_store.Name)
+NAMES: tuple[ActionName, ...] = get_args(ActionName)
 # Actions without parameters, and the labels of their buttons.
-PRESSES: dict[test_store.Name, str] = {
+PRESSES: dict[ActionName, str] = {
     "cancel": "Cancel",
     "uncancel": "Uncancel",
     "renew": "Renew now",
@@ -32,7 +31,7 @@ PRESSES: dict[test_store.Name, str] = {
     "issue_invoice": "Issue invoice",
 }
 # Actions with parameters, which have a form.
-FORMS: dict[test_store.Name, str] = {
+FORMS: dict[ActionName, str] = {
     "fail_billing": "Payment fails…",
     "change_product": "Change product…",
     "pause": "Pause…",
@@ -68,27 +67,24 @@ class Held:
 
 
 def held(customer: Customer, catalog: Catalog, now: Ms) -> list[Held]:
-    situation = Situation(customer, catalog, now)
-    return [_held(situation, product_id, one) for product_id, one in test_store.bought(customer).items()]
+    return [_held(customer, catalog, now, product_id, one) for product_id, one in bought(customer).items()]
 
 
-def _held(situation: Situation, product_id: str, bought: Subscription | Purchase) -> Held:
-    now = situation.now
-    others = [one.id for one in on_sale(situation.catalog) if one.kind is ProductKind.SUBSCRIPTION]
-    others = [id for id in others if id != product_id]
+def _held(customer: Customer, catalog: Catalog, now: Ms, product_id: str, bought: Subscription | Purchase) -> Held:
+    others = [one.id for one in on_sale(catalog) if one.kind is ProductKind.SUBSCRIPTION and one.id != product_id]
     ends_at = bought.current.ends_at if isinstance(bought, Subscription) else bought.access_ends_at
 
-    def possible(name: test_store.Name) -> bool:
-        tried = test_store.Action(
+    def possible(name: ActionName) -> bool:
+        tried = Action(
             name=name,
-            app_user_id=situation.customer.app_user_id,
+            app_user_id=customer.app_user_id,
             new_id="",
             product_id=product_id,
             new_product_id=others[0] if others else None,
             resumes_at=(ends_at or now) + DAY,
             days=1,
         )
-        return test_store.refusal_of(situation, tried) is None
+        return refusal_of(customer, catalog, now, tried) is None
 
     standing, kind = in_words(bought, now)
     return Held(
@@ -129,13 +125,13 @@ def on_sale(catalog: Catalog) -> list[Product]:
     return sorted(found, key=lambda one: (one.kind is not ProductKind.SUBSCRIPTION, one.id))
 
 
-def read_action(form: Form, now: Ms) -> test_store.Action:
+def read_action(form: Form, now: Ms) -> Action:
     """The requested action; the test store decides whether it is possible."""
     name = next(one for one in NAMES if one == form.choice("action", NAMES))
     resumes_at = form.instant("resumes")
     if resumes_at is not None and not EARLIEST <= resumes_at <= LATEST:
         raise Invalid("A pause ends between the years 2000 and 2199.", param="resumes")
-    return test_store.Action(
+    return Action(
         name=name,
         app_user_id=form.needed("customer"),
         new_id=f"test_{now}_{uuid4()}",

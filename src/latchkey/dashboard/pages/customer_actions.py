@@ -15,7 +15,7 @@ from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.customers.promotion import DURATIONS
 from latchkey.domain.instants import DAY, LATEST, Ms
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
-from latchkey.stores.registry import store_of
+from latchkey.domain.stores.store import store_of
 from latchkey.usecases.customers import grants, notes
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import transfer

@@ -11,7 +11,7 @@ from latchkey.domain.instants import Duration, Ms, add
 from latchkey.domain.money import FREE
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.refusal import Refusal
-from latchkey.stores.registry import PROMOTIONAL
+from latchkey.domain.stores.store import PROMOTIONAL
 
 STORE = PROMOTIONAL
 # Prefix of the product ids of grants. No product in a catalog may begin with it.

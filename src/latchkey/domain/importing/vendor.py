@@ -20,7 +20,7 @@ from latchkey.domain.instants import LATEST, Ms
 from latchkey.domain.money import UNKNOWN, Price
 from latchkey.domain.purchases.purchase import USD, Environment, Ownership, Reason, Terms
 from latchkey.domain.purchases.subscription import Cause, PeriodType
-from latchkey.stores.registry import PLAY_STORE, PROMOTIONAL, store_of
+from latchkey.domain.stores.store import PLAY_STORE, PROMOTIONAL, store_of
 
 # Without these a file is no transaction export.
 NEEDED = frozenset(

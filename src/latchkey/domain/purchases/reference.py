@@ -13,7 +13,7 @@ from typing import Literal
 
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.stores.registry import STORES
+from latchkey.domain.stores.store import STORES
 
 # `subscription`: a store's subscription, a prepaid plan, or a promotional grant. `purchase`: a one-time purchase.
 Kind = Literal["subscription", "purchase"]

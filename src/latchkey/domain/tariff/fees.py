@@ -1,8 +1,8 @@
 """What is taken from a payment before the developer is paid: the tax, and the store's commission.
 
-Public terms of the stores (`stores/registry.py`) are the starting point; decision 79 says which are assumed. A project
-says in which programs it is, and may give its own percentages by store, country and day, which win. Tax is known only
-where the project gives it.
+Public terms of the stores (`domain/stores/store.py`) are the starting point; decision 79 says which are assumed. A
+project says in which programs it is, and may give its own percentages by store, country and day, which win. Tax is
+known only where the project gives it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from latchkey.stores.registry import store_of
+from latchkey.domain.stores.store import store_of
 
 # Stored shares have this many decimals: a millionth of the price.
 _DECIMALS = 6

@@ -10,13 +10,13 @@ from msgspec import Struct, json
 from latchkey.domain.catalog import Catalog, Credit, Former, Product, ProductKind, ProductType
 from latchkey.domain.instants import parse_duration
 from latchkey.domain.money import Price
+from latchkey.domain.stores.store import TEST_STORE
 from latchkey.domain.tariff.pinning import Tariff
 from latchkey.storage.catalog.shelf import offerings_of
 from latchkey.storage.database import Connection
 from latchkey.storage.money.fees import fees_of
 from latchkey.storage.money.known_rates import KnownRates
 from latchkey.storage.sql import query
-from latchkey.stores.registry import TEST_STORE
 
 _LOAD = query("load_catalog")
 

@@ -10,11 +10,11 @@ from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money import UNKNOWN, Price
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Ownership, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
+from latchkey.domain.stores.store import APP_STORE
 from latchkey.stores.adapter import Seen
 from latchkey.stores.apple.payloads import RenewalInfo, Transaction, environment_of
 from latchkey.stores.apple.storefronts import country_of
 from latchkey.stores.errors import Malformed
-from latchkey.stores.registry import APP_STORE
 
 STORE = APP_STORE
 

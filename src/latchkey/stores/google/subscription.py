@@ -11,6 +11,7 @@ from msgspec import structs
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Reason
 from latchkey.domain.purchases.subscription import PAUSE_NOT_TOLD, Pause, Status, Subscription
+from latchkey.domain.stores.store import PLAY_STORE
 from latchkey.stores.adapter import Reading, Seen
 from latchkey.stores.errors import StoreDown
 from latchkey.stores.google import periods, prepaid
@@ -31,7 +32,6 @@ from latchkey.stores.google.resources import (
     instant,
     product_of,
 )
-from latchkey.stores.registry import PLAY_STORE
 
 STORE = PLAY_STORE
 _KNOWN = frozenset({ACTIVE, CANCELED, EXPIRED, PAUSED, IN_GRACE, ON_HOLD})

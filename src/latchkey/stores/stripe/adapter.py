@@ -12,10 +12,10 @@ from typing import Any
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.stores.store import STRIPE
 from latchkey.stores.adapter import AppReceipt, ConnectedApp, Extension, Incoming, Notification, Reading, Target
 from latchkey.stores.errors import InvalidReceipt, Malformed, Misdirected
 from latchkey.stores.http import StoreHttp
-from latchkey.stores.registry import STRIPE
 from latchkey.stores.selling import Begun, Confirmation, Order, PaymentForm, Sale
 from latchkey.stores.stripe import checkout, notification, subscription
 from latchkey.stores.stripe import credentials as given_credentials

@@ -12,6 +12,7 @@ from typing import Literal
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.stores.store import TEST_STORE
 from latchkey.domain.team.key_rules import (
     LONGEST_OVERLAP_DAYS,
     OVERLAP_DAYS,
@@ -26,7 +27,6 @@ from latchkey.storage.access.keys import Kind as Kind
 from latchkey.storage.access.keys import Scope as Scope
 from latchkey.storage.access.keys import Shape as Shape
 from latchkey.storage.database import Connection, Database
-from latchkey.stores.registry import TEST_STORE
 from latchkey.usecases.access.projects import PUBLIC_PREFIXES, SANDBOX_PREFIXES, load_app, load_project
 
 KeyEnvironment = Literal["production", "sandbox"]

@@ -11,12 +11,12 @@ from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
+from latchkey.domain.stores.store import STORES
 from latchkey.storage.access import projects
 from latchkey.storage.access.projects import App as App
 from latchkey.storage.access.projects import Project as Project
 from latchkey.storage.access.projects import TestStore as TestStore
 from latchkey.storage.database import Database
-from latchkey.stores.registry import STORES
 from latchkey.wire.management import AppStore as Store
 
 # The stores an app can be in, the prefixes of their public keys, and their names for people.

@@ -12,13 +12,13 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.money import Price, to_micros
 from latchkey.domain.naming import checked_currency, checked_duration, checked_id, checked_name
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
+from latchkey.domain.stores.store import TEST_STORE
 from latchkey.storage.access import projects
 from latchkey.storage.access.projects import App
 from latchkey.storage.catalog import currencies, prices, products
 from latchkey.storage.catalog.products import Product as Product
 from latchkey.storage.catalog.products import ProductTerms
 from latchkey.storage.database import Connection, Database
-from latchkey.stores.registry import TEST_STORE
 from latchkey.usecases.catalog.version import changing_catalog
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from latchkey.domain.customers.facets import Status
 from latchkey.domain.customers.filter import Filter, When
 from latchkey.domain.formats import counted, money
-from latchkey.stores.registry import store_of
+from latchkey.domain.stores.store import store_of
 
 STATUSES: dict[Status, str] = {
     Status.ACTIVE: "Active",

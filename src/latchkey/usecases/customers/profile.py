@@ -16,13 +16,13 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import NotFound
+from latchkey.domain.stores.store import Store, store_of
 from latchkey.storage.customer_lists import troubles
 from latchkey.storage.customer_lists.troubles import Trouble
 from latchkey.storage.customers import timeline as customer_timeline
 from latchkey.storage.customers.records import PurchaseKey
 from latchkey.storage.customers.timeline import Movement, MovementCursor, Sent
 from latchkey.storage.database import Database
-from latchkey.stores.registry import Store, store_of
 from latchkey.usecases.customers.currency import Balance, balances
 from latchkey.usecases.customers.notes import Note, notes_of
 from latchkey.usecases.rendering.view import View, look_at

@@ -18,10 +18,10 @@ from latchkey.domain.prices import ListedPrice, price_for
 from latchkey.domain.purchases.presented import presented
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import OwnedByAnother, Refusal
+from latchkey.domain.stores.store import TEST_STORE
+from latchkey.domain.stores.test_store import actions
 from latchkey.storage.catalog import prices
 from latchkey.storage.errors import CollisionError
-from latchkey.stores.registry import TEST_STORE
-from latchkey.stores.test_store import actions
 from latchkey.usecases.customers.identities import restore, turn
 from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation
 from latchkey.wire.event import Event

@@ -26,6 +26,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.ending import Ending
 from latchkey.domain.refusal import NotFound, OwnedByAnother, Refusal
 from latchkey.domain.replacing import replace
+from latchkey.domain.stores.test_store.billing import latest_moment
 from latchkey.storage import collisions
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.customers import records as customers
@@ -36,7 +37,6 @@ from latchkey.storage.engine.look import Project as Project
 from latchkey.storage.engine.look import load_projects as load_projects
 from latchkey.storage.engine.writing import write_at_once
 from latchkey.storage.errors import CollisionError, OutdatedError, StateVersionError
-from latchkey.stores.test_store.billing import latest_moment
 from latchkey.usecases.engine.batch import Batch
 from latchkey.usecases.engine.passing_time import at_present
 from latchkey.usecases.engine.silence import may_wait, unheard

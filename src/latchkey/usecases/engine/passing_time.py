@@ -12,7 +12,7 @@ from latchkey.domain.customers import customer as customers
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.stores.test_store import billing
+from latchkey.domain.stores.test_store import billing
 
 # How many store actions one read computes at most. Each takes 20 µs. A subscription that renews every second and was
 # not written for a week must not delay other reads.

@@ -22,9 +22,9 @@ from latchkey.domain.instants import DAY, Duration, Ms, add
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.stores.store import TEST_STORE
+from latchkey.domain.stores.test_store import actions
 from latchkey.domain.tariff.pinning import pinned
-from latchkey.stores.registry import TEST_STORE
-from latchkey.stores.test_store import actions
 from latchkey.usecases.engine.passing_time import steps
 from latchkey.usecases.rendering import event as render
 from latchkey.wire.event import Event

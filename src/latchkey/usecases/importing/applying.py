@@ -30,6 +30,8 @@ from latchkey.domain.instants import SECOND, Ms
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 from latchkey.domain.purchases.reference import underivable_transactions
 from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.stores.store import store_of
+from latchkey.domain.stores.waits import check_at
 from latchkey.domain.tariff.pinning import pinned
 from latchkey.storage.customers import records
 from latchkey.storage.customers.records import LastSeen, Owner, Stored
@@ -38,12 +40,10 @@ from latchkey.storage.engine.writing import Owned, Transaction, Writes, coins, w
 from latchkey.storage.importing import newcomers
 from latchkey.storage.importing.newcomers import Newcomer
 from latchkey.storage.stores.handles import Handle
-from latchkey.stores.registry import store_of
 from latchkey.usecases.engine.passing_time import Step, at_present, next_due_at
 from latchkey.usecases.engine.silence import passes_until, unheard
 from latchkey.usecases.engine.unit_of_work import UnitOfWork, purchase_keys
 from latchkey.usecases.importing.batch import Batch, Problem
-from latchkey.usecases.stores.taking import check_at
 
 
 @dataclass(slots=True)

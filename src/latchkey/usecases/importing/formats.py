@@ -12,7 +12,7 @@ from latchkey.domain.importing import customer_list, own, vendor
 from latchkey.domain.importing.row import CustomerRow, RowError, RowKind, TransactionRow, happened
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid
-from latchkey.stores.registry import PROMOTIONAL
+from latchkey.domain.stores.store import PROMOTIONAL
 from latchkey.wire import rows as wire
 
 Format = Literal["latchkey", "revenuecat"]

@@ -21,15 +21,15 @@ from latchkey.domain.purchases.reference import has_transaction, kind_of
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import gives_access
 from latchkey.domain.refusal import NotFound, Refusal, StoreRefused, StoreUnreachable
+from latchkey.domain.stores.store import BASE_PLANS, TEST_STORE, store_of
+from latchkey.domain.stores.test_store import actions
+from latchkey.domain.stores.test_store.orders import require_open
 from latchkey.storage.errors import CollisionError
 from latchkey.storage.stores import handles
 from latchkey.storage.stores.handles import Handle
 from latchkey.stores.adapter import Adapter, ConnectedApp, Extension, Target
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, StoreDown, StoreError
-from latchkey.stores.registry import BASE_PLANS, TEST_STORE, store_of
-from latchkey.stores.test_store import actions
 from latchkey.usecases.engine.changes import Change, Situation
-from latchkey.usecases.sandbox.store import require_open
 from latchkey.usecases.services import Services
 from latchkey.usecases.stores.desk import Desk
 from latchkey.usecases.stores.taking import Taker

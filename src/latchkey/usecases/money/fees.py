@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from latchkey.domain.naming import COUNTRIES
 from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.domain.stores.store import STORES
 from latchkey.domain.tariff.fees import Enrolment, Fees, Percentages
 from latchkey.storage.database import Database
 from latchkey.storage.money import fees as stored
-from latchkey.stores.registry import STORES
 
 MOST = 500
 # The stores, with their names for people.

@@ -14,7 +14,7 @@ from latchkey.domain.purchases.reference import v2_id
 from latchkey.domain.purchases.revenue import Earned, invoiced, revenue
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import end_of, gives_access, purchase_status, summary_of
-from latchkey.stores.registry import STORES
+from latchkey.domain.stores.store import STORES
 from latchkey.usecases.catalog.products import Product
 from latchkey.usecases.ledger.finding import Found
 from latchkey.usecases.rendering import management

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from msgspec import UNSET, UnsetType, structs
 
 from latchkey.domain.catalog import ProductKind, is_consumable
-from latchkey.stores.registry import store_of
+from latchkey.domain.stores.store import store_of
 from latchkey.usecases.access.audit import Entry
 from latchkey.usecases.access.keys import ApiKey, is_sandbox
 from latchkey.usecases.access.projects import App, Project

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from latchkey.domain.catalog import Catalog, without_plan
 from latchkey.domain.storefront import ShownPackage, Storefront
-from latchkey.stores.registry import BASE_PLANS
+from latchkey.domain.stores.store import BASE_PLANS
 from latchkey.usecases.catalog.offerings import Offering
 from latchkey.usecases.catalog.packages import Attached, Package
 from latchkey.usecases.catalog.placements import Placement

@@ -15,7 +15,7 @@ from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.reference import is_prepaid
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
-from latchkey.stores.registry import BASE_PLANS, PROMOTIONAL, STORES, TEST_STORE
+from latchkey.domain.stores.store import BASE_PLANS, PROMOTIONAL, STORES, TEST_STORE
 from latchkey.usecases.rendering import event
 from latchkey.usecases.rendering.view import View, lifetime_end
 from latchkey.wire import v1

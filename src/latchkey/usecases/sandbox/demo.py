@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Conflict
+from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STRIPE, TEST_STORE
 from latchkey.domain.team.account import Role
 from latchkey.storage.catalog import catalogs
 from latchkey.storage.database import Database
 from latchkey.storage.importing import runs
 from latchkey.storage.sandbox import demo
-from latchkey.stores.registry import APP_STORE, PLAY_STORE, STRIPE, TEST_STORE
 from latchkey.usecases.access.accounts import create_account, find_account, has_password
 from latchkey.usecases.access.keys import create_public_key, create_secret_key, find_key
 from latchkey.usecases.access.projects import create_app, create_project

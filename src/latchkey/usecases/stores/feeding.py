@@ -19,10 +19,10 @@ from latchkey.domain.purchases.reference import v2_id
 from latchkey.domain.purchases.settling import settle, settle_purchase
 from latchkey.domain.purchases.subscription import Moment, Subscription
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, OwnedByAnother
+from latchkey.domain.stores.store import PROMOTIONAL, STORES, TEST_STORE
 from latchkey.storage.customers import state
 from latchkey.storage.errors import CollisionError
 from latchkey.stores.external import conflicts
-from latchkey.stores.registry import PROMOTIONAL, STORES, TEST_STORE
 from latchkey.usecases.access.projects import load_app
 from latchkey.usecases.customers.identities import hand_over
 from latchkey.usecases.engine.changes import Change, Committed, Situation

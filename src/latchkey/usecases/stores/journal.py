@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
+from latchkey.domain.stores.store import STORES
 from latchkey.storage.database import Database
 from latchkey.storage.stores import journal
 from latchkey.storage.stores.journal import Entry, Filter, Status
-from latchkey.stores.registry import STORES
 
 PREFIX = "ntf_"
 MOST_COUNTED = 1000

@@ -12,8 +12,9 @@ from dataclasses import replace
 import structlog
 from msgspec import MsgspecError, json
 
-from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
+from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
 from latchkey.domain.refusal import OwnedByAnother, Refusal
+from latchkey.domain.stores.waits import RECEIPTS_TAKE, history_since, is_given_up, retry_wait
 from latchkey.storage.database import Database
 from latchkey.storage.errors import OutageError
 from latchkey.storage.outages import PASSING
@@ -35,17 +36,6 @@ from latchkey.usecases.stores.stand_ins import withdraw
 from latchkey.usecases.stores.taking import LEASE, OwnerErased, ReceiptsFirst, Taken, Taker, receipts_since
 
 AT_ONCE = 128
-# Waits after each failed attempt, then the last one again until the entry is too old.
-RETRIES: tuple[Ms, ...] = (2 * SECOND, 10 * SECOND, 30 * SECOND, 2 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR)
-# A store that cannot be asked for this long is somebody's work: the entry fails, and can be processed again later.
-GIVEN_UP_AFTER: Ms = 3 * DAY
-# How long a notification of a purchase that is new here waits each time for the receipts that still have to be checked.
-RECEIPTS_TAKE: Ms = 30 * SECOND
-# How far back a store's own history of notifications is compared with the journal when it never was.
-HISTORY: Ms = 3 * DAY
-HISTORY_EVERY: Ms = HOUR
-# Apple keeps its history for 180 days.
-OLDEST_HISTORY: Ms = 179 * DAY
 # Purchases read again at once by the safety net, so that the stores' quotas are respected.
 CHECKS_AT_ONCE = 10
 NOT_PROVEN = "The store has not accepted this app's credentials, so the mistake may be in them."
@@ -176,10 +166,9 @@ class Processor:
 
     async def _again(self, entry: Entry, message: str, retry_after: Ms | None) -> Outcome | None:
         now = self._now()
-        if now - entry.received_at > GIVEN_UP_AFTER and entry.attempts > len(RETRIES):
+        if is_given_up(entry.received_at, entry.attempts, now):
             return Outcome(id=entry.id, status="failed", message=message)
-        wait = max(RETRIES[min(entry.attempts, len(RETRIES)) - 1], retry_after or 0)
-        await self._postpone(entry, message, wait)
+        await self._postpone(entry, message, retry_wait(entry.attempts, retry_after))
         return None
 
     async def _postpone(self, entry: Entry, message: str, wait: Ms) -> None:
@@ -219,7 +208,7 @@ class Processor:
             await self._note_check(app, error)
             return await self._check_at(handle, self._now() + HOUR)
         except StoreDown as error:
-            wait = max(error.retry_after_ms or 0, RETRIES[min(handle.checks, len(RETRIES)) - 1], MINUTE)
+            wait = max(retry_wait(handle.checks, error.retry_after_ms), MINUTE)
             return await self._check_at(handle, self._now() + wait)
         except (StoreError, Refusal) as error:
             log.warning("purchase not read again", store=handle.store, app_id=handle.app_id, reason=str(error))
@@ -261,7 +250,7 @@ class Processor:
                     app, handle.handle, handle.product_id, subscription=handle.kind == "subscription"
                 )
             except (StoreDown, CredentialsRefused) as error:
-                at = self._now() + RETRIES[min(handle.acknowledge_attempts, len(RETRIES)) - 1]
+                at = self._now() + retry_wait(handle.acknowledge_attempts)
                 log.warning("purchase not acknowledged", app_id=handle.app_id, reason=error.message)
             except StoreError as error:
                 # The store does not want it any more: it was refunded or has ended.
@@ -274,10 +263,8 @@ class Processor:
         missing = 0
         for app, row in await self._connections.all_connected():
             until = self._now()
-            # Some overlap: a notification may be listed a little late.
-            read_to = row.history_read_to
-            since = until - HISTORY if read_to is None else max(read_to - HOUR, until - OLDEST_HISTORY)
-            if read_to is not None and until - read_to < HISTORY_EVERY:
+            since = history_since(row.history_read_to, until)
+            if since is None:
                 continue
             try:
                 found = [one async for one in self._connections.adapters[app.store].missed(app, since, until)]

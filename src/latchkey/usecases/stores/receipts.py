@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from latchkey.domain.customers.customer import Attribute, Customer, not_later_than, with_attributes
-from latchkey.domain.instants import HOUR, MINUTE, Ms
+from latchkey.domain.instants import HOUR, Ms
 from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.domain.replacing import replace
+from latchkey.domain.stores.waits import RECEIPT_ANSWERED_WITHIN, retry_wait
 from latchkey.storage.stores import connections as storage
 from latchkey.storage.stores import journal
 from latchkey.storage.stores.journal import Outcome
@@ -24,14 +25,11 @@ from latchkey.usecases.engine.changes import Change, Changes, Committed, Situati
 from latchkey.usecases.stores.connections import Connections
 from latchkey.usecases.stores.desk import Desk
 from latchkey.usecases.stores.incoming import file_entries
-from latchkey.usecases.stores.processing import NO_CREDENTIALS, NOT_PROVEN, RETRIES, outcome_of
+from latchkey.usecases.stores.processing import NO_CREDENTIALS, NOT_PROVEN, outcome_of
 from latchkey.usecases.stores.receipt_limit import ReceiptLimit
 from latchkey.usecases.stores.shown import ShownReceipt
 from latchkey.usecases.stores.stand_ins import give
 from latchkey.usecases.stores.taking import Taker
-
-# Whoever answers the phone has processed the receipt by then. Otherwise it is processed in the background.
-TAKEN_BY: Ms = 2 * MINUTE
 
 NOT_NOW = "The store cannot be asked now. Keep the purchase, and send it again later."
 
@@ -74,7 +72,7 @@ class Receipts:
         """`address` is the phone's, if one sent it: only so much of what it sends is kept without the store's word."""
         now = self._connections.now()
         attributes = not_later_than(now, attributes)
-        entry = shown.entry(project_id, app_id, store, now, next_at=now + TAKEN_BY)
+        entry = shown.entry(project_id, app_id, store, now, next_at=now + RECEIPT_ANSWERED_WITHIN)
         size = len(entry.payload)
         kept = address is None or self._limit.keeps(app_id, address, size, now)
         [id] = await file_entries(self._connections.database, [entry]) if kept else [None]
@@ -179,4 +177,4 @@ class Receipts:
     async def _postpone(self, id: int | None, message: str) -> None:
         if id is not None:
             async with self._connections.database.acquire() as connection:
-                await journal.postpone(connection, id, message, self._connections.now() + RETRIES[0])
+                await journal.postpone(connection, id, message, self._connections.now() + retry_wait(1))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from latchkey.domain.customers import identity
 from latchkey.domain.customers.identity import RestoreBehavior
+from latchkey.domain.stores.store import TEST_STORE
 from latchkey.storage.access import projects
 from latchkey.storage.customers import records as customers
 from latchkey.storage.customers.records import PurchaseKey
 from latchkey.stores import errors
 from latchkey.stores.adapter import AppReceipt
-from latchkey.stores.registry import TEST_STORE
 from latchkey.usecases.customers.receipts import TEST_PREFIX, CannotCheck, InvalidReceipt
 from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.rendering.view import look_at

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from latchkey.stores.registry import STORES
+from latchkey.domain.stores.store import STORES
 from latchkey.usecases.access.projects import list_apps
 from latchkey.usecases.stores import credentials, journal
 from latchkey.usecases.stores.connections import Connections

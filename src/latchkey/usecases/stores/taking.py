@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 
 from latchkey.domain.customers.customer import Attribute, Customer, with_attributes
 from latchkey.domain.customers.intake import take_in
-from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
+from latchkey.domain.instants import SECOND, Ms
 from latchkey.domain.purchases.presented import presented
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase
 from latchkey.domain.purchases.settling import lacks_periods, settle, settle_purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import OwnedByAnother, Refusal
+from latchkey.domain.stores.store import STORES
+from latchkey.domain.stores.waits import ACKNOWLEDGED_AFTER, RECEIPTS_WITHIN, SIGNED_LONG_AGO, check_at
 from latchkey.domain.user_id import is_digest, problem_with, spellings
 from latchkey.storage.customers import records
 from latchkey.storage.errors import CollisionError
@@ -22,7 +24,6 @@ from latchkey.storage.stores import handles, journal
 from latchkey.storage.stores.handles import Handle
 from latchkey.stores.adapter import Adapter, ConnectedApp, GivenBack, Reading, Seen
 from latchkey.stores.errors import NoAnswer, StoreDown, StoreError
-from latchkey.stores.registry import STORES
 from latchkey.usecases.customers.identities import restore, turn
 from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation
 from latchkey.usecases.stores.desk import Desk
@@ -32,20 +33,9 @@ from latchkey.wire.event import Event
 _TRIES = 8
 # How many replaced purchases are followed back. Longer chains exist only in a store that lies.
 _LONGEST_CHAIN = 20
-# The store has this long to tell of a renewal, or of the end, before it is asked.
-SILENCE: Ms = 2 * HOUR
-# Whatever runs longer is asked for this often meanwhile. Google forgets a purchase 60 days after its end: a lost
-# revocation of a yearly subscription could not be found out at the end of the year any more.
-LONGEST_SILENCE: Ms = 30 * DAY
 # How long a worker has an entry of the journal. Extended while it lives, so that those of a dead one do not wait long.
 LEASE: Ms = 15 * SECOND
-# A receipt with an older signature is not believed where nothing is known of its purchase.
-SIGNED_LONG_AGO: Ms = HOUR
-# A store may falter just as it is asked about a receipt. So a notification waits this long for receipts of its time.
-RECEIPTS_WITHIN: Ms = 2 * MINUTE
 RECEIPTS_FIRST = "Receipts that phones have shown are processed first."
-# Google takes a purchase back after three days without acknowledgement. The app usually acknowledges at once.
-ACKNOWLEDGE_AFTER: Ms = 10_000
 
 
 class Incomplete(Refusal):
@@ -335,7 +325,7 @@ class Taker:
             kind="subscription" if subscription else "one_time",
             product_id=known.current.product_id if known is not None else _product_of(snapshot),
             check_at=check_at(known, now) if known is not None else None,
-            acknowledge_at=now + ACKNOWLEDGE_AFTER if seen.acknowledge else None,
+            acknowledge_at=now + ACKNOWLEDGED_AFTER if seen.acknowledge else None,
         )
         await self.desk.save(handle, now)
 
@@ -362,19 +352,6 @@ def _giving_back(key: records.PurchaseKey, given: GivenBack) -> Callable[[Situat
         return customer
 
     return apply
-
-
-def check_at(subscription: Subscription, now: Ms) -> Ms | None:
-    """When the store is asked: after its silence at the end, less and less often for two months, and now and then
-    before."""
-    ends = subscription.access_ends_at
-    pause = subscription.status.pause
-    if pause is not None:
-        ends = max(ends, pause.ends_at if pause.ends_at is not None else now + LONGEST_SILENCE)
-    if ends + SILENCE > now:
-        return min(ends + SILENCE, now + LONGEST_SILENCE)
-    since = now - ends
-    return now + max(SILENCE, since // 2) if since < 60 * DAY else None
 
 
 def _consume(seen: Seen, committed: Committed) -> tuple[tuple[str, bool], ...]:

@@ -17,9 +17,9 @@ from latchkey.domain.customers.promotion import end_of, grant
 from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Cause, PeriodType, Subscription
+from latchkey.domain.stores.store import PLAY_STORE, TEST_STORE
+from latchkey.domain.stores.test_store import actions
 from latchkey.storage.customers.records import Stored
-from latchkey.stores.registry import PLAY_STORE, TEST_STORE
-from latchkey.stores.test_store import actions
 from latchkey.usecases.engine.unit_of_work import UnitOfWork
 from latchkey.usecases.sandbox.history.market import COINS, LIFETIME, MONTHLY, TEAM, YEARLY
 from latchkey.usecases.sandbox.history.people import Person

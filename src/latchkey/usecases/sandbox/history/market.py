@@ -8,9 +8,9 @@ from math import sin
 
 from latchkey.domain.instants import Duration
 from latchkey.domain.money import MICROS, Price
+from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STRIPE
 from latchkey.domain.tariff.fees import Enrolment, Percentages, Program
 from latchkey.domain.tariff.rate_file import date_of
-from latchkey.stores.registry import APP_STORE, PLAY_STORE, STRIPE
 
 MONTHLY, YEARLY, TEAM, LIFETIME, COINS = "pro_monthly", "pro_yearly", "team_monthly", "pro_lifetime", "coins_100"
 # What the first three months of a yearly subscription cost in an introductory offer.

@@ -9,8 +9,8 @@ from random import Random
 
 from latchkey.domain.customers.customer import Attribute, Customer
 from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
+from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STRIPE, TEST_STORE
 from latchkey.storage.customers.records import LastSeen
-from latchkey.stores.registry import APP_STORE, PLAY_STORE, STRIPE, TEST_STORE
 from latchkey.usecases.sandbox.history.market import COUNTRIES, Country
 
 SEED = "latchkey demo history 1"

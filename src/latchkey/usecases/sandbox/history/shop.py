@@ -9,9 +9,9 @@ from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 from latchkey.domain.replacing import replace
-from latchkey.stores import registry
-from latchkey.stores.registry import PLAY_STORE, TEST_STORE
-from latchkey.stores.test_store.billing import next_moment, period_end
+from latchkey.domain.stores import store as stores
+from latchkey.domain.stores.store import PLAY_STORE, TEST_STORE
+from latchkey.domain.stores.test_store.billing import next_moment, period_end
 from latchkey.usecases.sandbox.history import market
 from latchkey.usecases.sandbox.history.market import LENGTHS, PLANS
 
@@ -146,24 +146,24 @@ class Till:
     def _id(self, at_stripe: str = "sub") -> str:
         digits = self._chance.getrandbits(60)
         match self.store:
-            case registry.APP_STORE:
+            case stores.APP_STORE:
                 return f"2{digits % 10**15:015}"
-            case registry.PLAY_STORE:
+            case stores.PLAY_STORE:
                 text = f"{digits % 10**17:017}"
                 return f"GPA.{text[:4]}-{text[4:8]}-{text[8:12]}-{text[12:]}"
-            case registry.STRIPE:
+            case stores.STRIPE:
                 return f"{at_stripe}_demo{digits:015x}"
             case _:
                 return f"test_demo{digits:015x}"
 
     def _period_id(self, subscription: Subscription, number: int) -> str:
         match self.store:
-            case registry.APP_STORE:
+            case stores.APP_STORE:
                 # Apple's transactions of one subscription have nothing in common.
                 return f"2{self._chance.getrandbits(60) % 10**15:015}"
-            case registry.PLAY_STORE:
+            case stores.PLAY_STORE:
                 return f"{subscription.id}..{number - 1}"
-            case registry.STRIPE:
+            case stores.STRIPE:
                 return f"in_demo{self._chance.getrandbits(60):015x}"
             case _:
                 return f"{subscription.id}.{number}"

@@ -12,7 +12,7 @@ from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Reason
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 from latchkey.domain.replacing import replace
-from latchkey.stores.registry import TEST_STORE
+from latchkey.domain.stores.store import TEST_STORE
 
 STORE = TEST_STORE
 

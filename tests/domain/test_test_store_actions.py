@@ -16,7 +16,7 @@ from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Cause, Period, PeriodType, Subscription
 from latchkey.domain.refusal import Refusal
-from latchkey.stores.test_store import actions, billing
+from latchkey.domain.stores.test_store import actions, billing
 from tests.domain.shop import (
     CATALOG,
     COINS,

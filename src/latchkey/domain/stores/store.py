@@ -1,7 +1,6 @@
 """Every store that Latchkey knows, one entry each. A new store is added here and nowhere else, then gets its adapter.
 
-A store without `key_prefix` can appear in events and V1, but no app can be created in it yet. This is data, without any
-import of another part, so that the rules may use it too.
+A store without `key_prefix` can appear in events and V1, but no app can be created in it yet.
 """
 
 from __future__ import annotations

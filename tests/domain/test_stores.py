@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from latchkey.api.v2.money import ProgramBody
-from latchkey.stores.registry import PLATFORMS, STORES, UNKNOWN, store_of
+from latchkey.domain.stores.store import PLATFORMS, STORES, UNKNOWN, store_of
 from latchkey.wire.management import AppStore
 
 

@@ -18,7 +18,7 @@ from latchkey.domain.purchases.purchase import (
 from latchkey.domain.purchases.subscription import Cause, Invoice, Pause, Period, PeriodType, Status, Subscription
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.replacing import replace
-from latchkey.stores.test_store.billing import STORE, first_period, next_moment, renewed
+from latchkey.domain.stores.test_store.billing import STORE, first_period, next_moment, renewed
 
 
 def find(customer: Customer, product_id: str | None) -> Subscription | Purchase:

@@ -11,8 +11,8 @@ from latchkey.domain.instants import DAY, Duration, Ms, to_iso
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.subscription import Cause, PeriodType, Subscription
 from latchkey.domain.refusal import Refusal
-from latchkey.stores.test_store import actions
-from latchkey.stores.test_store.billing import due_at, next_moment, pass_time
+from latchkey.domain.stores.test_store import actions
+from latchkey.domain.stores.test_store.billing import due_at, next_moment, pass_time
 from tests.domain.shop import CATALOG, NOON, PRO_MONTHLY, PRO_YEARLY, TEAM_MONTHLY, at, subscribed
 
 END = at("2026-02-15T12:00")
