@@ -7,6 +7,7 @@ import gc
 import itertools
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -41,6 +42,10 @@ from tests.patience import PATIENCE
 # spends 3 s of CPU on compiling what it imports, with them 1.2 s on loading it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A shell that starts the tests in the background makes them ignore Ctrl-C, and the programs they start inherit that.
+# Tests stop some of these programs with Ctrl-C, as a person at a terminal does.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Collecting the tests makes millions of objects that stay. Until it is done (`pytest_collection_finish`), Python need
 # not look for garbage among them.
