@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from latchkey.domain.charts.fact import MOVED, Filter, Kind
-from latchkey.domain.charts.facts.month import own_length
+from latchkey.domain.charts.month import own_length
 from latchkey.domain.charts.facts.subject import Issue
 from latchkey.domain.instants import DAY, Duration
 from latchkey.domain.purchases.purchase import Expired, MoneyBack, Ownership, Rate, Reason, Terms

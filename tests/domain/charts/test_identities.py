@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from latchkey.domain.access.entitlements import accesses
 from latchkey.domain.charts.fact import MOVED, NO_MONEY, Fact, Kind, Money, minus, negative, plus
-from latchkey.domain.charts.facts.amounts import growth
+from latchkey.domain.charts.amounts import growth
 from latchkey.domain.charts.facts.of_customer import facts_of
 from latchkey.domain.charts.facts.subject import subjects_of
 from latchkey.domain.customers.customer import Customer

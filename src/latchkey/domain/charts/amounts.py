@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from latchkey.domain.charts.fact import NO_MONEY, Money, minus, negative
-from latchkey.domain.charts.facts.month import monthly
+from latchkey.domain.charts.month import monthly
 from latchkey.domain.instants import Duration, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import USD, MoneyBack, PartBack, Purchase, Terms, part_in_usd
