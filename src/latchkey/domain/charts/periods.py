@@ -16,6 +16,7 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.charts.amounts import given_back, money_of
 from latchkey.domain.charts.month import monthly, own_length, sold_length
 from latchkey.domain.customers.customer import Customer
+from latchkey.domain.events.event import Event, EventType
 from latchkey.domain.instants import Duration, Ms, format_duration
 from latchkey.domain.purchases.presented import offering_of
 from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, PurchaseKind, usd_micros
@@ -80,6 +81,19 @@ class Failure(Struct, frozen=True):
     period: int
     at: Ms
     grace_ends_at: Ms | None = None
+
+
+def failure(event: Event) -> Failure | None:
+    """What a BILLING_ISSUE event says. All others say nothing here."""
+    if event.type is not EventType.BILLING_ISSUE:
+        return None
+    assert event.store and event.original_transaction_id and event.transaction_id, "it is about a period"
+    return Failure(
+        purchase_pseudonym(event.store, event.original_transaction_id),
+        period_pseudonym(event.transaction_id),
+        event.at,
+        event.grace_period_expires_at,
+    )
 
 
 def purchase_pseudonym(store: str, id: str) -> str:

@@ -491,15 +491,15 @@ left join (
 create or replace temp table bought as
 with own as (
     select s.*, c.seen_at, c.enrollments, c.country as seen_country, c.platform as seen_platform,
-        c.app_version as seen_version, bool_or(s.type <> 'promotional') over (partition by s.customer) as any_bought,
-        first(s.dimensions.country) over (
+        c.app_version as seen_version,
+        first(if(s.type = 'promotional', '', s.dimensions.country)) over (
             partition by s.customer order by s.type = 'promotional', s.purchased_at, s.purchase, s.place
         ) as first_country
     from sold s
     join seen c on c.customer = s.customer and c.is_sandbox = s.sandbox
     where s.side <> 1 and s.type <> 'shared'
 )
-select o.* exclude (seen_country, seen_platform, seen_version, first_country, any_bought),
+select o.* exclude (seen_country, seen_platform, seen_version, first_country),
     {
         'product': o.dimensions.product,
         'duration': o.dimensions.duration,
@@ -511,8 +511,7 @@ select o.* exclude (seen_country, seen_platform, seen_version, first_country, an
         'variants': if(o.enrollments is null, '', variants_until(o.enrollments, 9223372036854775807)),
         'attributes': o.dimensions.attributes
     } as own_dimensions
-from own o
-where o.any_bought;
+from own o;
 ----
 insert into facts
 select 'customer', c.environment, c.customer, c.seen_at, 0, '', 1, unnest(no_money()),

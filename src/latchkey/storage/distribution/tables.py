@@ -51,6 +51,8 @@ TABLES: Final[dict[str, Placement]] = {
     "deliveries": "by project",
     "lanes": "by project",
     "attempts": "by project",
+    "chart_periods": "by project",
+    "chart_customers": "by project",
     "chart_rolls": "by project",
     "chart_marks": "by project",
     "chart_subjects": "by project",

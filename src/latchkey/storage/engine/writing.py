@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import asyncpg
 from msgspec import UNSET, Struct, json
 
+from latchkey.domain.charts.periods import Failure, PeriodRow
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.webhooks.dialect import vendor_selectors
@@ -92,7 +93,10 @@ class Writes(Struct):
     owned: list[Owned] = []
     transactions: list[Transaction] = []
     coins: list[Coins] = []
-    # Customers whose purchases changed without an event: charts and customer lists follow the feed and would miss them.
+    # For the charts.
+    periods: list[PeriodRow] = []
+    failures: list[Failure] = []
+    # Customers whose purchases changed without an event: customer lists follow the feed and would miss them.
     marked: list[int] = []
     # In the order of the feed.
     events: list[tuple[int, Event]] = []
@@ -133,6 +137,8 @@ async def write(connection: Connection, writes: Writes, now: Ms) -> Sequence[int
         "owned": sorted(writes.owned, key=lambda owned: (owned.store, owned.id)),
         "transactions": sorted(writes.transactions, key=lambda one: (one.store, one.id)),
         "coins": writes.coins,
+        "periods": writes.periods,
+        "failures": writes.failures,
         "marked": writes.marked,
         "events": [
             {

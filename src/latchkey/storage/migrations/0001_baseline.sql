@@ -249,9 +249,16 @@ create table customers (
     last_seen_platform_version text,
     last_seen_app_version text,
     last_seen_country text,
+    -- What was told first; charts are broken down by it.
+    first_platform text,
+    first_app_version text,
+    first_country text,
+    -- The transaction that last changed what charts may show of the customer.
+    changed_xid bigint not null default pg_current_xact_id()::text::bigint,
     primary key (project_id, id),
     foreign key (project_id, test_clock_id) references test_clocks (project_id, id)
 ) with (fillfactor = 80);
+create index customers_changed on customers (project_id, changed_xid);
 create index customers_due on customers (next_due_at) where test_clock_id is null and next_due_at is not null;
 create index customers_due_on_clock on customers (project_id, test_clock_id, next_due_at) where test_clock_id is not null;
 
@@ -810,6 +817,86 @@ create table chart_blocks (
 alter table chart_blocks alter data set storage external;
 
 -- Dashboard accounts, their roles in projects, and the audit log.
+
+-- What charts count: one row for each period of a subscription and for each one-time purchase. A row says what is known of
+-- its period alone (domain/charts/periods.py); what follows from several rows is computed by DuckDB
+-- (storage/charts/facts.sql), in a file that is a cache of this table.
+create table chart_periods (
+    project_id text not null,
+    -- Pseudonyms: a customer who is erased leaves the sales behind, but no store's ids.
+    purchase uuid not null,
+    period bigint not null,
+    customer_id bigint not null,
+    place integer not null,
+    type text not null,
+    sandbox boolean not null,
+    purchased_at bigint not null,
+    starts_at bigint not null,
+    ends_at bigint,
+    access_ends_at bigint,
+    refunded_at bigint,
+    told_at bigint,
+    micros bigint not null,
+    usd bigint,
+    monthly_micros bigint not null,
+    monthly_usd bigint,
+    tax double precision,
+    commission double precision,
+    standing smallint,
+    -- 0: counts as a sale and for its customer. After its owner was erased: 1 is the sale, which may get another owner; 2 is
+    -- a copy that counts for the erased customer only.
+    side smallint not null default 0,
+    cause text,
+    store text not null,
+    product text not null,
+    duration text,
+    currency text,
+    country text,
+    offering text,
+    back json,
+    -- A renewal that failed, and until when the store kept access open. Told by an event, not by the state.
+    failed_at bigint,
+    grace_ends_at bigint,
+    -- Where the customer was last seen when the purchase was first written.
+    platform text,
+    app_version text,
+    seen_country text,
+    primary key (project_id, purchase, period)
+) with (fillfactor = 90);
+create index chart_periods_of_customer on chart_periods (project_id, customer_id);
+
+-- The experiments that a customer is enrolled in, out of its state. Most are in none: looking for them in the text is quicker
+-- than reading it as JSON.
+create function chart_enrollments(state json) returns text language sql immutable parallel safe as $$
+    select case when position('"enrollments":[{' in state::text) > 0 then (
+        select json_agg(json_build_object(
+            'variant', (e ->> 'experiment_id') || ':' || (e ->> 'variant_id'), 'moment', (e ->> 'enrolled_at')::bigint
+        ))::text
+        from json_array_elements(state -> 'enrollments') as e
+    ) end
+$$;
+-- The attributes that a project has chosen for charts, as `name=value` in order.
+create function chart_attributes(state json, chosen text[]) returns text language sql immutable parallel safe as $$
+    select case when chosen <> '{}' and position('"attributes":{"' in state::text) > 0 then (
+        select string_agg(a.key || '=' || (a.value ->> 'value'), E'\x1f' order by a.key || '=' || (a.value ->> 'value') collate "C")
+        from json_each(state -> 'attributes') as a
+        where a.key = any(chosen)
+    ) end
+$$;
+
+-- Customers who were erased, as charts count them.
+create table chart_customers (
+    project_id text not null,
+    customer_id bigint not null,
+    first_seen_at bigint not null,
+    test_clock_id text,
+    first_platform text,
+    first_app_version text,
+    first_country text,
+    enrollments json,
+    attributes text,
+    primary key (project_id, customer_id)
+);
 
 create table accounts (
     id text primary key,
@@ -1488,7 +1575,8 @@ declare
     told_part integer;
 begin
     select * into given from json_to_record(changes) as n (
-        saved json, created json, owned json, transactions json, coins json, marked bigint[], events json
+        saved json, created json, owned json, transactions json, coins json, periods json, failures json, marked bigint[],
+        events json
     );
     -- One at a time: joined, the plan of an empty table would read all customers of the project for each of them. They
     -- are sorted by key, so rows are locked in the same order everywhere.
@@ -1503,7 +1591,8 @@ begin
             original_app_user_id = one.original_app_user_id,
             state = documents[one.state],
             next_due_at = one.due_at,
-            first_seen_at = one.first_seen_at
+            first_seen_at = one.first_seen_at,
+            changed_xid = default
         where c.project_id = of_project and c.id = one.key and (one.seen is null or c.xmin = one.seen);
         if not found then
             raise exception 'a customer has changed meanwhile' using errcode = 'LK001';
@@ -1550,6 +1639,59 @@ begin
         from json_to_recordset(given.coins) as n (
             who bigint, id text, code text, amount bigint, balance bigint, at bigint
         );
+    end if;
+    if given.periods is not null then
+        insert into chart_periods as k (
+            project_id, purchase, period, customer_id, place, type, sandbox, purchased_at, starts_at, ends_at,
+            access_ends_at, refunded_at, told_at, micros, usd, monthly_micros, monthly_usd, tax, commission, standing,
+            cause, store, product, duration, currency, country, offering, back, platform, app_version, seen_country
+        )
+        select
+            of_project, n.purchase, n.period, n.customer_id, n.place, n.type, coalesce(n.sandbox, false),
+            n.purchased_at, n.starts_at, n.ends_at, n.access_ends_at, n.refunded_at, n.told_at, coalesce(n.micros, 0),
+            n.usd, coalesce(n.monthly_micros, 0), n.monthly_usd, n.tax, n.commission, n.standing, n.cause, n.store,
+            n.product, n.duration, n.currency, n.country, n.offering, n.back, seen.platform, seen.app_version,
+            seen.country
+        from (
+            select coalesce(made[-r.who], r.who) as customer_id, r.* from json_to_recordset(given.periods) as r (
+                who bigint, purchase uuid, period bigint, place integer, type text, sandbox boolean,
+                purchased_at bigint, starts_at bigint, ends_at bigint, access_ends_at bigint, refunded_at bigint,
+                told_at bigint, micros bigint, usd bigint, monthly_micros bigint, monthly_usd bigint,
+                tax double precision, commission double precision, standing smallint, cause text, store text,
+                product text, duration text, currency text, country text, offering text, back json
+            )
+        ) as n
+        left join lateral (
+            select c.last_seen_platform as platform, c.last_seen_app_version as app_version,
+                c.last_seen_country as country
+            from customers c
+            where n.place = 0 and c.project_id = of_project and c.id = n.customer_id
+            limit 1
+        ) as seen on true
+        order by n.purchase, n.period
+        on conflict (project_id, purchase, period) do update set
+            customer_id = excluded.customer_id, place = excluded.place, type = excluded.type,
+            sandbox = excluded.sandbox, purchased_at = excluded.purchased_at, starts_at = excluded.starts_at,
+            ends_at = excluded.ends_at, access_ends_at = excluded.access_ends_at, refunded_at = excluded.refunded_at,
+            told_at = excluded.told_at, micros = excluded.micros, usd = excluded.usd,
+            monthly_micros = excluded.monthly_micros, monthly_usd = excluded.monthly_usd, tax = excluded.tax,
+            commission = excluded.commission, standing = excluded.standing, cause = excluded.cause,
+            store = excluded.store, product = excluded.product, duration = excluded.duration,
+            currency = excluded.currency, country = excluded.country, offering = excluded.offering,
+            back = excluded.back, platform = coalesce(k.platform, excluded.platform),
+            app_version = coalesce(k.app_version, excluded.app_version),
+            seen_country = coalesce(k.seen_country, excluded.seen_country);
+    end if;
+    if given.failures is not null then
+        -- Of several reports about one failure the first says when it was; a later one may add a grace period.
+        update chart_periods k
+        set failed_at = least(k.failed_at, n.at), grace_ends_at = greatest(k.grace_ends_at, n.grace_ends_at)
+        from (
+            select r.purchase, r.period, min(r.at) as at, max(r.grace_ends_at) as grace_ends_at
+            from json_to_recordset(given.failures) as r (purchase uuid, period bigint, at bigint, grace_ends_at bigint)
+            group by r.purchase, r.period
+        ) as n
+        where k.project_id = of_project and k.purchase = n.purchase and k.period = n.period;
     end if;
     if given.marked is not null then
         insert into chart_marks (project_id, customer_id)

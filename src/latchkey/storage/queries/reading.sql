@@ -153,6 +153,16 @@ set last_seen_at = greatest(c.last_seen_at, seen.at),
         else seen.platform_version
     end,
     last_seen_app_version = coalesce(seen.app_version, c.last_seen_app_version),
-    last_seen_country = coalesce(seen.country, c.last_seen_country)
+    last_seen_country = coalesce(seen.country, c.last_seen_country),
+    first_platform = coalesce(c.first_platform, seen.platform),
+    first_app_version = coalesce(c.first_app_version, seen.app_version),
+    first_country = coalesce(c.first_country, seen.country),
+    changed_xid = case
+        when c.first_platform is null and seen.platform is not null
+            or c.first_app_version is null and seen.app_version is not null
+            or c.first_country is null and seen.country is not null
+        then pg_current_xact_id()::text::bigint
+        else c.changed_xid
+    end
 from locked seen
 where c.project_id = seen.project_id and c.id = seen.id;

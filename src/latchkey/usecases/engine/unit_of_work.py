@@ -10,6 +10,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from latchkey.domain.catalog import Catalog
+from latchkey.domain.charts.periods import changed_rows, failure
 from latchkey.domain.customers import customer
 from latchkey.domain.customers.credits import credited_before, movement_id, movement_ids, settle, unsettled
 from latchkey.domain.customers.customer import Customer, put_purchase, told_until
@@ -105,8 +106,8 @@ class UnitOfWork:
     _moved: list[tuple[str, str, str, int]] = field(default_factory=list)
     # Payments without an exchange rate: project, currency and day.
     _missing: set[tuple[str, str, int]] = field(default_factory=set)
-    # Customers with a new value of an attribute that charts are broken down by.
-    _charted: set[tuple[str, int]] = field(default_factory=set)
+    # By project.
+    _catalogs: dict[str, Catalog] = field(default_factory=dict)
 
     def current(self, stored: Stored) -> Customer:
         return self._entry(stored).current
@@ -121,8 +122,7 @@ class UnitOfWork:
         entry = self._entry(stored)
         after, missing = pinned(step.after, catalog.tariff)
         entry.current = after
-        if catalog.chart_attributes and _charted(after, catalog) != _charted(step.before, catalog):
-            self._charted.add((after.project_id, stored.key))
+        self._catalogs[after.project_id] = catalog
         if missing:
             self._missing.update((after.project_id, *one) for one in missing)
         # On a test clock a store may be ahead. What is told later is then not dated earlier.
@@ -178,8 +178,9 @@ class UnitOfWork:
             self.record(creditor, Step(self.current(creditor), other, now), catalog, tag=-1)
         return self.catch_up(stored, catalog, now, tag)
 
-    def adopt(self, stored: Stored, after: Customer) -> None:
+    def adopt(self, stored: Stored, after: Customer, catalog: Catalog) -> None:
         """Records a change that is not told: what an import says of the past."""
+        self._catalogs[after.project_id] = catalog
         self._entry(stored).current = after
 
     def take_over(self, stored: Stored, customer: Customer, keys: frozenset[PurchaseKey]) -> None:
@@ -224,7 +225,10 @@ class UnitOfWork:
             above = told.catalog.sequence_floor
             sequences[key] = max((above, sequences[key], *(number for _, number in merged))) + 1
             event = render(told.event, told.customer, told.catalog, told.at, sequences[key], merged)
-            _of(by_project, project_id).events.append((key[1], event))
+            writes = _of(by_project, project_id)
+            writes.events.append((key[1], event))
+            if (failed := failure(told.event)) is not None:
+                writes.failures.append(failed)
             by_tag[told.tag].append(event)
         saved: list[Save] = []
         moved = {claim[:3] for claim in self._moved}
@@ -243,10 +247,12 @@ class UnitOfWork:
                 writes.created.append(Create(after, one.due_at))
             else:
                 writes.saved.append(one)
-            _add_purchases(writes, before, after, moved)
-            # Charts and customer lists follow the feed and would miss what changed without an event.
+            if after.subscriptions is not before.customer.subscriptions or after.purchases != before.customer.purchases:
+                _add_purchases(writes, before, after, moved)
+                writes.periods += changed_rows(before.key, before.customer, after, self._catalogs[key[0]])
+            # Customer lists follow the feed and would miss what changed without an event.
             if sequences[key] == before.customer.sequence and (
-                key in self._absorbed or key in self._charted or _bought(after) != _bought(before.customer)
+                key in self._absorbed or _bought(after) != _bought(before.customer)
             ):
                 writes.marked.append(before.key)
         ordered = [writes for _, writes in sorted(by_project.items())]
@@ -267,11 +273,6 @@ class UnitOfWork:
         if entry is None:
             entry = self._entries[key] = _Entry(stored, stored.customer)
         return entry
-
-
-def _charted(customer: Customer, catalog: Catalog) -> list[str | None]:
-    found = (customer.attributes.get(name) for name in catalog.chart_attributes)
-    return [None if one is None else one.value for one in found]
 
 
 def _bought(customer: Customer) -> tuple[object, object]:

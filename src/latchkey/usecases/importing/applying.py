@@ -13,6 +13,7 @@ from typing import TypeAlias
 from uuid import uuid4
 
 from latchkey.domain.catalog import Catalog
+from latchkey.domain.charts.periods import rows_of
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import is_anonymous_customer
 from latchkey.domain.importing.items import is_known_by_another_id
@@ -243,6 +244,7 @@ class Applier:
             writes.coins += coins(one.key, {}, customer)
             if customer.subscriptions or customer.purchases:
                 writes.owned += (Owned(one.key, *key) for key in purchase_keys(customer))
+                writes.periods += rows_of(one.key, customer, self.catalog)
                 writes.marked.append(one.key)
             for bought in customer.subscriptions:
                 writes.transactions += (
@@ -297,7 +299,7 @@ class Applier:
             unit.catch_up(stored, self.catalog, now)
         else:
             until = passes_until(after, unit.unheard, now)
-            unit.adopt(stored, self._pinned(at_present(after, self.catalog, until), outcome))
+            unit.adopt(stored, self._pinned(at_present(after, self.catalog, until), outcome), self.catalog)
 
     def _pinned(self, customer: Customer, outcome: Outcome) -> Customer:
         """With the terms that the file does not tell, as for any new payment."""

@@ -120,6 +120,7 @@ def _tell(
     history.events += ((who - before, event) for who, event in writes.events)
     writes.owned = [structs.replace(one, who=one.who - before) for one in writes.owned]
     writes.coins = [structs.replace(one, who=one.who - before) for one in writes.coins]
+    writes.periods = [structs.replace(one, who=one.who - before) for one in writes.periods]
     history.writes.append(writes)
 
 
@@ -160,6 +161,8 @@ async def _write(connection: Connection, project_id: str, history: History, now:
         gathered.owned += (structs.replace(one, who=keys[-one.who - 1]) for one in writes.owned)
         gathered.transactions += writes.transactions
         gathered.coins += (structs.replace(one, who=keys[-one.who - 1]) for one in writes.coins)
+        gathered.periods += (structs.replace(one, who=keys[-one.who - 1]) for one in writes.periods)
+        gathered.failures += writes.failures
     await write(connection, gathered, now)
     # Last: this holds the feed's lock until the commit.
     await demo.add_events(connection, project_id, [(keys[-who - 1], event) for who, event in history.events], now)

@@ -1,0 +1,60 @@
+-- name: chart_periods_of
+-- the periods and one-time purchases of a project, of these customers or of all
+select customer_id as customer, purchase, place, type, cause, sandbox, store, product, duration, country, offering,
+    purchased_at, starts_at, ends_at, access_ends_at, refunded_at, currency, micros, usd, monthly_micros, monthly_usd,
+    tax, commission, back, standing, told_at, failed_at, grace_ends_at, platform, app_version, seen_country, side
+from chart_periods
+where project_id = $1 and ($2::bigint[] is null or customer_id = any($2::bigint[]));
+
+-- name: chart_customers_of
+-- the customers of a project as charts count them, those who are erased too; these or all
+-- Most have no enrollments and no attributes: looking for them in the text is quicker than reading it as JSON.
+select c.id as customer, c.first_seen_at, c.test_clock_id as clock, c.first_platform as platform,
+    c.first_app_version as app_version, c.first_country as country, chart_enrollments(c.state) as enrollments,
+    chart_attributes(c.state, (select p.chart_attributes from projects p where p.id = $1)) as attributes
+from customers c
+where c.project_id = $1 and ($2::bigint[] is null or c.id = any($2::bigint[]))
+union all
+select customer_id, first_seen_at, test_clock_id, first_platform, first_app_version, first_country, enrollments::text,
+    attributes
+from chart_customers
+where project_id = $1 and ($2::bigint[] is null or customer_id = any($2::bigint[]));
+
+-- name: chart_changes
+-- customers that were created, changed, erased or merged by a transaction since a transaction id
+-- Ids of transactions that are yet to come are from another server, before a restore.
+select c.id from customers c where c.project_id = $1 and c.changed_xid >= $2 and c.changed_xid < $3
+union
+select g.customer_id from gone_customers g where g.project_id = $1 and g.xid >= $2 and g.xid < $3;
+
+-- name: keep_erased_chart_customer
+-- charts count a customer who is about to be erased as before
+-- Each sale is kept twice: once as the sale, which another customer may own one day, once as the erased customer's.
+with customer as (
+    insert into chart_customers (
+        project_id, customer_id, first_seen_at, test_clock_id, first_platform, first_app_version, first_country,
+        enrollments, attributes
+    )
+    select c.project_id, c.id, c.first_seen_at, c.test_clock_id, c.first_platform, c.first_app_version, c.first_country,
+        chart_enrollments(c.state)::json,
+        chart_attributes(c.state, (select p.chart_attributes from projects p where p.id = $1))
+    from customers c
+    where c.project_id = $1 and c.id = $2
+),
+sold as (
+    update chart_periods set side = 1 where project_id = $1 and customer_id = $2 and side = 0 returning *
+),
+pseudonyms as materialized (
+    select s.purchase, gen_random_uuid() as copy from (select distinct purchase from sold) as s
+)
+insert into chart_periods (
+    project_id, purchase, period, customer_id, place, type, sandbox, purchased_at, starts_at, ends_at, access_ends_at,
+    refunded_at, told_at, micros, usd, monthly_micros, monthly_usd, tax, commission, standing, side, cause, store, product,
+    duration, currency, country, offering, back, failed_at, grace_ends_at, platform, app_version, seen_country
+)
+select s.project_id, p.copy, s.period, s.customer_id, s.place, s.type, s.sandbox, s.purchased_at, s.starts_at, s.ends_at,
+    s.access_ends_at, s.refunded_at, s.told_at, s.micros, s.usd, s.monthly_micros, s.monthly_usd, s.tax, s.commission,
+    s.standing, 2, s.cause, s.store, s.product, s.duration, s.currency, s.country, s.offering, s.back, s.failed_at,
+    s.grace_ends_at, s.platform, s.app_version, s.seen_country
+from sold s
+join pseudonyms p using (purchase);
