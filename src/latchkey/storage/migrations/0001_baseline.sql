@@ -255,10 +255,11 @@ create table customers (
     first_country text,
     -- The transaction that last changed what charts may show of the customer.
     changed_xid bigint not null default pg_current_xact_id()::text::bigint,
-    primary key (project_id, id),
     foreign key (project_id, test_clock_id) references test_clocks (project_id, id)
 ) with (fillfactor = 80);
 create index customers_changed on customers (project_id, changed_xid);
+-- After that index: while the table is empty, both look equally good for a lookup by the key, and the newer one is taken.
+alter table customers add primary key (project_id, id);
 create index customers_due on customers (next_due_at) where test_clock_id is null and next_due_at is not null;
 create index customers_due_on_clock on customers (project_id, test_clock_id, next_due_at) where test_clock_id is not null;
 
@@ -863,7 +864,7 @@ create table chart_periods (
     seen_country text,
     primary key (project_id, purchase, period)
 ) with (fillfactor = 90);
-create index chart_periods_of_customer on chart_periods (project_id, customer_id);
+create index chart_periods_of_customer on chart_periods (customer_id, project_id);
 
 -- The experiments that a customer is enrolled in, out of its state. Most are in none: looking for them in the text is quicker
 -- than reading it as JSON.
