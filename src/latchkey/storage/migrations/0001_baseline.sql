@@ -19,9 +19,11 @@ create table projects (
     test_store text not null default 'open' check (test_store in ('open', 'closed')),
     -- Programs and percentages for tax and commission. Part of the catalog: changing them increments catalog_version.
     fees json not null default '{}',
-    -- After a restore the next event of every customer gets a sequence above this. Part of the catalog: changing it increments
-    -- catalog_version.
+    -- The next event of every customer gets a sequence above this, after a restore or a failover that may have lost
+    -- commits. Part of the catalog: changing it increments catalog_version.
     sequence_floor bigint not null default 0,
+    -- The position of the feed from which on events have sequences above the floor.
+    floor_position bigint not null default 0,
     -- Customer attributes that charts can be filtered and broken down by. Part of the catalog, as above.
     chart_attributes text[] not null default '{}'
 );
@@ -1319,10 +1321,11 @@ create table server_identity (
     system_identifier text not null,
     database_oid bigint not null,
     timeline integer not null,
-    noted_at bigint not null
+    -- Whether commits waited for a standby there. If not, one that is promoted may lack the last of them.
+    waits_for_standby boolean not null
 );
 
--- What `latchkey admin after-restore` did, one row for each restore.
+-- One row for each restore: what `latchkey admin after-restore` did. And one for each failover that may have lost commits.
 create table restores (
     system_identifier text not null,
     database_oid bigint not null,
