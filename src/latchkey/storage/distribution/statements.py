@@ -159,8 +159,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     # Delivery.
     "claim_lanes": ByWebhook(1, 2, apart=(5, 500), goes_past=True),
     "release_lanes": _by_project(5),
-    "record_attempts": ByProject((Columns(1, 17, (19,)),), place="place"),
-    "record_last_deliveries": AtWebhook(9),
+    "record_attempts": _by_project(18, place="place"),
     "count_deliveries_of_webhooks": ByWebhook(1, 1),
     "page_of_deliveries": AtWebhook(),
     "last_failed_attempt": AtWebhook(),
