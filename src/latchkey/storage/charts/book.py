@@ -1,0 +1,234 @@
+"""The facts of a project in DuckDB: a file that was built from PostgreSQL, and the tail, which is what has changed since.
+
+The file has the rows of `periods` and `customers` as they were read, and the facts that follow from them (`facts.sql`).
+It is never changed. If a customer changes, the tail gets that customer's facts as the file has them with a weight of
+-1, and as they are now with a weight of 1. A small project has no file, and all its facts are in the tail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from latchkey.domain.charts.definitions.definition import ATTRIBUTE, EXPERIMENT
+from latchkey.domain.charts.fact import Dimensions, Kind, Question
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.purchases.purchase import USD, Environment
+from latchkey.storage.charts import questions
+from latchkey.storage.charts.questions import MONTH, SEPARATOR, Answer, Source, is_tag, name, tag_sql, text, texts
+
+Duck = duckdb.DuckDBPyConnection
+
+_MEMORY = "1GB"
+# Facts are made of so many periods at once. Those of each kind are sorted by day, so that a question about a year skips
+# most of the others. With fewer periods at once it would skip less, with more they would not fit into memory.
+_PERIODS_AT_ONCE = 1_000_000
+
+_DERIVATION = files("latchkey.storage.charts").joinpath("facts.sql").read_text().split("\n----\n")
+_AMOUNTS = ("quantity", "micros", "tax", "commission", "usd", "tax_usd", "commission_usd", "unconverted")
+# The facts with what questions need besides.
+_COUNTED = f"""
+    select kind, environment, customer, moment, day, {MONTH} as month, n, currency,
+        case when currency <> '' and unconverted = 0 then {text(USD)} else currency end as shown,
+        {", ".join((*_AMOUNTS, *Dimensions._fields))}
+    from (select *, (moment // {DAY})::integer as day from facts)
+"""
+# The columns of the file that are enums, each with the SQL of its values.
+_VALUES = {
+    "environment": f"select unnest([{texts(Environment)}]) union select clock from customers",
+    "currency": f"select {text(USD)} union select currency from periods",
+    "product": "select product from periods",
+    "duration": "select duration from periods",
+    "store": "select store from periods",
+    "country": "select unnest([country, seen_country]) from periods union select country from customers",
+    "platform": "select platform from periods union select platform from customers",
+    "app_version": "select app_version from periods union select app_version from customers",
+    "offering": "select offering from periods",
+}
+# All variants and attributes that customers have, as they are in the texts of facts.
+_TAGS = {
+    "variants": "select e.variant from (select unnest(from_json(enrollments, '[{\"variant\": \"VARCHAR\"}]')) as e"
+    " from customers where enrollments is not null)",
+    "attributes": f"select unnest(string_split(attributes, {text(SEPARATOR)})) from customers",
+}
+_MARKS = {"variants": (EXPERIMENT, ":"), "attributes": (ATTRIBUTE, "=")}
+
+
+def connect(folder: Path | None = None) -> Duck:
+    """A database in memory. What does not fit in goes to the folder."""
+    duck = duckdb.connect(config={"memory_limit": _MEMORY, "threads": 2, "autoinstall_known_extensions": False})
+    duck.execute(f"set temp_directory = {text('' if folder is None else str(folder))}")
+    return duck
+
+
+def derive(duck: Duck) -> None:
+    """Makes the temporary table `facts` from `periods` and `customers`."""
+    for statement in _DERIVATION:
+        duck.execute(statement)
+
+
+def read(duck: Duck, table: str, source: Path, columns: Mapping[str, str], *, order: str = "") -> None:
+    """Makes a table of a CSV that PostgreSQL has written."""
+    types = ", ".join(f"{text(column)}: {text(type)}" for column, type in columns.items())
+    duck.execute(
+        f"create or replace {table} as from read_csv({text(str(source))}, columns = {{{types}}}, header = false,"
+        " auto_detect = false, quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = false, strict_mode = true)"
+        f" {order}"
+    )
+
+
+class Book:
+    """`replace` is not for several threads at once, and nothing else either while it runs, except `ask` and
+    `values`."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._duck = duck = connect()
+        self._sources = [Source("tail", weighed=True)]
+        self._has_file = file is not None
+        duck.execute("create table subtracted (customer bigint primary key)")
+        read(duck, "temp table periods", Path("/dev/null"), PERIODS)
+        read(duck, "temp table customers", Path("/dev/null"), CUSTOMERS)
+        derive(duck)
+        duck.execute(f"create table tail as select 1::tinyint as weight, * from ({_COUNTED})")
+        if file is not None:
+            duck.execute(f"attach {text(str(file))} as kept (read_only)")
+            columns = frozenset(filter(is_tag, _kept_columns(duck)))
+            self._sources += [Source("kept.facts", timed=False, columns=columns), Source("kept.ahead", columns=columns)]
+
+    def close(self) -> None:
+        self._duck.close()
+
+    def changed(self) -> int:
+        """How many customers the tail has."""
+        return int(_rows(self._duck, "select count(distinct customer) from tail")[0][0])
+
+    def ask(self, question: Question, now: Ms) -> Answer:
+        return Answer(self._duck.cursor(), self._sources, question, now)
+
+    def values(self, environment: str, dimension: str, limit: int) -> list[str]:
+        return questions.values(self._duck.cursor(), self._sources, environment, dimension, limit)
+
+    def replace(self, customers: Collection[int], periods: Path, people: Path) -> None:
+        """These customers have changed. The files have all their rows."""
+        duck = self._duck
+        duck.execute("begin")
+        try:
+            duck.execute("create or replace temp table changed as select unnest($1::bigint[]) as customer", [customers])
+            if self._has_file:
+                duck.execute("create or replace temp table fresh as from changed anti join subtracted using (customer)")
+                for table in ("periods", "customers"):
+                    kept = f"select * from kept.{table} semi join fresh using (customer)"
+                    duck.execute(f"create or replace temp table {table} as {kept}")
+                self._add(-1)
+                duck.execute("insert into subtracted from fresh")
+            duck.execute("delete from tail where weight > 0 and customer in (from changed)")
+            read(duck, "temp table periods", periods, PERIODS)
+            read(duck, "temp table customers", people, CUSTOMERS)
+            self._add(1)
+            duck.execute("commit")
+        except BaseException:
+            duck.execute("rollback")
+            raise
+
+    def _add(self, weight: int) -> None:
+        derive(self._duck)
+        self._duck.execute(f"insert into tail select {weight}, * from ({_COUNTED})")
+
+
+def build(path: Path, periods: Path, people: Path, now: Ms) -> None:
+    """Makes the file from all rows of a project. Facts after now stand in a table of their own, with those of test
+    clocks, so that no question needs to look at the time of all others."""
+    duck = connect(path.parent)
+    try:
+        duck.execute(f"attach {text(str(path))} as kept")
+        for table, source, columns in (("periods", periods, PERIODS), ("customers", people, CUSTOMERS)):
+            read(duck, f"table kept.{table}", source, columns, order="order by customer")
+            duck.execute(f"create temp view {table} as from kept.{table}")
+        create(duck, _VALUES, _TAGS)
+        for first, last in _portions(duck):
+            for table in ("periods", "customers"):
+                portion = f"from kept.{table} where customer between {first} and {last}"
+                duck.execute(f"create or replace temp view {table} as {portion}")
+            derive(duck)
+            append(duck, now)
+    finally:
+        duck.close()
+
+
+def _portions(duck: Duck) -> Iterator[tuple[int, int]]:
+    """The first and last customers of each."""
+    found = _rows(
+        duck,
+        "select max(customer) from ("
+        f"select customer, row_number() over (order by customer) // {_PERIODS_AT_ONCE} as portion from kept.periods"
+        ") group by portion order by 1",
+    )
+    first = -(2**62)
+    for (last,) in found[:-1]:
+        yield first, last
+        first = last + 1
+    yield first, 2**62
+
+
+def create(duck: Duck, values: Mapping[str, str], tags: Mapping[str, str]) -> None:
+    """Creates the tables of facts, with an enum for each text and each experiment and attribute: SQL of all values."""
+    duck.execute(f"create type kept.kind as enum ({texts(Kind)})")
+    columns = {"kind": "kind", "shown": "currency"}
+    for field, (prefix, mark) in _MARKS.items():
+        parts = f"string_split(tag, {text(mark)})"
+        duck.execute(
+            f"create or replace temp table {field} as select distinct {text(prefix)} || split_part(tag, {text(mark)}, 1) as dimension,"
+            f" array_to_string({parts}[2:], {text(mark)}) as value from ({tags[field]}) as t (tag) where tag <> ''"
+        )
+        for (dimension,) in _rows(duck, f"select distinct dimension from {field} order by 1"):
+            values = {**values, dimension: f"select value from {field} where dimension = {text(dimension)}"}
+    for column, sql in values.items():
+        columns[column] = column
+        found = f"select '' union select distinct * from ({sql})"
+        duck.execute(f"create type kept.{name(column)} as enum (from ({found}) as t (v) where v is not null order by v)")
+    types = [f"{name(column)} kept.{name(type)}" for column, type in columns.items()]
+    types += ["day integer", "month integer", "n integer", *(f"{one} bigint" for one in _AMOUNTS)]
+    duck.execute(f"create table kept.facts ({', '.join(types)})")
+    duck.execute(f"create table kept.ahead ({', '.join(types)}, moment bigint)")
+
+
+def append(duck: Duck, now: Ms) -> None:
+    """Adds what `derive` has made."""
+    columns = ", ".join(tag_sql(one) if is_tag(one) else one for one in _kept_columns(duck))
+    is_past = f"moment <= {now} and environment in ({texts(Environment)})"
+    duck.execute(f"create or replace temp view counted as {_COUNTED}")
+    past = f"select {columns} from counted where {is_past}"
+    duck.execute(f"insert into kept.facts {past} order by kind, environment, day")
+    duck.execute(f"insert into kept.ahead select {columns}, moment from counted where not ({is_past}) order by environment, kind, moment")
+
+
+def _kept_columns(duck: Duck) -> list[str]:
+    found = _rows(
+        duck,
+        "select column_name from duckdb_columns() where database_name = 'kept' and table_name = 'facts'"
+        " order by column_index",
+    )
+    return [column for (column,) in found]
+
+
+def _rows(duck: Duck, sql: str) -> list[tuple[Any, ...]]:
+    return duck.execute(sql).fetchall()
+
+
+PERIODS = {
+    "customer": "BIGINT", "purchase": "VARCHAR", "place": "INTEGER", "type": "VARCHAR", "cause": "VARCHAR",
+    "sandbox": "BOOLEAN", "store": "VARCHAR", "product": "VARCHAR", "duration": "VARCHAR", "country": "VARCHAR",
+    "offering": "VARCHAR", "purchased_at": "BIGINT", "starts_at": "BIGINT", "ends_at": "BIGINT",
+    "access_ends_at": "BIGINT", "refunded_at": "BIGINT", "currency": "VARCHAR", "micros": "BIGINT", "usd": "BIGINT",
+    "monthly_micros": "BIGINT", "monthly_usd": "BIGINT", "tax": "DOUBLE", "commission": "DOUBLE", "back": "VARCHAR",
+    "standing": "INTEGER", "told_at": "BIGINT", "failed_at": "BIGINT", "grace_ends_at": "BIGINT",
+    "platform": "VARCHAR", "app_version": "VARCHAR", "seen_country": "VARCHAR", "side": "TINYINT",
+}  # fmt: skip
+CUSTOMERS = {
+    "customer": "BIGINT", "first_seen_at": "BIGINT", "clock": "VARCHAR", "platform": "VARCHAR",
+    "app_version": "VARCHAR", "country": "VARCHAR", "enrollments": "VARCHAR", "attributes": "VARCHAR",
+}  # fmt: skip
