@@ -295,7 +295,7 @@ select if(coalesce(k.is_return, false), 'return', 'new') as kind, b.environment,
 from begun b
 left join back k on k.id = b.id and k.moment = b.segment_start;
 ----
-create or replace temp table counted (
+create or replace temp table fact_rows (
     kind varchar, environment varchar, customer bigint, moment bigint, n integer, currency varchar, quantity bigint,
     micros bigint, tax bigint, commission bigint, usd bigint, tax_usd bigint, commission_usd bigint, unconverted integer,
     thing bigint, origin bigint
@@ -304,7 +304,7 @@ create or replace temp table counted (
 create or replace temp table payments as
 select s.*, money(s.micros, s.usd, s.tax, s.commission) as paid from sold s where s.micros <> 0 and s.type <> 'shared';
 ----
-insert into counted
+insert into fact_rows
 with numbered as (
     select p.*, if(f.id = p.id, 0, 1) as n
     from payments p
@@ -324,7 +324,7 @@ union all
 select 'refund', environment, customer, b[1], n, currency, b[2], unnest(given(b)), thing, origin
 from (select *, unnest(back) as b from numbered where back is not null);
 ----
-insert into counted
+insert into fact_rows
 select 'active', environment, customer, segment_start, 0, currency, 1, amount.*, thing, origin
 from running join levels using (id) where not follows
 union all
@@ -359,7 +359,7 @@ select 'expansion', environment, customer, moment, 1, currency, 1, unnest(minus(
 from changes where moves and currency = old_currency;
 ----
 -- A trial that was converted early ends there, even if that payment is refunded while the trial would still run.
-insert into counted
+insert into fact_rows
 with trials as (
     select l.*, coalesce(s.segment_start, l.starts_at) as began_at, coalesce(s.segment_end, l.starts_at) as over_at,
         s.id is not null as ran,
@@ -387,7 +387,7 @@ from trials;
 ----
 -- How the newest period stands, for all that runs from then on: at every later moment the sum is the number of
 -- subscriptions that run then. After a failed payment, nothing but a payment helps once the paid time is over.
-insert into counted
+insert into fact_rows
 with standing as (
     select s.*, c.id as current_id, c.ends_at as current_ends_at, c.standing & 2 <> 0 as failed,
         case
@@ -428,7 +428,7 @@ select 'status', environment, customer, part.ends, n, currency, -1, unnest(negat
 -- Renewals are numbered, and cohorts begin anew, where a chain of them begins. Due is a renewal where paid time ends by
 -- itself: not after a refund, and not where another product took its place at once. A cohort keeps its size, whatever is
 -- refunded.
-insert into counted
+insert into fact_rows
 with chained as (
     select l.*, max(if(l.goes_on, null, l.place)) over line as first_place,
         count(*) filter (where l.type = 'normal') over line as normals
@@ -459,7 +459,7 @@ from numbered where next_type is null and refunded_at is null and standing & 21 
 ----
 -- One for each renewal that failed, however often the store tried. What was to be paid is the price of the payment that
 -- followed, or of the failed one; of what cost nothing it is the price of the product.
-insert into counted
+insert into fact_rows
 with failed as (
     select l.id, any_value(c.standing) as standing, arg_min(n.starts_at, n.place) as paid_at,
         coalesce(arg_min(n.id, n.place), l.id) as wanted
@@ -551,7 +551,7 @@ select b.customer, b.environment, b.since, b.is_enrollment, b.origin, b.thing, l
 from (select *, unnest(back) as b from bought where micros <> 0 and back is not null) as b
 join payments p on p.id = b.id;
 ----
-insert into counted
+insert into fact_rows
 with earned as (
     -- The square of what was paid up to each window, in US cents.
     select environment, customer, since, origin, n,
@@ -584,7 +584,7 @@ from earned;
 ----
 -- Whether a customer has anything that is not refunded, from when on. Within one millisecond, what was bought comes before
 -- what was given back.
-insert into counted
+insert into fact_rows
 with held as (
     select if(is_enrollment, 'enrolled_converted', 'seen_converted') as kind, * from bought where type <> 'promotional'
     union all
@@ -629,6 +629,6 @@ select kind, environment, customer, since, lifetime(moment, since), '', 1, unnes
 create or replace temp view facts as
 select c.* exclude (thing, origin), t.product, t.duration, t.store, o.country, o.platform, o.app_version, t.offering,
     o.variants, o.attributes
-from counted c
+from fact_rows c
 join things t on t.thing = c.thing
 join origins o on o.origin = c.origin;
