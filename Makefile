@@ -86,7 +86,7 @@ screenshots: setup ## take the pictures of the docs anew (FOLDER=/tmp/pictures f
 	@$(BIN)/python -m tests.dashboard.screenshots $(if $(FOLDER),--folder $(FOLDER))
 	@$(BIN)/python -m tests.runtime.screenshots $(if $(FOLDER),--folder $(FOLDER))
 
-image: ## build the container image and try it, with a Docker engine (deploy/docker/smoke.sh)
+image: ## build the container image and try it, with Docker or ENGINE=podman (deploy/docker/smoke.sh)
 	@deploy/docker/smoke.sh
 
 lock: ## resolve the dependencies anew into requirements.lock, and the installer into requirements-uv.lock

@@ -1,29 +1,33 @@
 """Two systems that take purchases and deliver their events to one TLS receiver: Latchkey, and a bare one that it is
-compared with. Both consist of real processes."""
+compared with. Both consist of real processes. Purchases are receipts, as phones send them."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import psutil  # type: ignore[import-untyped]  # its stubs are a separate package
 from msgspec import json
 from pyreqwest.client import Client
 
 from bench import bare
 from bench.ground import Ground
 from bench.load import client
+from bench.phones import Phones, Receipts
 from bench.population import settle, subscriber
 from bench.processor import spent_ms
-from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.webhook import Setup, Webhooks
+from bench.startup import up
 from latchkey.domain.instants import DAY
+from latchkey.emulators.serving import running
 from latchkey.now import real_now
+from latchkey.storage.database import Database
+from latchkey.usecases.sandbox.demo import PROJECT_ID
 
 Ask: TypeAlias = Callable[[int], Coroutine[Any, Any, None]]
 # The names under which the costs of both systems are shown.
@@ -31,7 +35,6 @@ API, DELIVERY, POSTGRESQL, SINK, GENERATOR = "api", "delivery and clock", "Postg
 
 LATCHKEY = "Latchkey"
 
-CLEAR = "truncate lanes, deliveries, attempts; delete from webhooks"
 RECORDED = "select count(*) from deliveries where status = 'delivered'"
 BARE_RECORDED = "select count(*) from bare_attempts where status = 200"
 COMMITTED = "select id, committed_at as at from events"
@@ -41,59 +44,94 @@ BARE_COMMITTED = "select id::text, at from bare_rows"
 @dataclass(frozen=True, slots=True)
 class System:
     name: str
-    ground: Ground
     url: str
+    # With the secret key.
     http: Client
-    # By a prefix of its own for each run: sends the purchase of this number.
-    buyer: Callable[[str], Ask]
-    pids: Mapping[str, int]
-    arrivals: Path
-    recorded: str
-    committed: str
+    receipts: Receipts
+    database: Database
+    # By name: processes, each with everything that it started.
+    pids: Mapping[str, Sequence[int]]
+    phones: Phones = None  # type: ignore[assignment]  # given before anybody buys
+    arrivals: Path = Path()
+    recorded: str = RECORDED
+    committed: str = COMMITTED
+
+    async def buyer(self, prefix: str, count: int) -> Ask:
+        """Sends the receipt of this number. Half of the customers are known, and all receipts are signed before."""
+        if self.name == LATCHKEY:
+            await settle(self.database, f"{prefix}-known", subscriber(real_now() - 5 * DAY), count // 2 + 1)
+        written = await asyncio.to_thread(self.receipts.write, prefix, count)
+        path = f"{self.url}/v1/receipts" if self.name == LATCHKEY else f"{self.url}/{prefix}"
+        return lambda number: self.phones.show(path, number, *written[number])
+
+    async def check(self, prefix: str) -> None:
+        """Checks that the first customers of each kind have the access that they bought."""
+        bought = {"new0": "pro_monthly", "known0": "pro_yearly", "new2": "pro_monthly", "known1": "pro_yearly"}
+        for who, product_id in bought.items() if self.name == LATCHKEY else ():
+            response = await self.http.get(f"{self.url}/v1/subscribers/{prefix}-{who}").build().send()
+            subscriber = json.decode(bytes(await response.bytes()))["subscriber"]
+            assert product_id in subscriber["subscriptions"], subscriber
+            assert "pro" in subscriber["entitlements"], subscriber
 
     def spent(self) -> dict[str, float]:
         """CPU milliseconds so far, by name."""
-        return {name: spent_ms(pid) for name, pid in self.pids.items()} | {GENERATOR: time.process_time() * 1000}
+        spent = {name: sum(map(spent_ms, pids)) for name, pids in self.pids.items()}
+        return spent | {GENERATOR: time.process_time() * 1000}
 
     async def until_recorded(self, count: int, patience: float = 300.0) -> None:
         """Wait until so many deliveries are recorded since the system started."""
         deadline = time.monotonic() + patience
-        while (found := await self.ground.database.pool.fetchval(self.recorded)) < count:
+        while (found := await self.database.pool.fetchval(self.recorded)) < count:
             assert time.monotonic() < deadline, f"{found} of {count} deliveries were recorded"
             await asyncio.sleep(0.02)
 
     async def waits(self) -> list[tuple[int, float]]:
         """Of each event the instant `committed_at`, which is taken just before its commit, and the milliseconds from
-        then to its arrival. Only after the receiver has ended: its log is complete then."""
-        committed = {row["id"]: row["at"] for row in await self.ground.database.pool.fetch(self.committed)}
+        then to its arrival, as far as the receiver has logged them."""
+        committed = {row["id"]: row["at"] for row in await self.database.pool.fetch(self.committed)}
         lines = (await asyncio.to_thread(self.arrivals.read_text)).splitlines()
         arrived = [(id, int(at) / 1000) for at, _, id in (line.split(" ") for line in lines)]
         return [(committed[id], max(0.0, at - committed[id])) for id, at in arrived if id in committed]
 
 
 @asynccontextmanager
-async def latchkey(ground: Ground, database_url: str = "", *, apart: bool = False) -> AsyncIterator[System]:
-    """The processes of `latchkey serve`, and one webhook. With `apart`, each role has a process of its own."""
+async def latchkey(ground: Ground) -> AsyncIterator[System]:
+    """`latchkey up` in a new folder, with one webhook."""
     async with AsyncExitStack() as stack:
-        await ground.database.pool.execute(CLEAR)
-        arrivals = ground.folder / "arrivals.log"
-        arrivals.unlink(missing_ok=True)
-        target, sink = await stack.enter_async_context(_receiver(ground, arrivals))
-        await _hook(ground, target)
-        pids: dict[str, int] = {}
+        receipts = Receipts()
+        served = await stack.enter_async_context(running(receipts.store))
+        folder = ground.folder / "up"
+        settings = {
+            "LATCHKEY_STORE_ALLOW_HOSTS": served.base_url.partition("//")[2],
+            "LATCHKEY_WEBHOOK_EXTRA_CA": str(ground.certificates.authority),
+        }
+        started = await stack.enter_async_context(up(folder, "--no-history", "--no-stores", **settings))
+        told = json.decode((folder / "connection.json").read_bytes())
+        database = await stack.enter_async_context(Database(told["database_url"], max_size=4))
+        http = await stack.enter_async_context(client(Path(told["ca_cert"]), told["api_key"]))
+        system = System(LATCHKEY, told["base_url"], http, receipts, database, await _processes(started.pid))
+        yield await _with_app(stack, ground, system, told["public_api_key"], Path(told["ca_cert"]), served.base_url)
+
+
+@asynccontextmanager
+async def apart(ground: Ground, database_url: str = "", workers: int = 1) -> AsyncIterator[System]:
+    """Latchkey with a process of its own for each role, on the database of the benchmark, with one webhook."""
+    async with AsyncExitStack() as stack:
+        receipts = Receipts()
+        served = await stack.enter_async_context(running(receipts.store))
+        ground = replace(ground, store_hosts=(served.base_url.partition("//")[2],))
+        assert ground.server.pid is not None
+        pids: dict[str, list[int]] = {API: [], DELIVERY: [], POSTGRESQL: [ground.server.pid]}
         url = ""
-        for roles in (("api",), ("clock",), ("delivery",)) if apart else (("api", "clock", "delivery"),):
-            service = await stack.enter_async_context(ground.processes(*roles, database_url=database_url))
-            pids |= {API if name == "api-1" else DELIVERY: pid for name, pid in service.pids.items()}
+        for role in ("api", "clock", "delivery"):
+            processes = ground.processes(role, database_url=database_url, workers=workers)
+            service = await stack.enter_async_context(processes)
+            pids[API if role == "api" else DELIVERY] += service.pids.values()
             url = url or service.url
-        http = await stack.enter_async_context(client(ground.certificates.authority, ground.key))
-        path = f"{url}/v2/projects/{ground.project_id}/test_store/actions"
-
-        def buyer(prefix: str) -> Ask:
-            return lambda number: post(http, path, purchase(prefix, number))
-
-        pids = _with_rest(ground, pids, sink)
-        yield System(LATCHKEY, ground, url, http, buyer, pids, arrivals, RECORDED, COMMITTED)
+        authority = ground.certificates.authority
+        http = await stack.enter_async_context(client(authority, ground.key))
+        system = System(LATCHKEY, url, http, receipts, ground.database, pids)
+        yield await _with_app(stack, ground, system, ground.public_key, authority, served.base_url)
 
 
 @asynccontextmanager
@@ -102,68 +140,56 @@ async def ceiling(ground: Ground, database_url: str = "") -> AsyncIterator[Syste
     database_url = database_url or ground.server.url()
     async with AsyncExitStack() as stack:
         await ground.database.pool.execute(bare.TABLES)
-        arrivals = ground.folder / "bare_arrivals.log"
-        arrivals.unlink(missing_ok=True)
-        target, sink = await stack.enter_async_context(_receiver(ground, arrivals))
+        target, sink, arrivals = await _receiver(stack, ground, "bare_arrivals.log")
         words = [database_url, str(ground.certificates.cert), str(ground.certificates.key)]
         url, api = await stack.enter_async_context(ground.listening("bench.ceilings", "steady", *words))
         words = [database_url, target, str(ground.certificates.authority)]
         _, delivery = await stack.enter_async_context(_speaking("bench.bare", *words))
+        phones = await stack.enter_async_context(Phones(ground.certificates.authority, ("", "")))
         http = await stack.enter_async_context(client(ground.certificates.authority))
-
-        def buyer(prefix: str) -> Ask:
-            return lambda number: post(http, f"{url}/{prefix}{number}", purchase(prefix, number))
-
-        pids = _with_rest(ground, {API: api, DELIVERY: delivery}, sink)
-        yield System("the ceiling", ground, url, http, buyer, pids, arrivals, BARE_RECORDED, BARE_COMMITTED)
+        assert ground.server.pid is not None
+        pids = {API: [api], DELIVERY: [delivery], POSTGRESQL: [ground.server.pid], SINK: [sink]}
+        bare_system = System("the ceiling", url, http, Receipts(), ground.database, pids, phones, arrivals)
+        yield replace(bare_system, recorded=BARE_RECORDED, committed=BARE_COMMITTED)
 
 
-def purchase(prefix: str, number: int) -> bytes:
-    """Even numbers are new customers, odd ones are known (see `know`)."""
-    new = number % 2 == 0
-    return json.encode(
-        {
-            "action": "purchase",
-            "app_user_id": f"{prefix}-new{number}" if new else f"{prefix}-known{number // 2}",
-            "product_id": "pro_monthly" if new else "pro_yearly",
-        }
-    )
+async def _with_app(
+    stack: AsyncExitStack, ground: Ground, system: System, public_key: str, authority: Path, store_url: str
+) -> System:
+    """The system with an app in the App Store, with phones, and with a receiver as the only webhook."""
+    key, _ = await connect(system.http, system.url, system.receipts.store.credentials(store_url))
+    phones = await stack.enter_async_context(Phones(authority, (public_key, key)))
+    hooks = f"{system.url}/v2/projects/{PROJECT_ID}/integrations/webhooks"
+    for hook in (await _ask(system.http.get(hooks)))["items"]:
+        await _ask(system.http.delete(f"{hooks}/{hook['id']}"))
+    target, sink, arrivals = await _receiver(stack, ground, "arrivals.log")
+    given = {"name": "bench", "url": target, "authorization_header": "Bearer secret", "in_flight_limit": 400}
+    await _ask(system.http.post(hooks).body_json(given))
+    return replace(system, phones=phones, arrivals=arrivals, pids={**system.pids, SINK: [sink]})
 
 
-async def check(system: System, prefix: str) -> None:
-    """Checks that the first new and the first known customer have the access that they bought."""
-    if system.name != LATCHKEY:
-        return
-    for app_user_id, product_id in ((f"{prefix}-new0", "pro_monthly"), (f"{prefix}-known0", "pro_yearly")):
-        response = await system.http.get(f"{system.url}/v1/subscribers/{app_user_id}").build().send()
-        subscriber = json.decode(bytes(await response.bytes()))["subscriber"]
-        assert product_id in subscriber["subscriptions"], subscriber
-        assert "pro" in subscriber["entitlements"], subscriber
+async def connect(http: Client, url: str, credentials: Mapping[str, Any]) -> tuple[str, str]:
+    """An app in the App Store; gives its public key and its notification URL."""
+    apps = f"{url}/v2/projects/{PROJECT_ID}/apps"
+    app = await _ask(http.post(apps).body_json({"name": "Notes", "type": "app_store"}))
+    saved = await _ask(http.put(f"{apps}/{app['id']}/credentials").body_json(dict(credentials)))
+    assert saved["check"]["result"] == "ok", saved
+    return app["public_api_key"]["key"], saved["notification_url"]
 
 
-async def know(ground: Ground, prefix: str, count: int) -> None:
-    """Customers for the odd ones of `count` purchases. They bought another product five days ago."""
-    await settle(ground.database, f"{prefix}-known", subscriber(real_now() - 5 * DAY), count // 2 + 1)
+async def _ask(request: Any) -> Any:
+    response = await request.build().send()
+    assert response.status in (200, 201), f"status {response.status}: {await response.text()}"
+    return json.decode(bytes(await response.bytes()))
 
 
-async def post(http: Client, url: str, body: bytes) -> None:
-    response = await http.post(url).header("content-type", "application/json").body_bytes(body).build().send()
-    if response.status != 200:
-        raise RuntimeError(f"status {response.status}: {await response.text()}")
-    await response.bytes()
-
-
-async def _hook(ground: Ground, target: str) -> None:
-    setup = Setup(name="bench", url=target, authorization="Bearer secret", in_flight_limit=400)
-    await Webhooks(ground.database, Sealer(ground.secret)).create(ground.project_id, setup, real_now())
-
-
-@asynccontextmanager
-async def _receiver(ground: Ground, log: Path) -> AsyncIterator[tuple[str, int]]:
-    """`bench.sink` as its own process; yields its address and process id."""
-    words = [str(ground.certificates.cert), str(ground.certificates.key), str(log)]
-    async with _speaking("bench.sink", *words) as (port, pid):
-        yield f"https://localhost:{port}/", pid
+async def _receiver(stack: AsyncExitStack, ground: Ground, log: str) -> tuple[str, int, Path]:
+    """`bench.sink` as its own process: its address, its process id and its log."""
+    arrivals = ground.folder / log
+    arrivals.unlink(missing_ok=True)
+    words = [str(ground.certificates.cert), str(ground.certificates.key), str(arrivals)]
+    port, pid = await stack.enter_async_context(_speaking("bench.sink", *words))
+    return f"https://localhost:{port}/", pid, arrivals
 
 
 @asynccontextmanager
@@ -183,6 +209,16 @@ async def _speaking(module: str, *words: str) -> AsyncIterator[tuple[str, int]]:
         await process.wait()
 
 
-def _with_rest(ground: Ground, pids: Mapping[str, int], sink: int) -> dict[str, int]:
-    assert ground.server.pid is not None
-    return {**pids, POSTGRESQL: ground.server.pid, SINK: sink}
+async def _processes(supervisor: int) -> dict[str, list[int]]:
+    """The processes of `latchkey up`, by the names of their costs, once they are all there."""
+    names = {"api": API, "clock,delivery": DELIVERY, "postgres": POSTGRESQL}
+    while True:
+        children = psutil.Process(supervisor).children()
+        # A process that has not begun yet has the name of the command.
+        if all(one.name() != "latchkey" for one in children):
+            break
+        await asyncio.sleep(0.1)
+    found: dict[str, list[int]] = {}
+    for one in children:
+        found.setdefault(names.get(one.name(), one.name()), []).append(one.pid)
+    return found

@@ -28,23 +28,6 @@ join aliases a on a.project_id = 'proj_demo' and a.app_user_id = asked.app_user_
 join customers c on c.project_id = a.project_id and c.id = a.customer_id
 order by asked.place
 """
-WRITE_CUSTOMERS = """
-with made as (
-    insert into customers (project_id, app_user_id, original_app_user_id, state, first_seen_at, last_seen_at)
-    select 'proj_demo', asked.app_user_id, asked.app_user_id, $2::json, 0, 0
-    from unnest($1::text[]) as asked (app_user_id)
-    returning id, app_user_id
-)
-insert into aliases (project_id, app_user_id, customer_id, created_at) select 'proj_demo', app_user_id, id, 0 from made
-returning customer_id
-"""
-WRITE_EVENTS = """
-with head as (update feeds set position = position + $3 where project_id = 'proj_demo' returning position)
-insert into events
-select 'proj_demo', head.position - $3 + made.place, gen_random_uuid()::text, made.customer_id, 1, 'INITIAL_PURCHASE',
-    'SANDBOX', null, 0, 0, $2::json
-from unnest($1::bigint[]) with ordinality as made (customer_id, place), head
-"""
 STATE = b'{"subscriptions":[{"periods":[' + b'{"id":"a","price":{"micros":9990000}},' * 20 + b"0]}]}"
 
 Scope = MutableMapping[str, Any]
@@ -53,10 +36,10 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
 class Bare:
-    """An ASGI application around one batched handler."""
+    """An ASGI application around one handler, which gets the last part of the path and the body."""
 
-    def __init__(self, answer: Callable[[list[str]], Awaitable[list[bytes]]], under_way: int) -> None:
-        self._batch: Batch[str, bytes] = Batch(answer, under_way=under_way)
+    def __init__(self, answer: Callable[[str, bytes], Awaitable[bytes]]) -> None:
+        self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -65,12 +48,15 @@ class Bare:
                 await send({"type": f"{message['type']}.complete"})
                 if message["type"] == "lifespan.shutdown":
                     return
-        if scope["method"] == "POST":
-            await receive()
-        body = await self._batch.ask(scope["path"].rpartition("/")[2])
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        body, more = b"", scope["method"] == "POST"
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        answer = await self._answer(scope["path"].rpartition("/")[2], body)
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await send({"type": "http.response.body", "body": answer})
 
 
 def reads(database: Database) -> Bare:
@@ -78,17 +64,8 @@ def reads(database: Database) -> Bare:
         async with database.acquire() as connection:
             return [row[0] for row in await connection.fetch(READ, ids)]
 
-    return Bare(answer, under_way=1)
-
-
-def purchases(database: Database) -> Bare:
-    async def answer(ids: list[str]) -> list[bytes]:
-        async with database.transaction() as connection:
-            made = [row[0] for row in await connection.fetch(WRITE_CUSTOMERS, ids, STATE)]
-            await connection.execute(WRITE_EVENTS, made, STATE, len(made))
-        return [STATE for _ in ids]
-
-    return Bare(answer, under_way=2)
+    batch = Batch(answer, under_way=1)
+    return Bare(lambda id, _: batch.ask(id))
 
 
 def steady(database: Database) -> Bare:
@@ -99,13 +76,14 @@ def steady(database: Database) -> Bare:
             await connection.execute(INSERT, names, real_now(), STATE)
         return [STATE for _ in names]
 
-    return Bare(answer, under_way=2)
+    batch = Batch(answer, under_way=2)
+    return Bare(lambda name, _: batch.ask(name))
 
 
 async def main(fd: int, name: str, url: str, cert: str, key: str) -> None:
     settings = Settings(database_url=url, tls_cert=Path(cert), tls_key=Path(key))
     async with Database(url, max_size=4, application_name=f"bare {name}") as database:
-        application = {"reads": reads, "purchases": purchases, "steady": steady}[name](database)
+        application = {"reads": reads, "steady": steady}[name](database)
         await Listener(application, socket.socket(fileno=fd), settings).serve()
 
 

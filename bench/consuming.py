@@ -12,13 +12,13 @@ import signal
 import socket
 import sqlite3
 import sys
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import uvloop
 from msgspec import Struct, json
 
+from bench.ceilings import Bare
 from latchkey import logs
 from latchkey.cli.consumer_server import serve
 from latchkey.consumer import Settings as ConsumerSettings
@@ -40,28 +40,10 @@ class _Envelope(Struct):
     event: _Event
 
 
-class Bare:
-    """An ASGI application that stores each event once, by its id."""
-
-    def __init__(self, insert: Insert) -> None:
-        self._batch: Batch[bytes, bytes] = Batch(insert)
-
-    async def __call__(
-        self,
-        scope: MutableMapping[str, Any],
-        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
-        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
-    ) -> None:
-        if scope["type"] == "lifespan":
-            while True:
-                message = await receive()
-                await send({"type": f"{message['type']}.complete"})
-                if message["type"] == "lifespan.shutdown":
-                    return
-        body = await self._batch.ask((await receive())["body"])
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+def bare(insert: Insert) -> Bare:
+    """Stores each event once, by its id."""
+    batch: Batch[bytes, bytes] = Batch(insert)
+    return Bare(lambda _, body: batch.ask(body))
 
 
 def _rows(bodies: list[bytes]) -> list[tuple[str, str]]:
@@ -102,12 +84,12 @@ async def _bare(fd: int, url: str, cert: str, key: str) -> None:
     settings = Settings(tls_cert=Path(cert), tls_key=Path(key))
     listening = socket.socket(fileno=fd)
     if url.startswith("sqlite:///"):
-        await Listener(Bare(into_sqlite(url.removeprefix("sqlite:///"))), listening, settings).serve()
+        await Listener(bare(into_sqlite(url.removeprefix("sqlite:///"))), listening, settings).serve()
         return
     async with Database(url, max_size=4) as database:
         async with database.acquire() as connection:
             await connection.execute(TABLE)
-        await Listener(Bare(into_postgresql(database)), listening, settings).serve()
+        await Listener(bare(into_postgresql(database)), listening, settings).serve()
 
 
 async def _consumer(fd: int) -> None:

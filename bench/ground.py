@@ -46,6 +46,8 @@ class Ground:
     certificates: Certificates
     database: Database
     key: str
+    # Of the demo's app in the test store.
+    public_key: str
     project_id: str = PROJECT_ID
     secret: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
     # Of pretend stores.
@@ -136,9 +138,9 @@ async def ground() -> AsyncIterator[Ground]:
         await migrate(connection)
         await connection.close()
         async with Database(server.url(), max_size=4) as database:
-            await ensure_demo(database, real_now(), secret_key=None, public_key=None)
+            demo = await ensure_demo(database, real_now(), secret_key=None, public_key=None)
             key = await create_secret_key(database, PROJECT_ID, "bench", real_now(), rate_limit=NO_LIMIT)
-            yield Ground(folder, server, certificates, database, key.plaintext)
+            yield Ground(folder, server, certificates, database, key.plaintext, demo.public_key)
     finally:
         await asyncio.to_thread(server.stop)
         if not kept:

@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Awaitable, Sequence
 from statistics import median, quantiles
 
-from bench.buying import check, know, latchkey
+from bench.buying import apart
 from bench.ground import Ground
 from bench.load import at_rate
 from bench.table import Row, say
@@ -42,21 +42,20 @@ EVENTS = "select position, committed_at from events where project_id = $1 and po
 
 async def run(ground: Ground) -> list[Row]:
     rows: list[Row] = []
-    async with latchkey(ground) as system:
-        for prefix, count in {"warm": WARM_UP, "lone": LONE, **{f"at{rate}": rate * SECONDS for rate in RATES}}.items():
-            await know(ground, prefix, count)
+    async with apart(ground) as system:
+        counts = {"warm": WARM_UP, "lone": LONE, **{f"at{rate}": rate * SECONDS for rate in RATES}}
+        buyers = {prefix: await system.buyer(prefix, count) for prefix, count in counts.items()}
         # They came without events. Counting them takes some batches, which is not measured here.
         await _until_counted(ground)
-        await at_rate(system.buyer("warm"), max(RATES), WARM_UP)
+        await at_rate(buyers["warm"], max(RATES), WARM_UP)
         await system.until_recorded(WARM_UP)
-        await check(system, "warm")
+        await system.check("warm")
         await _until_there(ground, WARM_UP)
-        buy = system.buyer("lone")
         lone = []
         for number in range(LONE):
             # At no particular distance from the roller's looks.
             await asyncio.sleep(1.5 + 0.1 * number)
-            await buy(number)
+            await buyers["lone"](number)
             began = time.perf_counter()
             await _until_there(ground, WARM_UP + number + 1)
             lone.append((time.perf_counter() - began) * 1000)
@@ -66,7 +65,7 @@ async def run(ground: Ground) -> list[Row]:
             count = rate * SECONDS
             await asyncio.sleep(2)
             say(f"{rate} purchases a second for {SECONDS} s")
-            rows += _rows(f"{rate} purchases/s", await _lags(ground, at_rate(system.buyer(f"at{rate}"), rate, count)))
+            rows += _rows(f"{rate} purchases/s", await _lags(ground, at_rate(buyers[f"at{rate}"], rate, count)))
             done += count
             await _until_there(ground, done)
     return rows

@@ -22,8 +22,8 @@ class Measured:
     p99_ms: float
 
 
-def client(authority: Path, key: str = "") -> Client:
-    builder = ClientBuilder().add_root_certificate_pem(authority.read_bytes()).http1_only()
+def client(authority: Path, key: str = "", address: str = "127.0.0.1") -> Client:
+    builder = ClientBuilder().add_root_certificate_pem(authority.read_bytes()).http1_only().local_address(address)
     if key:
         builder = builder.default_headers({"authorization": f"Bearer {key}"})
     return builder.build()

@@ -13,21 +13,18 @@ from typing import Any
 from msgspec import json
 from pyreqwest.client import Client
 
+from bench.buying import connect
 from bench.ground import Ground
 from bench.load import client, measure
+from bench.phones import APP
 from bench.table import Row
-from latchkey.delivery.sealing import Sealer
 from latchkey.domain.instants import DAY, HOUR, Duration, Ms, add
 from latchkey.emulators.apple.emulator import AppleEmulator
 from latchkey.emulators.apple.keys import AppleKeys, make_keys
-from latchkey.emulators.apple.payloads import App
 from latchkey.emulators.apple.state import Life
 from latchkey.emulators.clock import Clock
 from latchkey.emulators.serving import running
 from latchkey.now import real_now
-from latchkey.usecases.access import projects
-from latchkey.usecases.stores import credentials
-from latchkey.usecases.stores.connections import Connections, adapters
 
 BAR = 500
 # Each buys and renews once: two notifications.
@@ -37,7 +34,6 @@ CONNECTIONS = 64
 AT_ONCE = 50
 # A renewal is sent when so many others have bought.
 LATER = 1_000
-APP = App(bundle_id="com.example.bench", app_apple_id=1_234_567_890, environment="Production")
 
 WAITING = "select count(*) from store_notifications where status = 'waiting'"
 BY_STATUS = "select status, count(*) as count from store_notifications where kind not like 'TEST%' group by status"
@@ -52,15 +48,15 @@ async def run(ground: Ground, customers: int = CUSTOMERS) -> list[Row]:
     store = AppleEmulator(keys, APP, Life(), Clock())
     async with running(store) as served:
         ground = replace(ground, store_hosts=(served.base_url.partition("//")[2],))
-        path = await connect(ground, store.credentials(served.base_url))
         async with (
-            ground.service("api", "clock") as url,
-            client(ground.certificates.authority) as http,
+            ground.service("api", "clock") as service,
+            client(ground.certificates.authority, ground.key) as http,
         ):
-            await measure(_poster(http, url + path, warm), CONNECTIONS, len(warm))
+            _, url = await connect(http, service, store.credentials(served.base_url))
+            await measure(_poster(http, url, warm), CONNECTIONS, len(warm))
             await _applied(ground)
             began = time.perf_counter()
-            answered = await measure(_poster(http, url + path, letters), CONNECTIONS, len(letters))
+            answered = await measure(_poster(http, url, letters), CONNECTIONS, len(letters))
             await _applied(ground)
             whole = len(letters) / (time.perf_counter() - began)
     await _check(ground, customers + customers // 10)
@@ -95,18 +91,6 @@ async def write(keys: AppleKeys, customers: int, first: int) -> list[bytes]:
     for one, other in zip(bought[later:], renewed, strict=False):
         letters += one, other
     return letters + renewed[customers - later :]
-
-
-async def connect(ground: Ground, given: dict[str, Any]) -> str:
-    """An app with these credentials; gives the path of its notification URL."""
-    app = await projects.create_app(ground.database, ground.project_id, "Notes", "app_store", real_now())
-    hosts = frozenset(ground.store_hosts)
-    connections = Connections(ground.database, Sealer(ground.secret), adapters(), hosts, real_now)
-    try:
-        saved = await credentials.save(connections, ground.project_id, app.id, given)
-    finally:
-        await connections.close()
-    return saved.notification_path
 
 
 async def _applied(ground: Ground) -> None:

@@ -50,7 +50,7 @@ async def main(cert: str, key: str, log: str) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    with Path(log).open("ab") as file:  # noqa: ASYNC230 - before anything is served
+    with Path(log).open("ab", buffering=0) as file:  # noqa: ASYNC230 - before anything is served
         written = file if log != "/dev/null" else None
         server = await loop.create_server(lambda: Sink(written), "127.0.0.1", 0, ssl=context, backlog=1024)
         print(server.sockets[0].getsockname()[1], flush=True)

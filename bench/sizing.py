@@ -7,11 +7,11 @@ the tables are large enough to tell what a row takes, indexes included.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import psutil  # type: ignore[import-untyped]  # its stubs are a separate package
 
-from bench.buying import API, DELIVERY, POSTGRESQL, latchkey
+from bench.buying import API, DELIVERY, POSTGRESQL, apart
 from bench.ground import Ground
 from bench.load import measure
 from bench.table import Row, say
@@ -53,10 +53,11 @@ where table_schema = 'public' and table_name = $1 and is_generated = 'NEVER'
 
 
 async def run(ground: Ground) -> list[Row]:
-    async with latchkey(ground) as system:
+    async with apart(ground) as system:
         say(f"{PURCHASES:,} purchases and their deliveries")
+        buyer = await system.buyer("sized", PURCHASES)
         before = await ground.database.pool.fetchval(_LOG)
-        await measure(system.buyer("sized"), CONNECTIONS, PURCHASES)
+        await measure(buyer, CONNECTIONS, PURCHASES)
         await system.until_recorded(PURCHASES)
         await _charts(ground)
         written = await ground.database.pool.fetchval(_LOG) - before
@@ -119,10 +120,10 @@ def _sizes(measured: Mapping[str, tuple[int, int]]) -> list[Row]:
     return rows
 
 
-def _memory(pids: Mapping[str, int]) -> list[Row]:
+def _memory(pids: Mapping[str, Sequence[int]]) -> list[Row]:
     """What each process has for itself, and its part of what it shares."""
-    rows = [Row(f"memory: {name}", _pss(psutil.Process(pids[name])), "MiB") for name in (API, DELIVERY)]
-    server = psutil.Process(pids[POSTGRESQL])
+    rows = [Row(f"memory: {name}", _pss(psutil.Process(pids[name][0])), "MiB") for name in (API, DELIVERY)]
+    server = psutil.Process(pids[POSTGRESQL][0])
     backends = [child for child in server.children() if "latchkey" in " ".join(child.cmdline())]
     if backends:
         own = sum(one.memory_full_info().uss for one in backends) / len(backends) / MIB

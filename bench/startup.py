@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -42,6 +42,7 @@ IS_UP = "Latchkey is up"
 
 @dataclass(frozen=True, slots=True)
 class Start:
+    pid: int
     seconds: float
     # What it says it is doing, and the seconds until it says the next.
     phases: dict[str, float]
@@ -91,11 +92,12 @@ async def run(ground: Ground) -> list[Row]:
 
 
 async def _start(folder: Path, *options: str, with_year: bool = False) -> Start:
-    async with _up(folder, *options) as start:
+    async with up(folder, *options) as start:
         connection = json.decode((folder / "connection.json").read_bytes())
         year = start.seconds + await _year(connection) if with_year else 0.0
         async with client(Path(connection["ca_cert"])) as http:
-            return Start(start.seconds, start.phases, start.cpu, *await _pages(http, connection), year=year)
+            sign_in, overview, again = await _pages(http, connection)
+            return replace(start, sign_in_ms=sign_in, overview_ms=overview, again_ms=again, year=year)
 
 
 async def _year(connection: dict[str, Any]) -> float:
@@ -112,7 +114,8 @@ async def _year(connection: dict[str, Any]) -> float:
 
 
 @asynccontextmanager
-async def _up(folder: Path, *options: str) -> AsyncIterator[Start]:
+async def up(folder: Path, *options: str, **more: str) -> AsyncIterator[Start]:
+    """The command as users run it, until the block ends; `more` is for its environment."""
     # Without bytecode files Python would compile all code at every start.
     left_out = ("LATCHKEY_", "PYTHONDONTWRITEBYTECODE")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
@@ -121,7 +124,7 @@ async def _up(folder: Path, *options: str) -> AsyncIterator[Start]:
         *(str(LATCHKEY), "up", "--data", str(folder), "--port", "0", *options),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        env=environment,
+        env=environment | more,
     )
     assert process.stdout is not None
     try:
@@ -137,7 +140,7 @@ async def _up(folder: Path, *options: str) -> AsyncIterator[Start]:
                 break
         cpu = spent_ms(process.pid) / 1000
         reading = asyncio.create_task(process.stdout.read())
-        yield Start(now - began, phases, cpu)
+        yield Start(process.pid, now - began, phases, cpu)
     finally:
         if process.returncode is None:
             process.terminate()

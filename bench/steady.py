@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 
 from bench import trips
-from bench.buying import API, DELIVERY, GENERATOR, LATCHKEY, POSTGRESQL, SINK, System, ceiling, check, know, latchkey
+from bench.buying import API, DELIVERY, GENERATOR, POSTGRESQL, SINK, System, ceiling, latchkey
 from bench.ground import Ground
 from bench.load import at_rate
 from bench.table import Row, say
@@ -47,25 +47,23 @@ class Measured:
 
 
 async def run(ground: Ground) -> list[Row]:
-    bare = await measure(ground, ceiling(ground))
-    ours = await measure(ground, latchkey(ground))
+    bare = await measure(ceiling(ground))
+    ours = await measure(latchkey(ground))
     rows = [row for rate in RATES for row in _rows(rate, ours.loads[rate], bare.loads[rate])]
     for name in (API, DELIVERY, POSTGRESQL):
         rows += [Row(f"idle: CPU of {name} in a second", ours.idle[name], "ms", bare.idle[name])]
     return rows + await trips.count(ground)
 
 
-async def measure(ground: Ground, starting: AbstractAsyncContextManager[System]) -> Measured:
+async def measure(starting: AbstractAsyncContextManager[System]) -> Measured:
     loads: dict[int, tuple[list[float], dict[str, float], int, int]] = {}
     prefixes = {"warm": WARM_UP, **{f"at{rate}": rate * SECONDS for rate in RATES}}
     async with starting as system:
-        for prefix, count in prefixes.items():
-            if system.name == LATCHKEY:
-                await know(ground, prefix, count)
+        buyers = {prefix: await system.buyer(prefix, count) for prefix, count in prefixes.items()}
         say(f"{system.name}: warm-up")
-        await at_rate(system.buyer("warm"), max(RATES), WARM_UP)
+        await at_rate(buyers["warm"], max(RATES), WARM_UP)
         await system.until_recorded(WARM_UP)
-        await check(system, "warm")
+        await system.check("warm")
         await asyncio.sleep(AFTERWARDS)
         say(f"{system.name}: idle for {SECONDS} s")
         began, before = time.perf_counter(), system.spent()
@@ -77,7 +75,7 @@ async def measure(ground: Ground, starting: AbstractAsyncContextManager[System])
             done += count
             say(f"{system.name}: {rate} purchases a second for {SECONDS} s")
             first_ms, began, before = real_now(), time.perf_counter(), system.spent()
-            requests = await at_rate(system.buyer(f"at{rate}"), rate, count)
+            requests = await at_rate(buyers[f"at{rate}"], rate, count)
             await system.until_recorded(done)
             last_ms = real_now()
             await asyncio.sleep(AFTERWARDS)
@@ -87,7 +85,7 @@ async def measure(ground: Ground, starting: AbstractAsyncContextManager[System])
                 for name, spent in _differences(before, system.spent(), count).items()
             }
             loads[rate] = requests, cpu, first_ms, last_ms
-    waits = await system.waits()
+        waits = await system.waits()
     found = {}
     for rate, (requests, cpu, first_ms, last_ms) in loads.items():
         waited = [wait for at, wait in waits if first_ms <= at <= last_ms]

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from statistics import median
 from typing import TypeAlias
 
-from bench.buying import System, ceiling, know, latchkey
+from bench.buying import Ask, System, apart, ceiling
 from bench.ground import Ground
 from bench.load import at_rate
 from bench.table import Row, say
@@ -55,12 +55,11 @@ async def run(ground: Ground) -> list[Row]:
 async def count(ground: Ground, *, listing: bool = False) -> list[Row]:
     """With `listing`, also print the statements of a lone request of each kind."""
     async with Tap(ground.server.url()) as tap, ceiling(ground, tap.url) as system:
-        buy = system.buyer("lone")
-        bare = await _count(tap, system, dict.fromkeys(list(MOST)[:2], buy))
-    async with Tap(ground.server.url()) as tap, latchkey(ground, tap.url, apart=True) as system:
-        for prefix, purchases in {"trips": WARM_UP, "lone": 2 * LONE + 2, **STEADY}.items():
-            await know(ground, prefix, purchases)
-        ours = await _count(tap, system, _lone(system), listing)
+        buyers = await _buyers(system)
+        bare = await _count(tap, system, buyers, dict.fromkeys(list(MOST)[:2], buyers["lone"]))
+    async with Tap(ground.server.url()) as tap, apart(ground, tap.url) as system:
+        buyers = await _buyers(system)
+        ours = await _count(tap, system, buyers, _lone(system, buyers["lone"], ground.project_id), listing)
     rows = [
         _row(f"lone {what}: round trips, {role}", ours, bare, (what, role), most if role == "api" else None)
         for what, most in MOST.items()
@@ -76,9 +75,13 @@ async def count(ground: Ground, *, listing: bool = False) -> list[Row]:
     return rows
 
 
-def _lone(system: System) -> Lone:
-    buy = system.buyer("lone")
-    v1, v2 = "/v1/subscribers/", f"/v2/projects/{system.ground.project_id}/customers/"
+async def _buyers(system: System) -> dict[str, Ask]:
+    counts = {"trips": WARM_UP, "lone": 2 * LONE + 2, **STEADY}
+    return {prefix: await system.buyer(prefix, purchases) for prefix, purchases in counts.items()}
+
+
+def _lone(system: System, buy: Ask, project_id: str) -> Lone:
+    v1, v2 = "/v1/subscribers/", f"/v2/projects/{project_id}/customers/"
 
     async def get(path: str) -> None:
         response = await system.http.get(system.url + path).build().send()
@@ -94,10 +97,10 @@ def _lone(system: System) -> Lone:
     return dict(zip(MOST, kinds, strict=True))
 
 
-async def _count(tap: Tap, system: System, lone: Lone, listing: bool = False) -> Counts:
+async def _count(tap: Tap, system: System, buyers: Mapping[str, Ask], lone: Lone, listing: bool = False) -> Counts:
     say(f"{system.name}: counting round trips")
     counts: Counts = {}
-    await at_rate(system.buyer("trips"), max(RATES), WARM_UP)
+    await at_rate(buyers["trips"], max(RATES), WARM_UP)
     recorded = WARM_UP
     await system.until_recorded(recorded)
     for what, do in lone.items():
@@ -123,7 +126,7 @@ async def _count(tap: Tap, system: System, lone: Lone, listing: bool = False) ->
         count = rate * SECONDS
         recorded += count
         before = len(tap.trips)
-        await at_rate(system.buyer(f"trips{rate}"), rate, count)
+        await at_rate(buyers[f"trips{rate}"], rate, count)
         await system.until_recorded(recorded)
         await asyncio.sleep(AFTERWARDS)
         trips = tap.trips[before:]

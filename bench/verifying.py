@@ -9,12 +9,12 @@ import asyncio
 import base64
 import socket
 import sys
-from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
-from typing import Any
 
 import uvloop
 
+from bench.ceilings import Bare
+from bench.phones import APP
 from latchkey.emulators.apple.keys import make_keys
 from latchkey.now import real_now
 from latchkey.server import Listener
@@ -22,54 +22,34 @@ from latchkey.settings import Settings
 from latchkey.stores.adapter import ConnectedApp, Incoming
 from latchkey.stores.apple.adapter import AppleAdapter
 
-Scope = MutableMapping[str, Any]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
+def verifying(root_pem: str) -> Bare:
+    adapter, keys = AppleAdapter(real_now), make_keys()
+    given = {
+        "bundle_id": APP.bundle_id,
+        "app_apple_id": APP.app_apple_id,
+        "issuer_id": keys.issuer_id,
+        "key_id": keys.key_id,
+        "private_key": keys.private_key,
+        "root_certificates": [root_pem],
+    }
+    app = ConnectedApp(
+        project_id="proj_bench",
+        app_id="app_bench",
+        store="app_store",
+        credentials=adapter.parse_credentials(given, frozenset()),
+        version=1,
+    )
 
-class Verifying:
-    """An ASGI application."""
+    async def verify(_: str, body: bytes) -> bytes:
+        await adapter.verify(app, Incoming(body=body, headers={}, received_at=real_now()))
+        return b"{}"
 
-    def __init__(self, root_pem: str) -> None:
-        self._adapter = AppleAdapter(real_now)
-        keys = make_keys()
-        given = {
-            "bundle_id": "com.example.bench",
-            "app_apple_id": 1_234_567_890,
-            "issuer_id": keys.issuer_id,
-            "key_id": keys.key_id,
-            "private_key": keys.private_key,
-            "root_certificates": [root_pem],
-        }
-        self._app = ConnectedApp(
-            project_id="proj_bench",
-            app_id="app_bench",
-            store="app_store",
-            credentials=self._adapter.parse_credentials(given, frozenset()),
-            version=1,
-        )
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            while True:
-                message = await receive()
-                await send({"type": f"{message['type']}.complete"})
-                if message["type"] == "lifespan.shutdown":
-                    return
-        body = b""
-        while True:
-            message = await receive()
-            body += message.get("body", b"")
-            if not message.get("more_body"):
-                break
-        await self._adapter.verify(self._app, Incoming(body=body, headers={}, received_at=real_now()))
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"2")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b"{}"})
+    return Bare(verify)
 
 
 async def main(fd: int, root: str, cert: str, key: str) -> None:
-    application = Verifying(base64.b64decode(root).decode())
+    application = verifying(base64.b64decode(root).decode())
     settings = Settings(tls_cert=Path(cert), tls_key=Path(key))
     await Listener(application, socket.socket(fileno=fd), settings).serve()
 

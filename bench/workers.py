@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from statistics import median
 
-from bench.buying import post, purchase
-from bench.ground import Ground, Service
-from bench.load import client, measure
+from bench.buying import API, System, apart
+from bench.ground import Ground
+from bench.load import measure
 from bench.population import settle, subscriber
-from bench.processor import spent_ms
 from bench.table import Row, say
 from latchkey.domain.instants import DAY
 from latchkey.now import real_now
@@ -35,8 +34,8 @@ async def run(ground: Ground) -> list[Row]:
         # Alternating: a shared machine sometimes runs half as fast again for a second.
         for workers in COUNTS:
             say(f"workers: {workers} of the API, round {number} of {ROUNDS}")
-            async with ground.processes("api", workers=workers) as service:
-                for what, measured in (await _measure(ground, service, f"{number}-{workers}")).items():
+            async with apart(ground, workers=workers) as system:
+                for what, measured in (await _measure(system, f"{number}-{workers}")).items():
                     found.setdefault((what, workers), []).append(measured)
     return [row for what in ("reads", "purchases") for row in _rows(what, found)]
 
@@ -51,33 +50,24 @@ def _rows(what: str, found: dict[tuple[str, int], list[tuple[float, float]]]) ->
     ]
 
 
-async def _measure(ground: Ground, service: Service, prefix: str) -> dict[str, tuple[float, float]]:
+async def _measure(system: System, prefix: str) -> dict[str, tuple[float, float]]:
     """By what was asked: how many a second, and the CPU milliseconds of one in the API's processes."""
-    action = f"{service.url}/v2/projects/{ground.project_id}/test_store/actions"
-    async with client(ground.certificates.authority, ground.key) as http:
 
-        async def read(number: int) -> None:
-            response = await http.get(f"{service.url}/v1/subscribers/reader{number % CUSTOMERS}").build().send()
-            assert response.status == 200, response.status
-            await response.bytes()
+    async def read(number: int) -> None:
+        response = await system.http.get(f"{system.url}/v1/subscribers/reader{number % CUSTOMERS}").build().send()
+        assert response.status == 200, response.status
+        await response.bytes()
 
-        async def buy(number: int) -> None:
-            await post(http, action, purchase(f"workers{prefix}", number))
-
-        found = {}
-        for what, ask, count in (("reads", read, READS), ("purchases", buy, PURCHASES)):
-            if what == "reads":
-                # Opens the connections, which all that follows uses.
-                await measure(ask, CONNECTIONS, CONNECTIONS * 2)
-            before = _spent(service)
-            with _pinned():
-                measured = await measure(ask, CONNECTIONS, count)
-            found[what] = (measured.per_second, (_spent(service) - before) / count)
-        return found
-
-
-def _spent(service: Service) -> float:
-    return sum(spent_ms(pid) for name, pid in service.pids.items() if name.startswith("api"))
+    buy = await system.buyer(f"workers{prefix}", PURCHASES)
+    # Opens the connections, which all that follows uses.
+    await measure(read, CONNECTIONS, CONNECTIONS * 2)
+    found = {}
+    for what, ask, count in (("reads", read, READS), ("purchases", buy, PURCHASES)):
+        before = system.spent()[API]
+        with _pinned():
+            measured = await measure(ask, CONNECTIONS, count)
+        found[what] = (measured.per_second, (system.spent()[API] - before) / count)
+    return found
 
 
 @contextmanager

@@ -86,11 +86,11 @@ def problems_of_connections(settings: Settings) -> list[Problem]:
     return found
 
 
-async def problems_of_database(connection: Any, now_ms: int) -> list[Problem]:
+async def problems_of_database(connection: Any) -> list[Problem]:
     """Whether the database has the schema this code expects, and was not restored from a backup."""
     try:
         await migrate.require_current(connection)
-        await identity.require_settled(connection, now_ms)
+        await identity.require_settled(connection)
     except RestoredError as error:
         return [Problem("database", str(error), "")]
     except StorageError as error:

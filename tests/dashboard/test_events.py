@@ -169,6 +169,10 @@ async def test_pages_go_on_where_the_last_one_ended(site: Site, monkeypatch: pyt
     reply = await asked(site, "/events?type=INVOICE_ISSUANCE")
     assert f"before={first.before}" in reply.body.decode()
     assert "No event matches among these" in reply.body.decode()
+    # After a restore positions go on far above: the page over the gap leads to the events before it.
+    await site.database.pool.execute("update feeds set position = position + 1000000000")
+    over = await event_list.page_of_newest(site.database, site.project_id, rare, limit=3)
+    assert over.before == first.head + 1
 
 
 async def test_what_nobody_can_ask_for_is_refused_or_left_out(site: Site) -> None:

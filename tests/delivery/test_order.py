@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import pytest
 from msgspec import json
-from msgspec.structs import replace
 
 from latchkey.delivery import health
 from latchkey.delivery.queue.pruning import prune
@@ -172,23 +171,6 @@ async def test_a_claim_has_the_columns_of_its_statement_in_their_order(line: Lin
     async with line.yard.database.acquire() as connection:
         columns = (await connection.prepare(query("claim_lanes"))).get_attributes()
     assert [one.name for one in columns] == list(Claim.__struct_fields__[1:])
-
-
-async def test_an_outcome_is_recorded_for_its_own_lane_only(line: Line) -> None:
-    """A lane is found by where its row is stored. After the row has moved, another one may be stored there."""
-    pool = line.yard.database.pool
-    for user in ("ann", "bob"):
-        await line.yard.buy(user)
-    await line.record(await line.claim())
-    ann, bob = sorted(await line.claim(), key=lambda one: one.customer_id)
-    assert ann.token != bob.token
-    confused = replace(ann, lane=bob.lane)
-    assert await line.record([confused]) == 1
-    left = await pool.fetch("select customer_id, token from lanes")
-    assert [(row["customer_id"], row["token"]) for row in left] == [(bob.customer_id, bob.token)]
-    assert await pool.fetchval("select count(*) from attempts where customer_id = $1", bob.customer_id) == 1
-    assert await line.record([bob]) == 1
-    assert await line.yard.count("delivered") == 4
 
 
 async def test_the_limit_of_a_webhook_holds_over_all_workers(line: Line) -> None:

@@ -82,13 +82,13 @@ async def test_a_lone_delivery_is_one_claim_and_one_record(yard: Yard) -> None:
         for number in range(2, 5):
             await yard.buy(f"user{number}")
             await delivered(yard, worker, number)
-    assert said == ["claim_lanes", "record_last_deliveries"] * 3
+    assert said == ["claim_lanes", "record_attempts"] * 3
 
 
 @pytest.mark.one_server("it counts statements, which have other texts there")
 async def test_health_is_touched_when_it_changes_and_causes_a_claim_only_when_the_circuit_closes(yard: Yard) -> None:
     await yard.hook(yard.receiver().url(), event_types=("INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"))
-    healing = ["claim_lanes", "record_last_deliveries", "begin", "lock_health", "save_health", "commit"]
+    healing = ["claim_lanes", "record_attempts", "begin", "lock_health", "save_health", "commit"]
     async with counted(yard.database.url) as (database, said), working(yard, database, said) as worker:
         await yard.buy("first")
         await delivered(yard, worker, 1)

@@ -29,7 +29,7 @@ def answered(sequence: int, *, waiting: int = 1) -> Answered:
     claim = Claim(
         lease_until=1, project_id="p", customer_id=1, webhook_key=KEY, aside=0, webhook_version=1, waiting=waiting,
         done=0, tries=0, tried_at=None, sequence=sequence, event_id="ev", attempts=0, event=b"{}", token=1,
-        dialect=None, lane="(0,1)", part=0,
+        dialect=None, part=0,
     )  # fmt: skip
     return Answered(claim, cast(Any, None), ANSWER)
 

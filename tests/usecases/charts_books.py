@@ -1,76 +1,71 @@
-"""The facts computed from all customers, to compare with the stored ones."""
+"""What charts count in a project: the stored rows against those made of the customers as they are now, and the facts."""
 
 from __future__ import annotations
 
-from uuid import UUID
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeAlias
 
-from latchkey.domain.charts.fact import Dimensions, Fact, Money
-from latchkey.domain.charts.facts.of_customer import facts_of
-from latchkey.domain.charts.facts.subject import Origin, subjects_of
+from msgspec import json, structs
+
+from latchkey.domain.charts.periods import GONE, PeriodRow, rows_of
 from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.charts import subjects
-from latchkey.storage.charts.kinds import KINDS
+from latchkey.storage.charts import rows
+from latchkey.storage.charts.book import CUSTOMERS, PERIODS, connect, derive, read
 from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Database
-from latchkey.usecases.charts.books import Contributed, pseudonym
 from latchkey.usecases.engine.changes import load_projects
 
-Books = dict[UUID, Contributed]
+# All columns but the customer, and how often.
+Facts: TypeAlias = dict[tuple[object, ...], tuple[int, ...]]
+
+_FIELDS = tuple(one.name for one in structs.fields(PeriodRow))
 
 
-async def kept(database: Database, project_id: str) -> Books:
-    """What the tables say each subject contributed. Subjects without facts are left out."""
-    rows = await database.pool.fetch("select * from chart_dimensions where project_id = $1", project_id)
-    combinations = {row["id"]: row for row in rows}
-    books: Books = {}
-    for row in await database.pool.fetch("select * from chart_subjects where project_id = $1", project_id):
-        facts, environment = [], ""
-        for kind, at, n, currency, dimension, quantity, *money in subjects.decode(row["facts"]):
-            of = combinations[dimension]
-            environment = of["environment"]
-            plain = (of[name] for name in Dimensions._fields[:7])
-            dimensions = Dimensions._make([*plain, tuple(of["variants"]), tuple(of["attributes"])])
-            facts.append(Fact(KINDS[kind], at, n, currency, quantity, Money(*money), dimensions))
-        origin = combinations[row["origin"]]
-        if facts:
-            came = Origin(origin["platform"], origin["app_version"], origin["country"])
-            books[row["subject"]] = Contributed(environment, came, sorted(facts))
-    return books
-
-
-async def worked_out(database: Database, project_id: str, known: Books) -> Books:
-    """What the customers of the project contribute, with the origins and billing issues that are stored."""
-    books: Books = {}
+async def agree(database: Database, project_id: str) -> None:
+    """Checks that the rows, which were written change by change, are those that the customers would have if they were
+    written today."""
     async with database.acquire() as connection:
         catalog = (await load_projects(connection, Catalogs(), {project_id}))[project_id].catalog
-        rows = await connection.fetch("select state from customers where project_id = $1", project_id)
-        for row in rows:
-            customer = decode(row["state"])
-            environments = subjects_of(customer)
-            stored = await subjects.known(connection, {(project_id, pseudonym(key)) for key in environments})
-            found = {key: stored.get((project_id, pseudonym(key))) for key in environments}
-            facts = facts_of(
-                customer,
-                catalog,
-                origins={key: one.origin for key, one in found.items() if one is not None and one.origin is not None},
-                issues={key: one.issues for key, one in found.items() if one is not None},
-                attributes=catalog.chart_attributes,
-                erased={
-                    key: one.erased_to for key, one in found.items() if one is not None and one.erased_to is not None
-                },
-            )
-            for key, of in facts.items():
-                subject = pseudonym(key)
-                origin = known[subject].origin if subject in known else Origin()
-                if of:
-                    books[subject] = Contributed(environments[key], origin, sorted(of))
-    return books
-
-
-async def agree(database: Database, project_id: str) -> Books:
-    """Check that the stored facts equal the computed ones. Returns them, with those of erased customers."""
-    books = await kept(database, project_id)
-    anew = await worked_out(database, project_id, books)
-    wrong = {subject: (books.get(subject), one) for subject, one in anew.items() if books.get(subject) != one}
+        customers = {
+            row["id"]: decode(row["state"])
+            for row in await connection.fetch("select id, state from customers where project_id = $1", project_id)
+        }
+        found = await connection.fetch(
+            "select *, customer_id as who from chart_periods where project_id = $1 and customer_id = any($2)"
+            " and side <> 2 and type <> $3",
+            project_id, list(customers), GONE,
+        )  # fmt: skip
+    stored = {(row["purchase"].hex, row["period"]): _row(row) for row in found}
+    made = {(row.purchase, row.period): row for key, one in customers.items() for row in rows_of(key, one, catalog)}
+    wrong = {key: (stored.get(key), made.get(key)) for key in stored | made if stored.get(key) != made.get(key)}
     assert not wrong, wrong
-    return books
+
+
+def _row(row: dict[str, object]) -> PeriodRow:
+    found = {name: row[name] for name in _FIELDS}
+    purchase, back = row["purchase"], row["back"]
+    found["purchase"] = purchase.hex  # type: ignore[attr-defined]  # an UUID
+    found["back"] = None if back is None else json.decode(back, type=tuple[tuple[int, ...], ...])  # type: ignore[arg-type]  # its text
+    return PeriodRow(**found)  # type: ignore[arg-type]  # as stored
+
+
+async def facts(database: Database, project_id: str) -> Facts:
+    """All facts of a project, added up over its customers, as they follow from the stored rows."""
+    duck = connect()
+    with TemporaryDirectory() as folder:
+        periods, people = Path(folder, "periods.csv"), Path(folder, "customers.csv")
+        async with database.acquire() as connection:
+            await rows.copy_periods(connection, project_id, periods, None)
+            await rows.copy_customers(connection, project_id, people, None)
+        read(duck, "temp table periods", periods, PERIODS)
+        read(duck, "temp table customers", people, CUSTOMERS)
+    derive(duck)
+    found = duck.execute(
+        "select kind, environment, moment, n, currency, product, duration, store, country, platform, app_version, offering,"
+        " variants, attributes, sum(quantity)::bigint, sum(micros)::bigint, sum(tax)::bigint, sum(commission)::bigint,"
+        " sum(usd)::bigint, sum(tax_usd)::bigint, sum(commission_usd)::bigint, sum(unconverted)::bigint"
+        " from facts group by all"
+    ).fetchall()
+    duck.close()
+    return {row[:14]: row[14:] for row in found if any(row[14:])}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -14,7 +16,7 @@ from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.refusal import Conflict
 from latchkey.domain.restore import POSITIONS, SEQUENCES, Origin, Server
 from latchkey.settings import Settings
-from latchkey.storage.database import Database, connect
+from latchkey.storage.database import Connection, Database, connect
 from latchkey.storage.errors import RestoredError
 from latchkey.storage.restoring import aftermath, identity
 from latchkey.usecases.restoring.after_restore import ACTION, HELD, Report, Wanted, after_restore
@@ -33,7 +35,7 @@ async def webhook(shop: Shop) -> Webhook:
 async def restored(database: Database) -> None:
     """As if the database had been on another server before."""
     async with database.acquire() as connection:
-        await identity.note(connection, ELSEWHERE, NOON)
+        await identity.note(connection, ELSEWHERE)
 
 
 async def run(database: Database, **wanted: bool) -> Report:
@@ -129,11 +131,11 @@ async def test_the_stores_are_asked_again_one_purchase_after_the_other(shop: Sho
 async def test_a_restored_database_is_refused_until_it_was_run(shop: Shop, webhook: Webhook) -> None:
     async with shop.database.acquire() as connection:
         # The first look notes the server.
-        await identity.require_settled(connection, NOON)
+        await identity.require_settled(connection)
         assert await doctor.restored(connection) is None
-        await identity.note(connection, ELSEWHERE, NOON)
+        await identity.note(connection, ELSEWHERE)
         with pytest.raises(RestoredError, match="latchkey admin after-restore"):
-            await identity.require_settled(connection, NOON)
+            await identity.require_settled(connection)
         finding = await doctor.restored(connection)
         assert finding is not None
         assert (finding.mark, "latchkey admin after-restore" in finding.remedy) == ("bad", True)
@@ -145,14 +147,14 @@ async def test_a_restored_database_is_refused_until_it_was_run(shop: Shop, webho
     assert (await run(shop.database, nothing_lost=True)).counts == {}
     assert await shop.database.pool.fetchval("select count(*) from lanes") == 1
     async with shop.database.acquire() as connection:
-        await identity.require_settled(connection, NOON)
+        await identity.require_settled(connection)
 
 
 async def test_a_dump_that_was_loaded_into_the_same_database_is_noticed(shop: Shop) -> None:
     """As `pg_restore --clean` does it: every table is dropped and made again, with the rows of the dump."""
     async with shop.database.acquire() as connection:
-        assert await identity.settle(connection, NOON) is Origin.SAME
-        assert await identity.settle(connection, NOON) is Origin.SAME
+        assert await identity.settle(connection) is Origin.SAME
+        assert await identity.settle(connection) is Origin.SAME
         for statement in (
             "alter table server_identity rename to dumped",
             "create table server_identity (like dumped including all)",
@@ -160,25 +162,60 @@ async def test_a_dump_that_was_loaded_into_the_same_database_is_noticed(shop: Sh
             "drop table dumped",
         ):
             await connection.execute(statement)
-        assert await identity.settle(connection, NOON) is Origin.RESTORED
+        assert await identity.settle(connection) is Origin.RESTORED
+
+
+async def promoted(connection: Connection, waited: bool) -> None:
+    """As if this server had been a standby, and commits had waited for it or not."""
+    _, here = await identity.look(connection)
+    assert here is not None
+    await identity.note(connection, replace(here, timeline=here.timeline + 1))
+    await connection.execute("update server_identity set waits_for_standby = $1", waited)
 
 
 async def test_a_promoted_standby_is_no_restore_and_an_unreadable_history_stops_nothing(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reasons: list[str | None] = ["no recovery target specified", None, "before 2026-11-16 10:00:00+00"]
-
-    async def read(*_: object) -> str | None:
-        return reasons.pop(0)
-
-    monkeypatch.setattr(identity, "_reason", read)
+    origins = {
+        "no recovery target specified": Origin.PROMOTED,
+        None: Origin.UNCLEAR,
+        "before 2026-11-16 10:00:00+00": Origin.RESTORED,
+    }
     async with shop.database.acquire() as connection:
-        _, here = await identity.look(connection)
-        assert here is not None
-        before = Server(here.system_identifier, here.database_oid, here.timeline + 1)
-        for what in (Origin.PROMOTED, Origin.UNCLEAR, Origin.RESTORED):
-            await identity.note(connection, before, NOON)
-            assert await identity.settle(connection, NOON) is what
+        for reason, what in origins.items():
+            monkeypatch.setattr(identity, "_reason", AsyncMock(return_value=reason))
+            await promoted(connection, waited=True)
+            assert await identity.settle(connection) is what
+            assert await connection.fetchval("select sequence_floor from projects") == 0
+
+
+async def test_after_a_failover_that_may_have_lost_commits_numbers_skip_ahead_once_and_doctor_says_so(
+    shop: Shop,
+) -> None:
+    await shop.act("purchase", "alice", "pro_monthly")
+    async with shop.database.acquire() as connection:
+        # This process has seen a change of the catalog that was lost.
+        await connection.execute("update projects set catalog_version = catalog_version + 1")
+        await shop.act("cancel", "alice")
+        await connection.execute("update projects set catalog_version = catalog_version - 1")
+        await promoted(connection, waited=False)
+        for _ in range(2):
+            await identity.follow(connection, waited=True)
+            assert await identity.settle(connection) is Origin.SAME
+        # A process that saw more of the old server than the database says.
+        await identity.follow(connection, waited=False)
+        await shop.act("uncancel", "alice")
+        assert [event.sequence for event in await shop.events("alice")] == [1, 2, 2 * SEQUENCES + 1]
+        finding = await doctor.restored(connection)
+        assert finding is not None
+        assert (finding.mark, "admin after-restore --nothing-lost" in finding.remedy) == ("bad", True)
+
+    # Also beside the service.
+    service = await connect(shop.database.url, application_name="latchkey clock,delivery")
+    await run(shop.database, nothing_lost=True)
+    await service.close()
+    async with shop.database.acquire() as connection:
+        assert await doctor.restored(connection) is None
 
 
 async def test_it_refuses_to_run_beside_the_service(shop: Shop) -> None:

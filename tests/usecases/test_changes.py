@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -11,8 +12,9 @@ from latchkey.domain.customers.customer import Attribute
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.stores.test_store.orders import Action
-from latchkey.storage.customers.records import Stored
+from latchkey.storage.customers.records import LastSeen, Stored
 from latchkey.storage.database import Connection, Database
+from latchkey.storage.engine import presence
 from latchkey.storage.engine.look import look
 from latchkey.storage.engine.writing import Create, Owned, Save, Writes, write_at_once
 from latchkey.storage.errors import OutdatedError
@@ -94,6 +96,20 @@ async def test_a_customer_who_changed_since_the_look_is_not_overwritten(shop: Sh
         with pytest.raises(OutdatedError):
             await write_at_once(connection, writes, shop.time)
         assert await _rows(shop) == after
+
+
+async def test_a_visit_noted_since_the_look_is_no_change(shop: Shop) -> None:
+    await shop.act("purchase", product="pro_monthly")
+    async with shop.database.acquire() as connection:
+        seen = await look(connection, shop.changes.catalogs, shop.project_id, [("alice", None)])
+        assert seen is not None
+        alice = seen.found["alice"]
+        await presence.write(connection, [((shop.project_id, alice.key), LastSeen(shop.time + DAY))])
+        writes = Writes(shop.project_id, saved=[Save(alice, replace(alice.customer, first_seen_at=1), None)])
+        await write_at_once(connection, writes, shop.time)
+    row = await shop.database.pool.fetchrow("select first_seen_at, last_seen_at from customers")
+    assert row is not None
+    assert tuple(row) == (1, shop.time + DAY)
 
 
 async def test_an_id_that_was_taken_since_the_look_creates_nobody(shop: Shop) -> None:

@@ -23,6 +23,7 @@ HEALTHY = {
     **{f'latchkey_process_up{{instance="{machine}",process="api-1"}}': f"1+0{FOREVER}" for machine in "ab"},
     **{f'latchkey_database_up{{instance="{machine}"}}': f"1+0{FOREVER}" for machine in "ab"},
     'latchkey_database_node_up{node="n:5432"}': f"1+0{FOREVER}",
+    "latchkey_lossy_failovers": f"0+0{FOREVER}",
     'latchkey_requests_total{status="200"}': f"0+6000{FOREVER}",
     'latchkey_requests_total{status="500"}': f"0+6{FOREVER}",
     'latchkey_requests_total{status="429"}': f"0+6{FOREVER}",
@@ -67,6 +68,7 @@ SITUATIONS: dict[str, tuple[dict[str, str | None], set[str]]] = {
         {'latchkey_database_node_up{node="n:5432"}': f"0+0{FOREVER}"},
         {"LatchkeyDatabaseNodeAway"},
     ),
+    "a failover may have lost commits": ({"latchkey_lossy_failovers": f"1+0{FOREVER}"}, {"LatchkeyLossyFailover"}),
     "requests fail": ({'latchkey_requests_total{status="500"}': f"0+120{FOREVER}"}, {"LatchkeyErrors"}),
     "requests are slow": ({'latchkey_request_seconds_bucket{le="0.1"}': f"0+5800{FOREVER}"}, {"LatchkeySlow"}),
     "callers wait for a connection": (

@@ -60,7 +60,7 @@ async def readyz(request: Request, services: Provided) -> Response:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             async with services.database.acquire() as connection:
                 await migrate.require_current(connection)
-                await identity.require_settled(connection, services.now())
+                await identity.require_settled(connection)
             writing = True
             await services.write_probe.check()
     except NoPrimaryError:

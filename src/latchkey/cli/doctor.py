@@ -41,7 +41,7 @@ from latchkey.storage.database import connect, without_password
 from latchkey.storage.errors import StorageError
 from latchkey.storage.money import missing as missing_rates
 from latchkey.storage.money import rates as stored_rates
-from latchkey.storage.restoring import identity
+from latchkey.storage.restoring import aftermath, identity
 from latchkey.storage.stores.connections import count_troubles
 from latchkey.stores.adapters import adapters
 from latchkey.usecases.mail.sending import NotSentError
@@ -164,7 +164,7 @@ async def database(url: str, key: bytes, settings: Settings | None) -> AsyncIter
             yield Finding("bad", "database", words, f"Latchkey needs PostgreSQL {OLDEST_POSTGRESQL} or newer.")
         else:
             yield Finding("good", "database", words)
-        if (named := await hosts(url, connection)) is not None:
+        if (named := await hosts(url)) is not None:
             yield named
         yield (fitting := await schema(connection))
         yield await skew(connection)
@@ -189,7 +189,8 @@ async def database(url: str, key: bytes, settings: Settings | None) -> AsyncIter
 
 
 async def restored(connection: Any) -> Finding | None:
-    """Whether the database was set back to a backup. Nothing is noted: a doctor only looks."""
+    """Whether the database was set back to a backup, or a failover may have lost commits. Nothing is noted: a doctor
+    only looks."""
     found, server = await identity.look(connection)
     if found is Origin.RESTORED:
         words = "it was restored from a backup; `latchkey serve` does not start on it"
@@ -201,6 +202,13 @@ async def restored(connection: Any) -> Finding | None:
             "`latchkey admin after-restore --nothing-lost`, and this line disappears."
         )
         return Finding("unknown", "restore", words, remedy)
+    if await aftermath.lossy_failovers(connection):
+        words = "a standby took over that may lack the last commits; new events skipped to sequences never used before"
+        remedy = (
+            "Stop the service and run `latchkey admin after-restore`: it reads purchases from their stores again "
+            "(docs/failover.md). If nothing was lost, run `latchkey admin after-restore --nothing-lost`."
+        )
+        return Finding("bad", "failover", words, remedy)
     return None
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from latchkey.cli.finding import Finding
 from latchkey.database_address import parse
 from latchkey.storage.primary import Primary
-from latchkey.storage.servers import Server, Silent, confirms
+from latchkey.storage.servers import Server, Silent
 
 
-async def hosts(url: str, connection: Any) -> Finding | None:
-    """None if the address names one host. `connection` is to the primary."""
+async def hosts(url: str) -> Finding | None:
+    """None if the address names one host."""
     address = parse(url)
     if not address.is_cluster:
         return None
@@ -22,10 +20,11 @@ async def hosts(url: str, connection: Any) -> Finding | None:
         oldest = min(writable, key=lambda one: one.timeline)
         remedy = f"Stop {oldest.host.name} and make it a standby again: docs/failover.md. Latchkey does not use it."
         return Finding("bad", "hosts", words, remedy)
-    names, level = await confirms(connection)
-    if not names or level in ("off", "local"):
-        setting = "synchronous_standby_names is empty" if not names else f"synchronous_commit is {level}"
-        remedy = f"Commits wait for no standby ({setting}): a failover may lose purchases that were confirmed."
+    if not all(one.waits_for_standby for one in writable):
+        remedy = (
+            "Commits wait for no standby (synchronous_standby_names is empty, or synchronous_commit is off or local): "
+            "a failover may lose purchases that were confirmed."
+        )
         return Finding("unknown", "hosts", words, remedy)
     if len(answers) - len(writable) > sum(isinstance(one, Server) and one.is_standby for one in answers):
         return Finding("unknown", "hosts", words, "Until the others are standbys again, nobody can take over.")

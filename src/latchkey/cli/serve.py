@@ -99,7 +99,7 @@ async def _compared_with_database(settings: Settings) -> list[Problem]:
     connection = await connect(settings.database_url, application_name="latchkey start", connect_timeout=10)
     try:
         await require_sessions(settings.database_url, connection)
-        if unfit := await problems_of_database(connection, real_now()):
+        if unfit := await problems_of_database(connection):
             return unfit
         if doubt := await room_for_connections(settings, connection):
             log.warning("setting does not fit", setting=doubt.setting, wrong=doubt.wrong, remedy=doubt.remedy)

@@ -28,6 +28,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.deliveries import parts
 from latchkey.storage.errors import RestoredError
 from latchkey.storage.events import traces
+from latchkey.storage.outages import translated_errors
 from latchkey.storage.restoring import identity
 
 log = structlog.get_logger()
@@ -37,7 +38,7 @@ _DAY_MS = 24 * 3600 * 1000
 
 async def run_delivery(database: Database, settings: Settings, stop: asyncio.Event) -> None:
     """Deliver until `stop` is set, then finish what is under way."""
-    await retry_through_outages(lambda: identity.refuse_restored(database, real_now()))
+    await retry_through_outages(lambda: _refuse_restored(database))
     sender = Sender(
         real_now,
         timeout_ms=settings.webhook_timeout_ms,
@@ -81,11 +82,17 @@ async def run_delivery(database: Database, settings: Settings, stop: asyncio.Eve
         await sender.close()
 
 
+async def _refuse_restored(database: Database) -> None:
+    with translated_errors():
+        async with database.acquire() as connection:
+            await identity.require_settled(connection)
+
+
 async def _is_restored(database: Database) -> bool:
     """Asked with every new connection: a database that was set back under a running service would deliver again what
     was delivered before."""
     try:
-        await retry_through_outages(lambda: identity.refuse_restored(database, real_now()))
+        await retry_through_outages(lambda: _refuse_restored(database))
     except RestoredError as error:
         log.error("nothing is delivered", reason=str(error))
         return True

@@ -34,7 +34,7 @@ class Server:
 
 class Origin(StrEnum):
     SAME = "same"
-    # A standby took over. It has everything that was committed.
+    # A standby took over. If commits waited for it, it has all of them.
     PROMOTED = "promoted"
     RESTORED = "restored"
     # The timeline is another one, and the server does not say why.
@@ -59,7 +59,8 @@ def reason_of(history: str) -> str | None:
     return lines[-1][2].strip() if lines and len(lines[-1]) > 2 else None
 
 
-def next_floor(highest: int) -> int:
-    """The sequence that all customers of a project continue above, where `highest` is the highest that is known: a
-    round number, at least `SEQUENCES` above it."""
-    return (highest // SEQUENCES + 2) * SEQUENCES
+def may_lack_commits(what: Origin, waited: bool, waited_here: bool) -> bool:
+    """Whether a failover may have lost commits: they did not wait for the standby that took over. `waited` is what the
+    database says of the server before, `waited_here` what this process saw of it; it may know better, and later than
+    another process that has noted the new server already."""
+    return what is not Origin.RESTORED and not (waited_here and (waited or what is Origin.SAME))

@@ -23,6 +23,7 @@ from latchkey.storage.errors import DatabaseUnreachableError, NoPrimaryError, Wr
 from latchkey.storage.pooler import IN_TRANSACTION_MODE, MIXED_UP
 from latchkey.storage.primary import Primary
 from latchkey.storage.relocating.progress import require_filled
+from latchkey.storage.restoring.identity import follow
 from latchkey.storage.waiting import wait_for_locks_at_most
 
 Record = asyncpg.Record
@@ -85,7 +86,7 @@ class Database:
         if self._pool is not None:
             return
         try:
-            primary = Primary(parse(self.url))
+            primary = Primary(parse(self.url), follow=follow)
             await primary.open()
         except _UNREACHABLE as error:
             raise unreachable(self.url, error) from error

@@ -14,8 +14,8 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 import asyncpg
@@ -97,13 +97,26 @@ async def _opened(host: Host, server_settings: Mapping[str, str] = _WATCHING, **
     return connection
 
 
+class Follow(Protocol):
+    """Called with the first connection to a server, before anything else uses it, and when commits begin or cease to
+    wait for a standby. `waited`: whether they did on the server before, when that was last asked."""
+
+    def __call__(self, connection: Connection, *, waited: bool) -> Awaitable[None]: ...
+
+
 class Primary:
-    def __init__(self, address: Address, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, address: Address, clock: Callable[[], float] = time.monotonic, *, follow: Follow | None = None
+    ) -> None:
         self.address = address
         # Why there is no primary now; None while there is one.
         self.trouble: NoPrimaryError | None = None
         self._clock = clock
         self._seen = Seen()
+        self._follow_server = follow
+        self._following = asyncio.Lock()
+        # The server that everything is written to, as it last answered.
+        self._followed: Server | None = None
         self._current: Server | None = None
         self._connections: WeakKeyDictionary[Connection, Host] = WeakKeyDictionary()
         # New connections that are not made yet, by their time limits.
@@ -153,7 +166,9 @@ class Primary:
         connection = await _opened(host, **options)
         try:
             notice_lost_machines(connection)
-            self._admit(await identify(connection, host))
+            server = await identify(connection, host)
+            self._admit(server)
+            await self._settle(connection, server)
             # What was found meanwhile.
             if self.trouble is not None or (self._current is not None and self._current.host != host):
                 raise NoPrimaryError(f"{host.name} is the primary no longer")
@@ -162,6 +177,18 @@ class Primary:
             raise
         self._connections[connection] = host
         return connection
+
+    async def _settle(self, connection: Connection, server: Server) -> None:
+        if self._follow_server is None or server.is_standby or not server.timeline:
+            return
+        async with self._following:
+            before = self._followed
+            if before is None or before.is_other(server):
+                await self._follow_server(connection, waited=before is None or before.waits_for_standby)
+            elif before.waits_for_standby != server.waits_for_standby:
+                log.warning("commits wait for a standby" if server.waits_for_standby else "commits wait for no standby")
+                await self._follow_server(connection, waited=True)
+            self._followed = server
 
     def _admit(self, server: Server) -> None:
         if self.address.wants_primary and not server.takes_changes:
@@ -264,6 +291,7 @@ class Primary:
                     self._beat.add_termination_listener(lambda _: self._woken.set())
                 server = await identify(self._beat, host)
                 self._admit(server)
+                await self._settle(self._beat, server)
         except (*FAILURES, NoPrimaryError) as error:
             if self._beat is not None:
                 self._beat.terminate()

@@ -18,7 +18,6 @@ from latchkey.storage.sql import query
 
 _IDENTITY = query("server_identity")
 _ROLE = query("server_role")
-_CONFIRMS = query("server_confirms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +31,11 @@ class Server:
     timeline: int
     is_standby: bool = False
     takes_changes: bool = True
+    # Whether a commit is confirmed only when a standby has it.
+    waits_for_standby: bool = False
+
+    def is_other(self, than: Server) -> bool:
+        return (self.system, self.timeline) != (than.system, than.timeline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +72,8 @@ async def identify(connection: Any, host: Host) -> Server:
         row = await connection.fetchrow(_IDENTITY)
     except (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedFunctionError, asyncpg.FeatureNotSupportedError):
         row = await connection.fetchrow(_ROLE)
-    return Server(host, row["system"], row["timeline"], row["standby"], not (row["standby"] or row["read_only"]))
-
-
-async def confirms(connection: Any) -> tuple[str, str]:
-    """The settings `synchronous_standby_names` and `synchronous_commit`."""
-    row = await connection.fetchrow(_CONFIRMS)
-    return row["names"], row["level"]
+    takes_changes = not (row["standby"] or row["read_only"])
+    return Server(host, row["system"], row["timeline"], row["standby"], takes_changes, row["waits"])
 
 
 def choose(answers: Sequence[Server | Silent], seen: Seen) -> tuple[Server, Seen]:

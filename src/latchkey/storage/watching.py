@@ -8,6 +8,7 @@ from msgspec import Struct
 from latchkey.domain.instants import Ms
 from latchkey.storage.customers import records as customers
 from latchkey.storage.database import Connection, Database
+from latchkey.storage.restoring import aftermath
 from latchkey.storage.sql import query
 
 _WEBHOOKS = query("watch_webhooks")
@@ -67,6 +68,8 @@ class Standing(Struct, frozen=True):
     customer_lists: Summaries
     # Whether each node of a cluster answers. What is on one that does not is left out above.
     nodes: dict[str, bool]
+    # Failovers that may have lost commits, until `after-restore` has run.
+    lossy_failovers: int
 
 
 async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
@@ -80,6 +83,7 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
         journal = await connection.fetchrow(_JOURNAL, MOST_NOTIFICATIONS)
         charts, lists = await summaries(connection)
         nodes = await database.nodes(connection)
+        lossy = await aftermath.lossy_failovers(connection)
     assert journal is not None, "an aggregate always has a row"
     return Standing(
         {row["state"]: row["webhooks"] for row in webhooks},
@@ -91,6 +95,7 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
         charts,
         lists,
         nodes,
+        lossy,
     )
 
 

@@ -99,6 +99,11 @@ def families_of(found: storage.Standing, now: Ms) -> list[Metric]:
     journal.add_metric(("failed",), found.journal.failed)
     return [
         nodes,
+        _gauge(
+            "latchkey_lossy_failovers",
+            "Failovers that may have lost commits, until the operator has run `latchkey admin after-restore`.",
+            found.lossy_failovers,
+        ),
         webhooks,
         failing,
         waiting,

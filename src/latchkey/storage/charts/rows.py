@@ -90,7 +90,10 @@ async def changed_since(connection: Connection, project_id: str, known: Mark) ->
     now = Mark(found["epoch"], found["oldest_xid"])
     if now.epoch != known.epoch:
         return now, None
-    rows = await connection.fetch(_CHANGES, project_id, known.oldest_xid, found["next_xid"])
+    # Ids of transactions that are yet to come are from another server, before a restore: only whoever knows nothing asks
+    # for them.
+    until = found["next_xid"] if known.oldest_xid else 2**63 - 1
+    rows = await connection.fetch(_CHANGES, project_id, known.oldest_xid, until)
     return now, [row["id"] for row in rows]
 
 

@@ -56,22 +56,22 @@ class LastSeen(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A customer and the key of its row. The transaction that loaded it holds the row's lock, unless `seen` is set."""
+    """A customer and the key of its row. Whoever loaded it holds the row's lock, unless `revision` is set."""
 
     key: int
     customer: Customer
     # None if it was not loaded.
     last_seen: LastSeen | None = None
-    # The version (xmin) of a row that was read without a lock: it may have changed since.
-    seen: int | None = None
+    # Of a row that was read without a lock: it may have changed since.
+    revision: int | None = None
 
 
-def stored(key: int, state: bytes, last_seen: LastSeen | None = None, seen: int | None = None) -> Stored:
+def stored(key: int, state: bytes, last_seen: LastSeen | None = None, revision: int | None = None) -> Stored:
     """A row, to be changed. A record stored before records had ids gets an id derived from its row."""
     customer = decode(state)
     if not customer.record:
         customer = replace(customer, record=f"row {key}")
-    return Stored(key, customer, last_seen, seen)
+    return Stored(key, customer, last_seen, revision)
 
 
 async def share_clocks(connection: Any, asked: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Ms]:

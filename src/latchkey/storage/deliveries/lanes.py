@@ -56,8 +56,6 @@ class Claim(Struct, frozen=True):
     token: int
     # Of the webhook when the delivery was queued or resent; None is the default.
     dialect: str | None
-    # Where the row of the lane is stored, until the row changes.
-    lane: str
     # The part of the delivery: in which partition it is stored.
     part: int
 

@@ -1,8 +1,4 @@
-"""Recording outcomes of attempts: the log, the delivery's status and the lane's next step, in one statement.
-
-Most lanes hold one delivery, and most deliveries succeed. For these `record_last_deliveries` just deletes the lane;
-everything else goes through `record_attempts`, which handles all cases.
-"""
+"""Recording outcomes of attempts: the log, the delivery's status and the lane's next step, in one statement."""
 
 from __future__ import annotations
 
@@ -19,7 +15,6 @@ from latchkey.storage.outages import translates_errors
 from latchkey.storage.sql import query
 
 _RECORD = query("record_attempts")
-_RECORD_LAST = query("record_last_deliveries")
 
 
 class Attempt(Struct, frozen=True):
@@ -59,85 +54,43 @@ class Recorded(Struct, frozen=True):
 @translates_errors
 async def record(database: Database, outcomes: Sequence[Outcome], now: Ms) -> Sequence[Recorded]:
     """Store these outcomes. Those whose lease was lost are left out: another worker sends them again."""
-    last: list[Outcome] = []
-    others: list[Outcome] = []
-    for one in outcomes:
-        (last if one.claim.waiting <= 1 and one.attempt.error is None else others).append(one)
-    recorded: list[Recorded] = []
-    if last:
-        recorded = await _record_last(database, last)
-        if len(recorded) < len(last):
-            # The lane has grown since the claim, or the lease was lost.
-            done = {id(one.outcome) for one in recorded}
-            others += [one for one in last if id(one) not in done]
-    if others:
-        recorded += await _record(database, others, now)
-    return recorded
-
-
-async def _record_last(database: Database, outcomes: Sequence[Outcome]) -> list[Recorded]:
-    """Delivered, and nothing else waits in the lane."""
-    claims = [one.claim for one in outcomes]
-    attempts = [one.attempt for one in outcomes]
-    headers, headers_at = _once_each([one.response_headers for one in attempts])
-    bodies, bodies_at = _once_each([one.response_body for one in attempts])
-    async with database.at_hand() as connection:
-        row = await connection.fetchrow(
-            _RECORD_LAST,
-            # As text: the driver would take a pair of numbers for an array.
-            '{"' + '","'.join([one.lane for one in claims]) + '"}',
-            notation([one.token for one in claims]),
-            notation([one.sequence for one in claims]),
-            notation([one.at for one in attempts]),
-            notation([one.took_ms for one in attempts]),
-            # JSON has no line break inside.
-            b"\n".join([one.request_headers for one in attempts]).decode(),
-            headers,
-            bodies,
-            list({one.webhook_key for one in claims}),
-            notation([one.part for one in claims]),
-            headers_at,
-            bodies_at,
-        )
-    assert row is not None, "the statement returns one row"
-    troubled = row["troubled"]
-    recorded = [outcomes[place - 1] for place in row["places"]]
-    return [Recorded(one, more=False, troubled=one.claim.webhook_key in troubled) for one in recorded]
-
-
-def _once_each(values: Sequence[bytes]) -> tuple[list[bytes], str]:
-    """Each value once, and the place of each among these, from 1, in PostgreSQL's notation."""
-    places = {value: place for place, value in enumerate(dict.fromkeys(values), 1)}
-    return list(places), notation([places[value] for value in values])
-
-
-async def _record(database: Database, outcomes: Sequence[Outcome], now: Ms) -> list[Recorded]:
     claims = [one.claim for one in outcomes]
     attempts = [one.attempt for one in outcomes]
     steps = [_step(one) for one in outcomes]
-    rows = await database.pool.fetch(
-        _RECORD,
-        [one.project_id for one in claims],
-        [one.customer_id for one in claims],
-        [one.webhook_key for one in claims],
-        [one.aside for one in claims],
-        [one.token for one in claims],
-        [one.done for one in claims],
-        [one.sequence for one in claims],
-        [one.attempts + 1 for one in claims],
-        [one.at for one in attempts],
-        [one.took_ms for one in attempts],
-        [next_at for next_at, _ in steps],
-        [others_at for _, others_at in steps],
-        [one.error for one in attempts],
-        [one.status for one in attempts],
-        [one.request_headers for one in attempts],
-        [one.response_headers if one.status is not None else None for one in attempts],
-        [one.response_body if one.status is not None else None for one in attempts],
-        now,
-        [one.part for one in claims],
-    )
+    headers, headers_at = _once_each([one.response_headers if one.status is not None else None for one in attempts])
+    bodies, bodies_at = _once_each([one.response_body if one.status is not None else None for one in attempts])
+    async with database.at_hand() as connection:
+        rows = await connection.fetch(
+            _RECORD,
+            notation([one.project_id for one in claims]),
+            notation([one.customer_id for one in claims]),
+            notation([one.webhook_key for one in claims]),
+            notation([one.aside for one in claims]),
+            notation([one.token for one in claims]),
+            notation([one.done for one in claims]),
+            notation([one.sequence for one in claims]),
+            notation([one.attempts + 1 for one in claims]),
+            notation([one.at for one in attempts]),
+            notation([one.took_ms for one in attempts]),
+            notation([next_at for next_at, _ in steps]),
+            notation([others_at for _, others_at in steps]),
+            notation([one.error for one in attempts]),
+            notation([one.status for one in attempts]),
+            [one.request_headers for one in attempts],
+            headers_at,
+            bodies_at,
+            notation([one.part for one in claims]),
+            headers,
+            bodies,
+            now,
+        )
     return [Recorded(outcomes[row["place"] - 1], more=row["more"], troubled=row["troubled"]) for row in rows]
+
+
+def _once_each(values: Sequence[bytes | None]) -> tuple[list[bytes | None], str]:
+    """Each value once, and the place of each among these, from 1, in PostgreSQL's notation."""
+    places = {value: place for place, value in enumerate(dict.fromkeys(values), 1)}
+    return list(places), notation([places[value] for value in values])
 
 
 def _step(outcome: Outcome) -> tuple[Ms | None, Ms | None]:

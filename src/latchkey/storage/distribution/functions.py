@@ -3,7 +3,7 @@
 Citus plans every statement anew and sends its text; a statement of several joins costs more to plan than to run. So
 each statement of one project is a function there. Citus sends the call to the node that has the project
 (`create_distributed_function`), and the function uses the tables of the project's shard by their own names, with plans
-that are kept, as on plain PostgreSQL. That also allows what Citus has no plans for: ctid, xmin, locks with joins, and
+that are kept, as on plain PostgreSQL. That also allows what Citus has no plans for: ctid, locks with joins, and
 writes in common table expressions.
 
     at_project.name_digest(project, ...)    sent to the node of the project; calls
@@ -35,16 +35,10 @@ _WRITTEN = re.compile(r"\b(?:insert\s+into|update|delete\s+from)\s+(?P<table>[a-
 _LOCKED = re.compile(r"\bfor\s+(?:no\s+key\s+)?(?:update|share)\b", re.IGNORECASE)
 _COMMENT = re.compile(r"--.*$", re.MULTILINE)
 
-# The version of a key's row. Its xmin differs from node to node.
-_KEY_VERSION = "((hashtext(k::text)::bigint & 4294967295)::text::xid)"
 _NEXT_KEYS = "at_project.next_customer_keys('@customer_keys@', '@customers@'"
 
 # What means something else on a shard. The first text must be in the statement.
 REPLACED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
-    **dict.fromkeys(
-        ("read_leased", "admit_requests", "admit_with_leases", "key_as_known", "count_reads"),
-        (("k.xmin", _KEY_VERSION),),
-    ),
     # Keys of customers: a counter for each project. Identity values made on several nodes are in no order of time.
     "create_customers": (
         (

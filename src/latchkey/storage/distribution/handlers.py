@@ -6,17 +6,13 @@ A handler takes the connection and the arguments of the plain statement. Its row
 from __future__ import annotations
 
 import asyncio
-import re
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from msgspec import Raw, Struct, json
 
-from latchkey.storage.distribution.merging import Row, changed, some
+from latchkey.storage.distribution.merging import Row, changed
 from latchkey.storage.sql import query
-
-_LANE = re.compile(r'"(?P<key>\d+)/(?P<lane>\([0-9,]+\))"')
 
 
 async def admit_reads(connection: Any, args: Sequence[Any]) -> list[Any]:
@@ -129,36 +125,6 @@ async def forget_store_data(connection: Any, args: Sequence[Any]) -> list[Any]:
     return []
 
 
-async def record_last_deliveries(connection: Any, args: Sequence[Any]) -> list[Row]:
-    """A lane's name begins with its webhook here, see `claim_lanes`; rows of several projects may be in one call."""
-    lanes = [(int(one["key"]), one["lane"]) for one in _LANE.finditer(args[0])]
-    directory = connection.directory
-    found = await directory.projects_of(connection, {key for key, _ in lanes})
-    own: dict[str, list[int]] = defaultdict(list)
-    for place, (key, _) in enumerate(lanes):
-        own[found[key]].append(place)
-    places: list[int] = []
-    troubled: list[int] = []
-    for project_id, mine in sorted(own.items()):
-        row = (
-            await connection.at_project(
-                directory.on_shards["record_last_deliveries"].text,
-                project_id,
-                [
-                    "{" + ",".join(f'"{lanes[n][1]}"' for n in mine) + "}",
-                    *(some(column, mine) for column in args[1:5]),
-                    "\n".join(some(args[5].split("\n"), mine)),
-                    *args[6:8],
-                    sorted({lanes[n][0] for n in mine}),
-                    *(some(column, mine) for column in args[9:]),
-                ],
-            )
-        )[0]
-        places += [mine[place - 1] + 1 for place in row["places"]]
-        troubled += row["troubled"]
-    return [Row({"places": places, "troubled": troubled})]
-
-
 async def hold_clock(connection: Any, args: Sequence[Any]) -> list[Any]:
     """Changes of a customer lock the copy of the clock on the customer's node."""
     return list(await connection.fetch(query("hold_copies_of_clock"), *args))
@@ -201,12 +167,6 @@ async def size_of_part(connection: Any, args: Sequence[Any]) -> list[Any]:
     return list(await connection.fetch(query("size_of_spread_part"), *args))
 
 
-async def claim_lanes(connection: Any, args: Sequence[Any]) -> list[Row]:
-    """The name of a lane gets its webhook in front, so that `record_last_deliveries` finds the node."""
-    rows = await connection.on_shards(connection.directory.on_shards["claim_lanes"], args)
-    return [changed(row, lane=f"{row['webhook_key']}/{row['lane']}") for row in rows]
-
-
 async def write_changes(connection: Any, args: Sequence[Any]) -> list[tuple[list[int]]]:
     """After the keys of new customers come the webhooks that have something to send; 0 means all."""
     rows = await connection.on_shards(connection.directory.on_shards["write_changes"], args)
@@ -233,12 +193,10 @@ HANDLERS: Final[dict[str, Handler]] = {
     "load_replay": load_replay,
     "look_out": look_out,
     "forget_store_data": forget_store_data,
-    "record_last_deliveries": record_last_deliveries,
     "hold_clock": hold_clock,
     "attach_products": attach_products,
     "detach_products": detach_products,
     "set_product_apps": set_product_apps,
-    "claim_lanes": claim_lanes,
     "lock_parts": lock_parts,
     "size_of_part": size_of_part,
     "write_changes": write_changes,

@@ -159,8 +159,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     # Delivery.
     "claim_lanes": ByWebhook(1, 2, apart=(5, 500), goes_past=True),
     "release_lanes": _by_project(5),
-    "record_attempts": ByProject((Columns(1, 17, (19,)),), place="place"),
-    "record_last_deliveries": AtWebhook(9),
+    "record_attempts": _by_project(18, place="place"),
     "count_deliveries_of_webhooks": ByWebhook(1, 1),
     "page_of_deliveries": AtWebhook(),
     "last_failed_attempt": AtWebhook(),
@@ -176,7 +175,11 @@ _SPECIAL: Final[dict[str, Route]] = {
     "watch_queue_estimate": EachShard(_MEASURED, merge="sums"),
     "watch_summaries": EachShard(_MEASURED, merge="sums", least=("charts_oldest_at", "lists_oldest_at")),
     "look_at_feeds": Planned(_OF_ALL),
-    # After a restore, when nothing else works on the database.
+    # After a restore or a failover.
+    "feed_heads": Planned(_OF_ALL),
+    "move_feeds_on": Planned(_OF_ALL),
+    "move_charts_on": Planned(_OF_ALL),
+    "move_customer_keys_of_projects_on": Planned(_OF_ALL),
     "hold_lanes": EachShard("what waits in any project", merge="sums"),
     "free_lanes": EachShard("what waits in any project", merge="sums"),
     # The clock, the stores and the charts.
@@ -257,7 +260,7 @@ clear_offering_override last_seen_country find_delivery lock_lanes hurry_lane re
 hurry_lanes hurry_deliveries
 committed_at events_to_replay load_handles handles_of_purchase still_to_ask set_check_at set_acknowledge_at
 newest_clocks customers_on_clock has_delivered
-highest_sequence move_charts_on move_feed_on move_customer_keys_of_project_on read_purchases_again
+read_purchases_again
 await_facets forget_facets customer_list_standing add_note change_note delete_note count_notes notes_of_customer
 past_troubles_of_customer
 """
@@ -304,6 +307,7 @@ load_placement load_product load_product_prices load_project load_restore load_s
 load_store_connection load_store_connections load_webhook lock_health lock_import lock_key lock_owners
 lock_parts lock_rates lock_store_connection lock_webhook log_requests logged_keys logged_routes look_at_nodes
 look_at_server look_at_shard_rows look_at_shards look_at_standbys look_at_tables look_out_at_home
+lock_server lossy_failovers
 members_of_project move_clock move_customer_keys_on next_staged node_of_project nodes_with_shards
 note_failed_sign_in note_healing
 note_history_read note_missing_rates note_moved note_notified note_server note_store_check open_part open_session
@@ -311,16 +315,16 @@ operational_event_place order_packages plan_each_list packages_of_offering packa
 page_of_operational_events password_of place_projects postpone_mail postpone_notification products_crediting
 products_granting products_of_packages projects_of_account projects_of_webhooks projects_restored
 prunable_webhooks prune_checkouts prune_event_traces prune_notifications prune_request_log prune_requests_of_key
-put_member put_rates rate_currencies rates_reading rates_since rates_version read_histories_again
+put_member put_rates rate_currencies rates_reading rates_since rates_version raise_sequence_floors read_histories_again
 receipt_shown_by_another record_announcement remove_grants remove_mail remove_member remove_product_apps
 remove_second_factor rename_entitlement rename_package renew_export replay_alone replays_of_webhook
 reprocess_notification reprocess_notifications reset_webhook_health revoke_key revoke_operator role_of
 rotate_notification_token rotate_webhook_secret rules_of_keys run_export_now running_services save_checkout
 save_fees save_health save_product save_product_price save_rates_reading save_rates_version save_segment
 save_store_credentials sell_demo_base_plans grant_demo_base_plans pack_demo_base_plans
-server_confirms server_found server_identity server_role server_session
+server_found server_identity server_role server_session
 sessions_of_account set_checkout_check set_checkout_handle set_current_offering set_fallback_placement
-set_key_rules set_notice set_password set_product_credit set_sequence_floor share_clock size_of_spread_part
+set_key_rules set_notice set_password set_product_credit share_clock size_of_spread_part
 staged_of_customer start_replay stop_replay stop_replays store_connection_by_token synchronous_standbys
 take_half_sign_in take_invitation take_replay take_temporary_grant timeline_history touch_session
 troubled_webhooks unfinished_replays unset_current_offering unset_fallback_placement update_app update_currency

@@ -33,7 +33,7 @@ class Admitted(Struct, frozen=True, gc=False):
     open_us: int | None
     rate_limit: int
     # Of the key's row.
-    row_version: int
+    revision: int
     key_id: str
     project_id: str
     app_id: str | None
@@ -64,9 +64,9 @@ async def admit(connection: Connection, counts: Mapping[bytes, Count]) -> dict[b
     return {row[0]: Admitted(*row[1:]) for row in map(tuple, rows)}
 
 
-async def is_as_known(connection: Connection, key_hash: bytes, row_version: int) -> bool:
+async def is_as_known(connection: Connection, key_hash: bytes, revision: int) -> bool:
     """Whether the key exists and its row has not changed."""
-    return bool(await connection.fetchval(_AS_KNOWN, key_hash, row_version))
+    return bool(await connection.fetchval(_AS_KNOWN, key_hash, revision))
 
 
 async def rules_of_keys(connection: Connection, hashes: Sequence[bytes]) -> dict[bytes, RuledKey]:

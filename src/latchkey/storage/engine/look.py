@@ -53,7 +53,7 @@ async def look(
             one = by_key.get(key)
             if one is None:
                 seen = LastSeen(row["at"], row["platform"], row["platform_version"], row["app_version"], row["country"])
-                one = by_key[key] = stored(key, row["state"], seen, row["seen"])
+                one = by_key[key] = stored(key, row["state"], seen, row["revision"])
             found[row["app_user_id"]] = one
         if row["is_owned"]:
             owners[row["store"], row["store_id"]] = row["owner"]

@@ -42,8 +42,7 @@ class Row(Struct, frozen=True, gc=False):
 
 
 class AdmittedForReads(Struct, frozen=True, array_like=True, gc=False):
-    """Like `admission.Admitted`, with the versions of the project's catalog and of the key's row. `admit_reads` returns
-    it as one array."""
+    """Like `admission.Admitted`, with the version of the project's catalog. `admit_reads` returns it as one array."""
 
     granted: int
     retry_after_us: int | None
@@ -51,7 +50,7 @@ class AdmittedForReads(Struct, frozen=True, array_like=True, gc=False):
     open_us: int | None
     rate_limit: int
     catalog_version: int
-    row_version: str
+    revision: int
     key_id: str
     project_id: str
     app_id: str | None
@@ -70,7 +69,7 @@ class Known(Struct, frozen=True, gc=False):
     """A key and its catalog as a statement found them. `read_leased` finds nothing if either has changed."""
 
     hash: bytes
-    row_version: int
+    revision: int
     project_id: str
     catalog_version: int
     catalog: Catalog
@@ -133,7 +132,7 @@ async def admit(
             catalog_at += [_NO_CATALOG] * amount
             continue
         catalog = await catalogs.at(connection, key.project_id, key.catalog_version)
-        keys.append((key, Known(hash, int(key.row_version), key.project_id, key.catalog_version, catalog)))
+        keys.append((key, Known(hash, key.revision, key.project_id, key.catalog_version, catalog)))
         catalog_at += [catalog] * amount
     found: list[Row | None] = [None] * len(app_user_ids)
     for place, row_key, state, clock_now, due_at, at, platform, system, app, country, _of_key in rows:
@@ -149,7 +148,7 @@ async def read_leased(
     """Reads with one key that a lease covers, in the requested order. None: the key or the catalog has changed."""
     try:
         rows = await connection.fetch(
-            _LEASED, known.hash, known.row_version, known.project_id, known.catalog_version, app_user_ids
+            _LEASED, known.hash, known.revision, known.project_id, known.catalog_version, app_user_ids
         )
     except asyncpg.DataError as error:
         raise InvalidValueError(str(error)) from error

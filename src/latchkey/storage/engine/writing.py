@@ -116,7 +116,7 @@ async def write(connection: Connection, writes: Writes, now: Ms) -> Sequence[int
         "saved": [
             {
                 "key": before.key,
-                "seen": before.seen,
+                "revision": before.revision,
                 "app_user_id": after.app_user_id,
                 "original_app_user_id": after.original_app_user_id,
                 "state": place(encode(after)),

@@ -19,9 +19,11 @@ create table projects (
     test_store text not null default 'open' check (test_store in ('open', 'closed')),
     -- Programs and percentages for tax and commission. Part of the catalog: changing them increments catalog_version.
     fees json not null default '{}',
-    -- After a restore the next event of every customer gets a sequence above this. Part of the catalog: changing it increments
-    -- catalog_version.
+    -- The next event of every customer gets a sequence above this, after a restore or a failover that may have lost
+    -- commits. Part of the catalog: changing it increments catalog_version.
     sequence_floor bigint not null default 0,
+    -- The position of the feed from which on events have sequences above the floor.
+    floor_position bigint not null default 0,
     -- Customer attributes that charts can be filtered and broken down by. Part of the catalog, as above.
     chart_attributes text[] not null default '{}'
 );
@@ -76,6 +78,8 @@ create table api_keys (
     allowed_networks text[],
     -- Of the V2 replies to this key: with our own fields, or as the vendor's clients expect them.
     shape text not null default 'latchkey' check (shape in ('latchkey', 'vendor')),
+    -- Raised with each change, so that a process notices that what it knows of the key is outdated.
+    revision bigint not null default 1,
     foreign key (project_id, app_id) references apps (project_id, id) on delete cascade
 );
 create index api_keys_by_project on api_keys (project_id, created_at, id);
@@ -241,6 +245,8 @@ create table customers (
     test_clock_id text,
     -- The whole customer as the rules see it: reading or writing a customer is reading or writing one row.
     state json not null,
+    -- Raised with each new state. Who read a customer without a lock writes it only if nobody raised it meanwhile.
+    revision bigint not null default 1,
     -- When this customer next changes by itself; null when it never will.
     next_due_at bigint,
     first_seen_at bigint not null,
@@ -255,10 +261,11 @@ create table customers (
     first_country text,
     -- The transaction that last changed what charts may show of the customer.
     changed_xid bigint not null default pg_current_xact_id()::text::bigint,
-    primary key (project_id, id),
     foreign key (project_id, test_clock_id) references test_clocks (project_id, id)
 ) with (fillfactor = 80);
 create index customers_changed on customers (project_id, changed_xid);
+-- After that index: while the table is empty, both look equally good for a lookup by the key, and the newer one is taken.
+alter table customers add primary key (project_id, id);
 create index customers_due on customers (next_due_at) where test_clock_id is null and next_due_at is not null;
 create index customers_due_on_clock on customers (project_id, test_clock_id, next_due_at) where test_clock_id is not null;
 
@@ -863,7 +870,7 @@ create table chart_periods (
     seen_country text,
     primary key (project_id, purchase, period)
 ) with (fillfactor = 90);
-create index chart_periods_of_customer on chart_periods (project_id, customer_id);
+create index chart_periods_of_customer on chart_periods (customer_id, project_id);
 
 -- The experiments that a customer is enrolled in, out of its state. Most are in none: looking for them in the text is quicker
 -- than reading it as JSON.
@@ -1406,10 +1413,11 @@ create table server_identity (
     system_identifier text not null,
     database_oid bigint not null,
     timeline integer not null,
-    noted_at bigint not null
+    -- Whether commits waited for a standby there. If not, one that is promoted may lack the last of them.
+    waits_for_standby boolean not null
 );
 
--- What `latchkey admin after-restore` did, one row for each restore.
+-- One row for each restore: what `latchkey admin after-restore` did. And one for each failover that may have lost commits.
 create table restores (
     system_identifier text not null,
     database_oid bigint not null,
@@ -1558,8 +1566,8 @@ create index bulk_grant_customers_named on bulk_grant_customers (app_user_id);
 -- `changes` has an array of rows for each table that is written; tables without rows are left out. JSON documents that are
 -- stored as they are come beside it, and the rows name them by their place: PostgreSQL would read their text three times
 -- inside `changes`, a quarter of the time of a batch.
--- `saved`: customers that exist, sorted by key. `seen` is the version (xmin) with which one was read, or null where the
--- caller holds the row's lock. A row that has changed since raises `customer_changed`, and nothing is written.
+-- `saved`: customers that exist, sorted by key. `revision` is the one that was read, or null where the caller holds the
+-- row's lock. A customer that has changed since raises LK001, and nothing is written.
 -- `created`: customers to create. Other rows name them by negative numbers: -1 is the first. Their keys are returned.
 -- An id that is taken, a purchase that has an owner, or an event that exists raise `unique_violation`.
 create function write_changes(of_project text, at_ms bigint, changes json, documents json[])
@@ -1582,7 +1590,7 @@ begin
     -- are sorted by key, so rows are locked in the same order everywhere.
     for one in
         select * from json_to_recordset(given.saved) as n (
-            key bigint, seen xid, app_user_id text, original_app_user_id text, state integer, due_at bigint,
+            key bigint, revision bigint, app_user_id text, original_app_user_id text, state integer, due_at bigint,
             first_seen_at bigint
         )
     loop
@@ -1590,10 +1598,11 @@ begin
         set app_user_id = one.app_user_id,
             original_app_user_id = one.original_app_user_id,
             state = documents[one.state],
+            revision = c.revision + 1,
             next_due_at = one.due_at,
             first_seen_at = one.first_seen_at,
             changed_xid = default
-        where c.project_id = of_project and c.id = one.key and (one.seen is null or c.xmin = one.seen);
+        where c.project_id = of_project and c.id = one.key and (one.revision is null or c.revision = one.revision);
         if not found then
             raise exception 'a customer has changed meanwhile' using errcode = 'LK001';
         end if;

@@ -1,5 +1,5 @@
 -- part: caller_columns
-asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
+asked.revision, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
     asked.expires_at, asked.allowed_networks, asked.shape
 
 -- name: admit_requests
@@ -9,7 +9,7 @@ select
     {caller_columns}
 from (
     -- Each key's row is locked in the same order in all processes, so that there is no deadlock.
-    select k.*, k.xmin as version, p.store, a.wanted
+    select k.*, p.store, a.wanted
     from unnest($1::bytea[], $2::integer[]) as a (hash, wanted)
     join api_keys k on k.hash = a.hash and k.revoked_at is null
     left join apps p on p.project_id = k.project_id and p.id = k.app_id
@@ -33,7 +33,7 @@ select
     {caller_columns},
     taken.leased, taken.leased_at, taken.leased_us
 from (
-    select k.*, k.xmin as version, p.store, a.wanted, a.ahead, a.back, a.settled, a.back_at
+    select k.*, p.store, a.wanted, a.ahead, a.back, a.settled, a.back_at
     from unnest($1::bytea[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $6::bigint[])
         as a (hash, wanted, ahead, back, settled, back_at)
     join api_keys k on k.hash = a.hash and k.revoked_at is null
@@ -52,8 +52,8 @@ cross join lateral (
 ) as taken;
 
 -- name: key_as_known
--- whether a key is still what the process knows: the version of its row ($2)
-select k.xmin = $2::xid and k.revoked_at is null from api_keys k where k.hash = $1;
+-- whether a key is still what the process knows: its revision ($2)
+select k.revision = $2 and k.revoked_at is null from api_keys k where k.hash = $1;
 
 -- name: rules_of_keys
 -- when and from where keys work; nothing is counted

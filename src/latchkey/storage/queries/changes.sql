@@ -2,7 +2,7 @@
 -- what changes to customers of one project need to know, without locks; a row for each asked id and claimed purchase
 select asked.app_user_id, asked.store, asked.store_id,
     p.catalog_version, (select version from exchange_rate_readings where id = 1) as rates_version,
-    c.id as key, c.seen, c.state, c.last_seen_at as at, c.last_seen_platform as platform,
+    c.id as key, c.revision, c.state, c.last_seen_at as at, c.last_seen_platform as platform,
     c.last_seen_platform_version as platform_version, c.last_seen_app_version as app_version,
     c.last_seen_country as country,
     o.store_id is not null as is_owned, o.customer_id as owner
@@ -13,7 +13,7 @@ left join lateral (
     select a.customer_id from aliases a where a.project_id = $1 and a.app_user_id = asked.app_user_id limit 1
 ) as a on true
 left join lateral (
-    select c.*, c.xmin as seen from customers c where c.project_id = $1 and c.id = a.customer_id limit 1
+    select c.* from customers c where c.project_id = $1 and c.id = a.customer_id limit 1
 ) as c on true
 left join lateral (
     select o.store_id, o.customer_id from purchase_owners o

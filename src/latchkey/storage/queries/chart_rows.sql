@@ -25,8 +25,7 @@ where project_id = $1 and ($2::bigint[] is null or customer_id = any($2::bigint[
 select chart_attributes from projects where id = $1;
 
 -- name: chart_changes
--- customers that were created, changed, erased or merged by a transaction since a transaction id
--- Ids of transactions that are yet to come are from another server, before a restore.
+-- customers that were created, changed, erased or merged by a transaction of a range of transaction ids
 select c.id from customers c where c.project_id = $1 and c.changed_xid >= $2 and c.changed_xid < $3
 union
 select g.customer_id from gone_customers g where g.project_id = $1 and g.xid >= $2 and g.xid < $3;

@@ -5,7 +5,6 @@
 -- lookup for each row, whatever the planner assumes of tables that are empty at one time and huge at another.
 -- A lane is looked up once; after that by its ctid, which needs no index. A lane that another transaction changes at the
 -- same time is left out. That transaction announces its change when it commits.
--- Each lane gets a token of its own, so that the token and the ctid together name the lane when its outcome is recorded.
 -- The lane says in which part its deliveries begin, and a delivery's event is never in an earlier part: older partitions
 -- are not touched.
 with picked as (
@@ -40,12 +39,12 @@ leased as (
     set lease_until = $4, token = p.token
     from picked p
     where l.ctid = p.lane
-    returning l.ctid, l.project_id, l.customer_id, l.webhook_key, l.aside, p.version, l.waiting, l.done, l.tries,
+    returning l.project_id, l.customer_id, l.webhook_key, l.aside, p.version, l.waiting, l.done, l.tries,
         l.tried_at, l.token, l.part
 )
 select l.project_id, l.customer_id, l.webhook_key, l.aside, l.version as webhook_version, l.waiting, l.done, l.tries,
     l.tried_at, head.sequence, head.event_id, head.attempts, happened.body as event, l.token, head.dialect,
-    l.ctid::text as lane, head.part
+    head.part
 from leased l
 left join lateral (
     select d.sequence, d.event_id, d.attempts, d.dialect, d.part
@@ -78,76 +77,22 @@ from (
 where l.project_id = held.project_id and l.customer_id = held.customer_id and l.webhook_key = held.webhook_key
     and l.aside = held.aside;
 
--- name: record_last_deliveries
--- record deliveries that succeeded and were the last in their lanes, as most are: delete the lane, update no row twice
--- A lane that has changed since the claim (it has grown, or its lease was lost) has another ctid or token and is left
--- unchanged: record_attempts handles it. $6 are request headers, each on a line of its own. Most responses are alike: $7
--- and $8 have each only once, $11 and $12 are their places.
-with held as materialized (
-    select l.ctid as lane, n.token, n.sequence, n.at, n.took_ms, n.request_headers::json as request_headers,
-        ($7::json[])[n.response_headers] as response_headers, ($8::bytea[])[n.response_body] as response_body,
-        n.part, n.place
-    from rows from (
-        unnest(
-            $1::text::tid[], $2::text::bigint[], $3::text::bigint[], $4::text::bigint[], $5::text::integer[],
-            $10::text::integer[], $11::text::integer[], $12::text::integer[]
-        ),
-        string_to_table($6, E'\n')
-    ) with ordinality as n (
-        lane, token, sequence, at, took_ms, part, response_headers, response_body, request_headers, place
-    )
-    join lanes l on l.ctid = n.lane and l.token = n.token
-    -- Lanes are locked in the same order everywhere.
-    order by l.project_id, l.customer_id, l.webhook_key, l.aside
-),
-emptied as (
-    delete from lanes l
-    using held h
-    where l.ctid = h.lane and l.token = h.token and l.waiting <= 1
-    returning l.project_id, l.customer_id, l.webhook_key, h.sequence, h.at, h.took_ms, h.request_headers,
-        h.response_headers, h.response_body, h.part, h.place
-),
-judged as (
-    update deliveries d
-    set status = 'delivered', attempts = d.attempts + 1, finished_at = e.at + e.took_ms, response_status = 200,
-        error = null
-    from emptied e
-    where d.project_id = e.project_id and d.customer_id = e.customer_id and d.webhook_key = e.webhook_key
-        and d.sequence = e.sequence and d.part = e.part
-    returning d.project_id, d.customer_id, d.webhook_key, d.sequence, d.attempts, e.at, e.took_ms, e.request_headers,
-        e.response_headers, e.response_body, e.part
-),
-logged as (
-    insert into attempts (
-        project_id, customer_id, webhook_key, sequence, number, at, took_ms, status, request_headers, response_headers,
-        response_body, part
-    )
-    select project_id, customer_id, webhook_key, sequence, attempts, at, took_ms, 200, request_headers,
-        response_headers, response_body, part
-    from judged
-)
-select array(select place from emptied) as places,
-    array(
-        select w.key
-        from webhooks w
-        where w.key = any($9::bigint[])
-            and (w.failures > 0 or w.failing_since is not null or w.announced_at is not null)
-    ) as troubled;
-
 -- name: record_attempts
 -- record attempts whose lease still holds: the attempt, its delivery and the lane's next step
 -- next_at is null when the first delivery is finished (delivered or failed for good); with others_at it leaves the lane,
 -- which continues then. The lock comes first and returns the current lane, so that deliveries queued meanwhile count.
+-- Most responses are alike: $19 and $20 have each only once, $16 and $17 are their places.
 with result as (
-    select *
+    select n.*, ($19::json[])[n.headers_at] as response_headers, ($20::bytea[])[n.body_at] as response_body
     from unnest(
-        $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::integer[],
-        $9::bigint[], $10::integer[], $11::bigint[], $12::bigint[], $13::text[], $14::integer[], $15::json[],
-        $16::json[], $17::bytea[], $19::integer[]
+        $1::text::text[], $2::text::bigint[], $3::text::bigint[], $4::text::bigint[], $5::text::bigint[],
+        $6::text::bigint[], $7::text::bigint[], $8::text::integer[], $9::text::bigint[], $10::text::integer[],
+        $11::text::bigint[], $12::text::bigint[], $13::text::text[], $14::text::integer[], $15::json[],
+        $16::text::integer[], $17::text::integer[], $18::text::integer[]
     ) with ordinality as n (
-        project_id, customer_id, webhook_key, aside, token, done, sequence, number,
-        at, took_ms, next_at, others_at, error, status, request_headers,
-        response_headers, response_body, part, place
+        project_id, customer_id, webhook_key, aside, token, done, sequence, number, at, took_ms,
+        next_at, others_at, error, status, request_headers,
+        headers_at, body_at, part, place
     )
 ),
 held as (
@@ -189,7 +134,7 @@ moved as (
     set waiting = l.waiting - h.leaves::integer,
         -- Unless a replay has reset it meanwhile.
         done = case when h.leaves and l.done = h.done then h.sequence else l.done end,
-        next_at = coalesce(h.others_at, h.next_at, $18),
+        next_at = coalesce(h.others_at, h.next_at, $21),
         tries = case when h.leaves then 0 else l.tries + 1 end,
         tried_at = case when h.leaves then null else coalesce(l.tried_at, h.at) end,
         lease_until = 0,

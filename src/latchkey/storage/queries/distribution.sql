@@ -9,7 +9,7 @@ select
     ) as said
 from (
     -- Locked in the same order as in admit_requests.
-    select k.*, k.xmin as version, s.store, a.place, a.wanted, a.ahead, a.back, a.settled, a.back_at, a.amount
+    select k.*, s.store, a.place, a.wanted, a.ahead, a.back, a.settled, a.back_at, a.amount
     from unnest(
         $1::bytea[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::bigint[]
     ) with ordinality as a (hash, amount, wanted, ahead, back, settled, back_at, place)

@@ -3,8 +3,8 @@
 select position from feeds where project_id = $1;
 
 -- name: listed_events
--- a project's events before a position, newest first. Positions have no gaps, so the lower bound also limits how many
--- events are examined for a rare type.
+-- a project's events before a position, newest first. The lower bound also limits how many events are examined for a rare
+-- type.
 select e.*, owner.id as owner, owner.test_clock_id
 from (
     select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,

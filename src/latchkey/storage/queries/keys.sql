@@ -32,7 +32,7 @@ where hash = $1 and revoked_at is null;
 
 -- name: revoke_key
 -- revoke a key; idempotent
-update api_keys set revoked_at = coalesce(revoked_at, $3)
+update api_keys set revoked_at = coalesce(revoked_at, $3), revision = revision + 1
 where project_id = $1 and id = $2
 returning {key_columns};
 
@@ -44,7 +44,7 @@ for update;
 
 -- name: set_key_rules
 -- when and from where a key works, its name and its rate limit
-update api_keys set name = $3, rate_limit = $4, expires_at = $5, allowed_networks = $6
+update api_keys set name = $3, rate_limit = $4, expires_at = $5, allowed_networks = $6, revision = revision + 1
 where project_id = $1 and id = $2
 returning {key_columns};
 

@@ -57,7 +57,7 @@ with admitted as materialized (
         ) as said
     from (
         -- Locked in the same order as in admit_requests.
-        select k.*, k.xmin as version, s.store, a.first, a.amount
+        select k.*, s.store, a.first, a.amount
         from unnest($1::bytea[], $2::integer[], $3::integer[]) as a (hash, first, amount)
         join api_keys k on k.hash = a.hash and k.revoked_at is null
         left join apps s on s.project_id = k.project_id and s.id = k.app_id
@@ -89,7 +89,7 @@ with admitted as materialized (
             taken.leased, taken.leased_at, taken.leased_us
         ) as said
     from (
-        select k.*, k.xmin as version, s.store, a.first, a.amount, a.wanted, a.ahead, a.back, a.settled, a.back_at
+        select k.*, s.store, a.first, a.amount, a.wanted, a.ahead, a.back, a.settled, a.back_at
         from unnest(
             $1::bytea[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::integer[],
             $8::bigint[]
@@ -107,7 +107,7 @@ cross join lateral unnest(($9::text[])[k.first + 1 : k.first + k.amount]) with o
 
 -- name: read_leased
 -- the same for reads with one key ($1) that a lease covers, so nothing is counted or written. No rows at all if the key or
--- the catalog is no longer what the process knows: the version of the key's row ($2), its project ($3) and the version of
+-- the catalog is no longer what the process knows: the key's revision ($2), its project ($3) and the version of
 -- the project's catalog ($4).
 select
     q.place, c.id as key, c.state,
@@ -123,7 +123,7 @@ left join lateral (
     limit 1
 ) as a on true
 left join customers c on c.project_id = a.project_id and c.id = a.customer_id
-where (select k.xmin = $2::xid and k.revoked_at is null from api_keys k where k.hash = $1)
+where (select k.revision = $2 and k.revoked_at is null from api_keys k where k.hash = $1)
     and (select p.catalog_version = $4 from projects p where p.id = $3);
 
 -- name: touch_customers

@@ -1,3 +1,6 @@
+-- part: waits_for_standby
+(current_setting('synchronous_standby_names') <> '' and current_setting('synchronous_commit') not in ('off', 'local'))
+
 -- name: server_found
 -- the server that this database is on, and the one that was noted; on a standby the timeline is null
 -- The database's oid has that of a table of ours in its upper half: a dump that is loaded into the same database again
@@ -12,9 +15,16 @@ select
     case when not pg_is_in_recovery() then
         ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer
     end as timeline,
-    k.system_identifier as known_identifier, k.database_oid as known_oid, k.timeline as known_timeline
+    {waits_for_standby} as waits,
+    (extract(epoch from clock_timestamp()) * 1000)::bigint as now,
+    k.system_identifier as known_identifier, k.database_oid as known_oid, k.timeline as known_timeline,
+    k.waits_for_standby as waited
 from (select 1) as one
 left join server_identity k on k.id = 1;
+
+-- name: lock_server
+-- whoever else settles a failover waits
+select from server_identity for update;
 
 -- name: timeline_history
 -- why a timeline began: the server's own file, which only a superuser may read
@@ -22,10 +32,11 @@ select pg_read_file('pg_wal/' || lpad(to_hex($1::integer), 8, '0') || '.history'
 
 -- name: note_server
 -- the server that this database is on now
-insert into server_identity (id, system_identifier, database_oid, timeline, noted_at) values (1, $1, $2, $3, $4)
+insert into server_identity (system_identifier, database_oid, timeline, waits_for_standby)
+values ($1, $2, $3, {waits_for_standby})
 on conflict (id) do update set
     system_identifier = excluded.system_identifier, database_oid = excluded.database_oid,
-    timeline = excluded.timeline, noted_at = excluded.noted_at;
+    timeline = excluded.timeline, waits_for_standby = excluded.waits_for_standby;
 
 -- name: running_services
 -- processes of the service that are connected to this database
@@ -51,36 +62,45 @@ where system_identifier = $1 and database_oid = $2 and timeline = $3;
 update restores set moved_at = $4 where system_identifier = $1 and database_oid = $2 and timeline = $3;
 
 -- name: finish_restore
--- after-restore is done, and what it did
-update restores set finished_at = $4, counts = $5 where system_identifier = $1 and database_oid = $2 and timeline = $3;
+-- after-restore is done, also for failovers before this one, and what it did
+update restores set finished_at = $1, counts = $2
+where finished_at is null or (system_identifier, database_oid, timeline) = ($3, $4, $5);
+
+-- name: lossy_failovers
+-- failovers that may have lost commits, and for which after-restore has not run
+select count(*) from restores where moved_at is not null and finished_at is null;
 
 -- name: projects_restored
 -- every project
 select id from projects order by id;
 
--- name: highest_sequence
--- the highest sequence of any customer of a project: of its events, or what an earlier restore moved on to
-select greatest(
-    (select coalesce(max(e.sequence), 0) from events e where e.project_id = $1),
-    (select p.sequence_floor from projects p where p.id = $1)
-);
+-- name: feed_heads
+-- how many positions every project has given
+select project_id, position from feeds;
 
--- name: set_sequence_floor
--- the next event of every customer of a project gets a sequence above this
-update projects set sequence_floor = $2 where id = $1;
+-- name: raise_sequence_floors
+-- the next event of every customer gets a sequence above all that were given: in a project, these are at most as many as
+-- positions since the floor was last raised. Cached catalogs may have versions that were lost: none is given again
+update projects p
+set sequence_floor = ((p.sequence_floor + f.position - p.floor_position) / $3 + 2) * $3,
+    floor_position = f.position + $4,
+    catalog_version = p.catalog_version + $3
+from unnest($1::text[], $2::bigint[]) as f (project_id, position)
+where p.id = f.project_id;
+
+-- name: move_feeds_on
+-- the next event of every project gets a position this much higher
+update feeds set position = position + $1;
 
 -- name: move_charts_on
--- charts that are up to date with the feed move on with it
-update chart_rolls r set position = r.position + $2
-where r.project_id = $1 and r.position = (select f.position from feeds f where f.project_id = $1);
+-- charts that were up to date with the feed before that stay so
+update chart_rolls r set position = f.position
+from feeds f
+where f.project_id = r.project_id and r.position = f.position - $1;
 
--- name: move_feed_on
--- the next event of a project gets a position this much higher
-update feeds set position = position + $2 where project_id = $1;
-
--- name: move_customer_keys_of_project_on
+-- name: move_customer_keys_of_projects_on
 -- the same in a distributed database, which counts them for each project; elsewhere there is nothing to do
-update customer_keys set last = last + $2 where project_id = $1;
+update customer_keys set last = last + $1;
 
 -- name: move_customer_keys_on
 -- the next customer gets a key this much higher: ids of events are derived from it

@@ -8,17 +8,15 @@ select
         from pg_control_checkpoint() as c, pg_control_recovery() as r
     ) else ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint end as timeline,
     pg_is_in_recovery() as standby,
-    current_setting('transaction_read_only')::boolean as read_only;
+    current_setting('transaction_read_only')::boolean as read_only,
+    {waits_for_standby} as waits;
 
 -- name: server_role
 -- the same without cluster and timeline, for a service that hides them
 select '' as system, 0::bigint as timeline,
     pg_is_in_recovery() as standby,
-    current_setting('transaction_read_only')::boolean as read_only;
-
--- name: server_confirms
--- whether commits wait for a standby
-select current_setting('synchronous_standby_names') as names, current_setting('synchronous_commit') as level;
+    current_setting('transaction_read_only')::boolean as read_only,
+    {waits_for_standby} as waits;
 
 -- name: server_session
 -- PostgreSQL's process of this session

@@ -1,16 +1,20 @@
-"""The statements of `latchkey admin after-restore`. Nothing else works on the database meanwhile."""
+"""The statements of `latchkey admin after-restore`, of which a failover needs one part too."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from msgspec import json
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.restore import Server
-from latchkey.storage.database import Connection
+from latchkey.domain.restore import CUSTOMERS, POSITIONS, SEQUENCES, Server
 from latchkey.storage.sql import query
+
+if TYPE_CHECKING:
+    # Which uses this for each connection that it makes.
+    from latchkey.storage.database import Connection
 
 _RUNNING = query("running_services")
 _BEGIN = query("begin_restore")
@@ -18,12 +22,13 @@ _LOAD = query("load_restore")
 _MOVED = query("note_moved")
 _FINISH = query("finish_restore")
 _PROJECTS = query("projects_restored")
-_HIGHEST = query("highest_sequence")
-_SET_FLOOR = query("set_sequence_floor")
+_UNFINISHED = query("lossy_failovers")
+_HEADS = query("feed_heads")
+_RAISE_FLOORS = query("raise_sequence_floors")
+_MOVE_FEEDS = query("move_feeds_on")
 _MOVE_CHARTS = query("move_charts_on")
-_MOVE_FEED = query("move_feed_on")
 _MOVE_KEYS = query("move_customer_keys_on")
-_MOVE_KEYS_OF_PROJECT = query("move_customer_keys_of_project_on")
+_MOVE_KEYS_OF_PROJECTS = query("move_customer_keys_of_projects_on")
 _HOLD = query("hold_lanes")
 _FREE = query("free_lanes")
 _STOP_REPLAYS = query("stop_replays")
@@ -64,36 +69,35 @@ async def begin(connection: Connection, server: Server, now: Ms) -> Restore:
     return Restore(row["started_at"], row["moved_at"], row["finished_at"])
 
 
-async def note_moved(connection: Connection, server: Server, now: Ms) -> None:
-    await connection.execute(_MOVED, server.system_identifier, server.database_oid, server.timeline, now)
-
-
 async def finish(connection: Connection, server: Server, counts: Mapping[str, int], now: Ms) -> None:
     key = server.system_identifier, server.database_oid, server.timeline
-    await connection.execute(_FINISH, *key, now, json.encode(counts))
+    await connection.execute(_FINISH, now, json.encode(counts), *key)
+
+
+async def lossy_failovers(connection: Connection) -> int:
+    """How many may have lost commits, and `after-restore` has not run since."""
+    found: int = await connection.fetchval(_UNFINISHED)
+    return found
 
 
 async def projects(connection: Connection) -> list[str]:
     return [row["id"] for row in await connection.fetch(_PROJECTS)]
 
 
-async def highest_sequence(connection: Connection, project_id: str) -> int:
-    """Of all events of a project, and of what earlier restores moved on to. Reads all of them."""
-    found: int = await connection.fetchval(_HIGHEST, project_id)
-    return found
+async def feed_heads(connection: Connection) -> dict[str, int]:
+    """The newest position of each project. Not in the transaction of `skip_ahead`: Citus changes no reference table
+    after it has read from several nodes."""
+    return {row["project_id"]: row["position"] for row in await connection.fetch(_HEADS)}
 
 
-async def move_on(connection: Connection, project_id: str, floor: int, positions: int, customers: int) -> None:
-    """The caller has announced a change of the catalog, of which the floor is a part."""
-    await connection.execute(_SET_FLOOR, project_id, floor)
-    # Figures and charts that are up to date with the feed stay so.
-    await connection.execute(_MOVE_CHARTS, project_id, positions)
-    await connection.execute(_MOVE_FEED, project_id, positions)
-    await connection.execute(_MOVE_KEYS_OF_PROJECT, project_id, customers)
-
-
-async def move_customer_keys_on(connection: Connection, by: int) -> None:
-    await connection.execute(_MOVE_KEYS, by)
+async def skip_ahead(connection: Connection, server: Server, heads: Mapping[str, int], now: Ms) -> None:
+    """In a transaction: new events and customers get numbers above all that can have been given."""
+    await connection.execute(_RAISE_FLOORS, list(heads), list(heads.values()), SEQUENCES, POSITIONS)
+    await connection.execute(_MOVE_FEEDS, POSITIONS)
+    await connection.execute(_MOVE_CHARTS, POSITIONS)
+    await connection.execute(_MOVE_KEYS_OF_PROJECTS, CUSTOMERS)
+    await connection.execute(_MOVE_KEYS, CUSTOMERS)
+    await connection.execute(_MOVED, server.system_identifier, server.database_oid, server.timeline, now)
 
 
 async def hold(connection: Connection, reason: str, now: Ms, limit: int) -> tuple[int, int]:

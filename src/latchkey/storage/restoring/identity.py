@@ -1,79 +1,116 @@
-"""Which server the database is on, and whether it was restored since a process last looked."""
+"""Which server the database is on, and whether it was restored, or a standby took over, since a process last looked."""
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import asyncpg
+import structlog
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.restore import Origin, Server, origin, reason_of
-from latchkey.storage.database import Connection, Database, Record
+from latchkey.domain.restore import Origin, Server, may_lack_commits, origin, reason_of
 from latchkey.storage.errors import RestoredError
-from latchkey.storage.outages import translates_errors
+from latchkey.storage.restoring import aftermath
 from latchkey.storage.sql import query
+
+if TYPE_CHECKING:
+    # Which uses this for each connection that it makes.
+    from latchkey.storage.database import Connection
+
+log = structlog.get_logger()
 
 _FOUND = query("server_found")
 _HISTORY = query("timeline_history")
+_LOCK = query("lock_server")
 _NOTE = query("note_server")
 
 
-async def settle(connection: Connection, now: Ms) -> Origin:
-    """Compare the server with the one that was noted, and note it where that is in order: at the first look, and after
-    a standby took over."""
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    found: Server
+    # The server that was noted; None if none was.
+    known: Server | None
+    origin: Origin
+    # Whether commits wait for a standby now, and whether they did on the server that was noted.
+    waits: bool
+    waited: bool
+    now: Ms
+
+
+async def settle(connection: Connection, *, waited: bool = True, begins: bool = True) -> Origin:
+    """Compare the server with the one that was noted, and note it where that is in order: at the first look, unless
+    this `begins` nothing, and after a standby took over. Where that may lack commits, numbers skip ahead: receivers may
+    have seen the lost events. `waited`: whether commits waited for a standby when this process last saw the server
+    before."""
     seen = await _look(connection)
     if seen is None:
         return Origin.SAME
-    known, found, reason = seen
-    what = origin(known, found, reason)
-    if known is None or what is Origin.PROMOTED:
-        await note(connection, found, now)
-    return what
+    lossy = seen.known is not None and may_lack_commits(seen.origin, seen.waited, waited)
+    if seen.known is None:
+        differs = begins
+    else:
+        differs = seen.origin is Origin.PROMOTED or (seen.origin is Origin.SAME and seen.waits != seen.waited)
+    if not (lossy or differs):
+        return seen.origin
+    heads = await aftermath.feed_heads(connection) if lossy else {}
+    async with connection.transaction():
+        await connection.execute(_LOCK)
+        skips = lossy and (await aftermath.begin(connection, seen.found, seen.now)).moved_at is None
+        if skips:
+            await aftermath.skip_ahead(connection, seen.found, heads, seen.now)
+        await note(connection, seen.found)
+        # A standby that is not there must not delay reads. Commits that wait for one wait for this commit too.
+        await connection.execute("set local synchronous_commit = local")
+    if skips:
+        log.error(
+            "a failover may have lost commits",
+            timeline=seen.found.timeline,
+            done="new events skip to sequences that were never used",
+            remedy="`latchkey doctor` says what to do",
+        )
+    return seen.origin
 
 
-async def require_settled(connection: Connection, now: Ms) -> None:
+async def follow(connection: Connection, *, waited: bool) -> None:
+    """For each new server, before anything is written to it."""
+    # Where the schema is still to be migrated, whoever needs it says so.
+    with contextlib.suppress(asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError):
+        await settle(connection, waited=waited, begins=False)
+
+
+async def require_settled(connection: Connection) -> None:
     """Refuse to work on a database that was restored, until `latchkey admin after-restore` has run."""
-    if await settle(connection, now) is Origin.RESTORED:
+    if await settle(connection) is Origin.RESTORED:
         raise RestoredError(
             "This database was restored from a backup. Receivers may have seen events that it does not know. "
             "Run `latchkey admin after-restore` before anything else works on it."
         )
 
 
-@translates_errors
-async def refuse_restored(database: Database, now: Ms) -> None:
-    """As `require_settled`, for a process that outlives outages."""
-    async with database.acquire() as connection:
-        await require_settled(connection, now)
-
-
 async def look(connection: Connection) -> tuple[Origin, Server | None]:
     """The same without noting anything; None: a standby, which decides nothing."""
     seen = await _look(connection)
-    if seen is None:
-        return Origin.SAME, None
-    known, found, reason = seen
-    return origin(known, found, reason), found
+    return (seen.origin, seen.found) if seen is not None else (Origin.SAME, None)
 
 
-async def note(connection: Connection, server: Server, now: Ms) -> None:
-    await connection.execute(_NOTE, server.system_identifier, server.database_oid, server.timeline, now)
+async def note(connection: Connection, server: Server) -> None:
+    await connection.execute(_NOTE, server.system_identifier, server.database_oid, server.timeline)
 
 
-async def _look(connection: Connection) -> tuple[Server | None, Server, str | None] | None:
+async def _look(connection: Connection) -> Sighting | None:
     row = await connection.fetchrow(_FOUND)
     if row is None or row["timeline"] is None:
         return None
     found = Server(row["system_identifier"], row["database_oid"], row["timeline"])
-    known = _known(row)
+    known = None
+    if row["known_identifier"] is not None:
+        known = Server(row["known_identifier"], row["known_oid"], row["known_timeline"])
     reason = None
     if known is not None and known.timeline != found.timeline:
         reason = await _reason(connection, found.timeline)
-    return known, found, reason
-
-
-def _known(row: Record) -> Server | None:
-    if row["known_identifier"] is None:
-        return None
-    return Server(row["known_identifier"], row["known_oid"], row["known_timeline"])
+    return Sighting(found, known, origin(known, found, reason), row["waits"], row["waited"] is not False, row["now"])
 
 
 async def _reason(connection: Connection, timeline: int) -> str | None:

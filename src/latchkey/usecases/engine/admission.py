@@ -109,7 +109,7 @@ class Admission:
                 continue
             caller = caller_of(one, used.get(key_hash, one.used))
             if one.leased or key_hash in used:
-                self._known[key_hash] = one.row_version, caller
+                self._known[key_hash] = one.revision, caller
             refused = limited(caller, one)
             # First come, first served.
             granted = one.granted if count.wanted else wanted[key_hash]

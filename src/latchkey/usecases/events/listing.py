@@ -71,9 +71,13 @@ async def page_of_newest(
                 limit=limit + 1,
             )
         events = await event_list.tallied(connection, project_id, found[:limit])
-    if len(found) > limit:
-        return Page(events, head, events[-1].position)
-    return Page(events, head, floor if floor > 1 else None)
+        if len(found) > limit:
+            return Page(events, head, events[-1].position)
+        # Positions have a large gap after a restore, so the next page begins at an event.
+        older = await event_list.newest(
+            connection, project_id, before=floor, floor=1, type=None, environment=None, limit=1
+        )
+    return Page(events, head, older[0].position + 1 if older else None)
 
 
 async def newest_of_clock(database: Database, project_id: str, test_clock_id: str, limit: int = 50) -> Page:

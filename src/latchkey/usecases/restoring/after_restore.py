@@ -15,8 +15,7 @@ import structlog
 
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.refusal import Conflict
-from latchkey.domain.restore import CUSTOMERS, POSITIONS, Origin, Server, next_floor
-from latchkey.storage.catalog import catalogs
+from latchkey.domain.restore import Origin, Server
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.restoring import aftermath, identity
 from latchkey.usecases.access import audit
@@ -63,16 +62,17 @@ async def after_restore(
         origin, server = await identity.look(connection)
         if server is None:
             raise Conflict("This server is a standby. Run `latchkey admin after-restore` on the primary.")
+        if wanted.nothing_lost:
+            await identity.note(connection, server)
+            await aftermath.finish(connection, server, {}, now)
+            return Report(origin)
         if running := await aftermath.running_services(connection):
             names = ", ".join(f"{name} ({count} connections)" for name, count in running.items())
             raise Conflict(f"The service is running on this database: {names}. Stop all of its processes first.")
-        if wanted.nothing_lost:
-            await identity.note(connection, server, now)
-            return Report(origin)
         begun = await aftermath.begin(connection, server, now)
     if begun.finished_at is not None and not wanted.again:
         async with database.acquire() as connection:
-            await identity.note(connection, server, now)
+            await identity.note(connection, server)
         return Report(origin, done_before=begun.finished_at)
     report = Report(origin)
 
@@ -87,7 +87,7 @@ async def after_restore(
     await _ask_stores(database, wanted, now, count)
     async with database.transaction() as connection:
         await aftermath.finish(connection, server, report.counts, now)
-        await identity.note(connection, server, now)
+        await identity.note(connection, server)
     for position in entries:
         await audit.finish(database, position, "done", "after-restore", report.counts)
     return report
@@ -109,15 +109,12 @@ async def _move_on(database: Database, server: Server, now: Ms, count: Callable[
         projects = await aftermath.projects(connection)
     for id in projects:
         await _charts(database, id, now)
+    async with database.acquire() as connection:
+        heads = await aftermath.feed_heads(connection)
     # One transaction: what has moved on is not moved on again when this is repeated.
     async with _unhurried(database) as connection:
-        for id in projects:
-            floor = next_floor(await aftermath.highest_sequence(connection, id))
-            await catalogs.announce(connection, id)
-            await aftermath.move_on(connection, id, floor, POSITIONS, CUSTOMERS)
-            count("projects moved on", 1)
-        await aftermath.move_customer_keys_on(connection, CUSTOMERS)
-        await aftermath.note_moved(connection, server, now)
+        await aftermath.skip_ahead(connection, server, heads, now)
+    count("projects moved on", len(heads))
 
 
 async def _charts(database: Database, project_id: str, now: Ms) -> None:

@@ -1,0 +1,91 @@
+"""Phones: what they send after a purchase, each from an address of its own."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+from msgspec import json
+from pyreqwest.client import Client
+
+from bench.load import client
+from latchkey.emulators.apple import payloads
+from latchkey.emulators.apple.emulator import AppleEmulator
+from latchkey.emulators.apple.keys import make_keys
+from latchkey.emulators.apple.payloads import App
+from latchkey.emulators.apple.state import Life
+from latchkey.emulators.clock import Clock
+from latchkey.now import real_now
+
+# The receipts of one address are limited.
+ADDRESSES = 64
+APP = App(bundle_id="com.example.bench", app_apple_id=1_234_567_890, environment="Production")
+TEST_STORE, APP_STORE = 0, 1
+
+
+class Receipts:
+    """Half of the receipts are transactions that the App Store has signed, half are tokens of the test store."""
+
+    def __init__(self) -> None:
+        self.store = AppleEmulator(make_keys(), APP, Life(), Clock())
+        self._transactions = {product_id: self._sold(product_id) for product_id in ("pro_monthly", "pro_yearly")}
+        self._next_id = real_now() * 1000
+
+    def write(self, prefix: str, count: int) -> list[tuple[int, bytes]]:
+        """Each with the store that it is of. Even numbers are new customers, odd ones are known."""
+        return [self._write(prefix, number) for number in range(count)]
+
+    def _write(self, prefix: str, number: int) -> tuple[int, bytes]:
+        new = number % 2 == 0
+        product_id = "pro_monthly" if new else "pro_yearly"
+        store = APP_STORE if number % 4 < 2 else TEST_STORE
+        body = {
+            "app_user_id": f"{prefix}-new{number}" if new else f"{prefix}-known{number // 2}",
+            "fetch_token": self._signed(product_id) if store == APP_STORE else f"test_{real_now()}_{uuid4()}",
+            "product_id": product_id,
+        }
+        return store, json.encode(body)
+
+    def _sold(self, product_id: str) -> dict[str, Any]:
+        id = self.store.sell(product_id=product_id, buyer=product_id)
+        purchase = self.store.life.purchases[id]
+        return payloads.transaction(APP, self.store.life, purchase, purchase.latest, real_now())
+
+    def _signed(self, product_id: str) -> str:
+        """The same purchase by somebody else: only the ids differ. The emulator keeps no record of it."""
+        self._next_id += 1
+        ids = {"transactionId": str(self._next_id), "originalTransactionId": str(self._next_id)}
+        return self.store.keys.chain.sign({**self._transactions[product_id], **ids, "signedDate": real_now()})
+
+
+class Phones:
+    """`keys` are the public keys of the apps in the test store and in the App Store."""
+
+    def __init__(self, authority: Path, keys: tuple[str, str]) -> None:
+        self._authority = authority
+        self._keys = keys
+        self._clients: list[Client] = []
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        for number in range(1, ADDRESSES + 1):
+            one = client(self._authority, address=f"127.0.1.{number}")
+            self._clients.append(await self._stack.enter_async_context(one))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def show(self, url: str, number: int, store: int, body: bytes) -> None:
+        request = self._clients[number % ADDRESSES].post(url).header("content-type", "application/json")
+        if self._keys[store]:
+            request = request.header("authorization", f"Bearer {self._keys[store]}")
+        response = await request.body_bytes(body).build().send()
+        if response.status != 200:
+            raise RuntimeError(f"status {response.status}: {await response.text()}")
+        await response.bytes()

@@ -1,0 +1,35 @@
+"""After a failover or a restore, numbers skip ahead on a distributed database too."""
+
+from __future__ import annotations
+
+from latchkey.domain.restore import SEQUENCES
+from latchkey.storage.database import Database
+from latchkey.storage.restoring import identity
+from latchkey.usecases.access.projects import create_project
+from latchkey.usecases.restoring.after_restore import Wanted, after_restore
+from latchkey.usecases.sandbox.demo import add_catalog
+from tests.citus.moving import prepare
+from tests.usecases.conftest import NOON, Shop
+from tests.usecases.test_after_restore import promoted
+
+PROJECTS = ("proj_one", "proj_two")
+
+
+async def test_numbers_skip_ahead_in_all_projects(citus_url: str) -> None:
+    await prepare(citus_url)
+    async with Database(citus_url, max_size=3) as database:
+        for id in PROJECTS:
+            await create_project(database, id, NOON, project_id=id)
+            await add_catalog(database, id, NOON)
+            await Shop(database, id).act("purchase", "alice", "pro_monthly")
+        async with database.acquire() as connection:
+            await identity.settle(connection)
+            await promoted(connection, waited=False)
+    # The first connection of the next process.
+    async with Database(citus_url, max_size=3) as database:
+        for floor in (2, 4):
+            for id in PROJECTS:
+                shop = Shop(database, id)
+                await shop.act("purchase", f"bob{floor}", "pro_monthly")
+                assert [event.sequence for event in await shop.events(f"bob{floor}")] == [floor * SEQUENCES + 1]
+            await after_restore(database, Wanted(again=True), NOON, actor="a test")
