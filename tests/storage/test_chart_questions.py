@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -90,11 +91,18 @@ class Derivation:
 
 
 def insert(duck: Duck, lives: Mapping[int, Life]) -> None:
-    for customer, (environment, facts) in lives.items():
-        for kind, at, n, currency, quantity, money, of in facts:
-            tags = ["\x1f".join(of.variants), "\x1f".join(of.attributes)]
-            row = [kind, environment, customer, at, n, currency, quantity, *money, *of[:7], *tags]
-            duck.execute(f"insert into facts values ({', '.join('?' * len(row))})", row)
+    facts = [(customer, *life) for customer, life in lives.items()]
+    numbers = count(1)
+    for customer, environment, (kind, at, n, currency, quantity, money, of) in (
+        (customer, environment, fact) for customer, environment, facts_of in facts for fact in facts_of
+    ):
+        number = next(numbers)
+        thing = [number, of.product, of.duration, of.store, of.offering]
+        tags = ["\x1f".join(of.variants), "\x1f".join(of.attributes)]
+        origin = [number, of.country, of.platform, of.app_version, *tags]
+        row = [kind, environment, customer, at, n, currency, quantity, *money, number, number]
+        for table, values in (("things", thing), ("origins", origin), ("fact_rows", row)):
+            duck.execute(f"insert into {table} values ({', '.join('?' * len(values))})", values)
 
 
 def write(file: Path, lives: Mapping[int, Life], now: Ms) -> None:

@@ -27,18 +27,17 @@ Duck: TypeAlias = duckdb.DuckDBPyConnection
 _MEMORY = "1GB"
 # Facts are made of so many periods at once. Those of each kind are sorted by day, so that a question about a year skips
 # most of the others. With fewer periods at once it would skip less, with more they would not fit into memory.
-_PERIODS_AT_ONCE = 1_000_000
+_PERIODS_AT_ONCE = 500_000
 
 # A file that was built with other ones is of no use.
 RULES = files("latchkey.storage.charts").joinpath("facts.sql").read_text()
+_OF_THINGS = ("product", "duration", "store", "offering")
+_OF_ORIGINS = ("country", "platform", "app_version")
 _AMOUNTS = ("quantity", "micros", "tax", "commission", "usd", "tax_usd", "commission_usd", "unconverted")
-# The facts with what questions need besides.
-_COUNTED = f"""
-    select kind, environment, customer, moment, day, {MONTH} as month, n, currency,
-        case when currency <> '' and unconverted = 0 then {text(USD)} else currency end as shown,
-        {", ".join((*_AMOUNTS, *Dimensions._fields))}
-    from (select *, (moment // {DAY})::integer as day from facts)
-"""
+# What questions need besides.
+_BESIDES = f"""{MONTH} as month,
+    case when currency <> '' and unconverted = 0 then {text(USD)} else currency end as shown"""
+_TAIL = f"select *, {_BESIDES} from (select *, (moment // {DAY})::integer as day from facts)"
 # The columns of the file that are enums, each with the SQL of its values.
 _VALUES = {
     "environment": f"select unnest([{texts(Environment)}]) union select clock from customers",
@@ -96,7 +95,7 @@ class Book:
         read(duck, "temp table periods", Path("/dev/null"), PERIODS)
         read(duck, "temp table customers", Path("/dev/null"), CUSTOMERS)
         derive(duck)
-        duck.execute(f"create table tail as select 1::tinyint as weight, * from ({_COUNTED})")
+        duck.execute(f"create table tail as select 1::tinyint as weight, * from ({_TAIL})")
         if file is not None:
             duck.execute(f"attach {text(str(file))} as kept (read_only)")
             columns = frozenset(filter(is_tag, _kept_columns(duck)))
@@ -147,7 +146,7 @@ class Book:
 
     def _add(self, weight: int) -> None:
         derive(self._duck)
-        self._duck.execute(f"insert into tail select {weight}, * from ({_COUNTED})")
+        self._duck.execute(f"insert into tail select {weight}, * from ({_TAIL})")
 
 
 def build(path: Path, periods: Path, people: Path, now: Ms) -> None:
@@ -208,13 +207,29 @@ def create(duck: Duck, values: Mapping[str, str], tags: Mapping[str, str]) -> No
 
 
 def append(duck: Duck, now: Ms) -> None:
-    """Adds what `derive` has made."""
-    columns = ", ".join(tag_sql(one) if is_tag(one) else one for one in _kept_columns(duck))
+    """Adds what `derive` has made. Texts become enums where each stands once."""
+    columns = _kept_columns(duck)
+    tags = "".join(f", {tag_sql(one)}::kept.{name(one)} as {name(one)}" for one in filter(is_tag, columns))
+    for table, texts_of in (("things", _OF_THINGS), ("origins", _OF_ORIGINS)):
+        enums = ", ".join(f"{one}::kept.{one} as {one}" for one in texts_of)
+        duck.execute(
+            f"create or replace temp table coded_{table} as"
+            f" select {table[:-1]}, {enums}{tags if table == 'origins' else ''} from {table}"
+        )
+    duck.execute(
+        f"create or replace temp view dated as select *, {_BESIDES}"
+        f" from (select * replace (kind::kept.kind as kind, environment::kept.environment as environment),"
+        f" (moment // {DAY})::integer as day from fact_rows)"
+    )
+    facts = (
+        f"select {', '.join(map(name, columns))}{{more}} from dated"
+        " join coded_things using (thing) join coded_origins using (origin) where {where} order by {order}"
+    )
     is_past = f"moment <= {now} and environment in ({texts(Environment)})"
-    duck.execute(f"create or replace temp view counted as {_COUNTED}")
-    past = f"select {columns} from counted where {is_past}"
-    duck.execute(f"insert into kept.facts {past} order by kind, environment, day")
-    duck.execute(f"insert into kept.ahead select {columns}, moment from counted where not ({is_past}) order by environment, kind, moment")
+    past = facts.format(more="", where=is_past, order="kind, environment, day")
+    duck.execute(f"insert into kept.facts {past}")
+    ahead = facts.format(more=", moment", where=f"not ({is_past})", order="environment, kind, moment")
+    duck.execute(f"insert into kept.ahead {ahead}")
 
 
 def _kept_columns(duck: Duck) -> list[str]:
