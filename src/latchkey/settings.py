@@ -100,6 +100,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     temporary_grants: bool = True
     temporary_grants_per_hour: Annotated[int, Meta(ge=0, le=1_000_000)] = 100
     exchange_rates: str = ""
+    charts_folder: File = None
     export_folder: File = None
     export_allow_hosts: tuple[str, ...] = ()
     public_url: str = ""

@@ -13,8 +13,6 @@ import pytest
 from msgspec import json
 
 from latchkey.domain.tariff.reference import REFERENCE
-from latchkey.usecases.charts.options import Menu
-from latchkey.usecases.charts.roller import catch_up
 from tests.api.client import Shop
 from tests.api.conftest import opened
 from tests.api.doings import advance, did, make_clock, move_in
@@ -99,7 +97,6 @@ async def books(demo_shelf: DemoShelf) -> AsyncIterator[Books]:
         await advance(shop, clock, to_ms=ms("2026-03-12"))
         await did(shop, "recover_billing", "ann", "pro_monthly")
         await advance(shop, clock, to_ms=ms("2026-03-20"))
-        assert await catch_up(shop.database, shop.project_id, shop.clock.now)
         yield Books(shop, clock, experiment)
 
 
@@ -322,10 +319,10 @@ async def test_options(books: Books) -> None:
 async def test_attributes_that_the_project_has_chosen_are_among_the_options(
     books: Books, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def chosen(*_: object) -> Menu:
-        return Menu(attributes=("plan",), in_production=False, in_sandbox=True)
+    async def chosen(*_: object) -> list[str]:
+        return ["plan"]
 
-    monkeypatch.setattr("latchkey.usecases.charts.options.chart_menu", chosen)
+    monkeypatch.setattr("latchkey.usecases.charts.options.chosen_attributes", chosen)
     body = (await get(books.shop, "charts/mrr/options")).json()
     named = {"id": "attribute:plan", "display_name": "plan", "group_display_name": "Attributes"}
     assert named in body["segments"]

@@ -162,6 +162,7 @@ def create_application(
         finally:
             await services.inbox.drain()
             await services.changes.drain()
+            await services.charts.end()
             await services.presence.stop()
             await requests.close()
             await services.leases.close()

@@ -38,6 +38,7 @@ from latchkey.domain.refusal import (
     InUse,
     Invalid,
     NotFound,
+    NotReady,
     OwnedByAnother,
     Refusal,
     StoreRefused,
@@ -257,6 +258,16 @@ class StoreUnavailable(ApiError):
         super().__init__(message, headers={"retry-after": str(-(-wait // 1000))}, backoff_ms=wait)
 
 
+class StillPreparing(ApiError):
+    status = 503
+    code = 7110
+    type = "server_error"
+    retryable = True
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, headers={"retry-after": "30"}, backoff_ms=30_000)
+
+
 def from_refusal(refusal: Refusal) -> ApiError:
     """The API error for a refusal of the rules."""
     match refusal:
@@ -273,6 +284,8 @@ def from_refusal(refusal: Refusal) -> ApiError:
             return Unprocessable(refusal.message, param=refusal.param, type="store_error", code=7101)
         case StoreUnreachable():
             return StoreUnavailable(refusal.message, refusal.retry_after_ms)
+        case NotReady():
+            return StillPreparing(refusal.message)
         case OwnedByAnother():
             return Unprocessable(refusal.message, param=refusal.param, code=7102)
         case _:

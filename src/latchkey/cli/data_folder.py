@@ -8,6 +8,7 @@ demo.json         the demo's keys and the dashboard's first password, so that th
 connection.json   where everything is, for scripts and tests; written before the service is ready
 consumer/         the reference consumer: its secrets, its local copy
 stores/           the pretend App Store and Google Play: their keys, their purchases
+charts/           the charts' files, which can be deleted at any time
 exports/          exports that run by themselves, to a folder
 mail/             mails that would be sent, each as a file
 push/             the push sandbox: its key, its devices, what was sent
@@ -37,6 +38,7 @@ class DataFolder:
         self.push = self.path / "push"
         self.consumer = self.path / "consumer"
         self.stores = self.path / "stores"
+        self.charts = self.path / "charts"
         self.exports = self.path / "exports"
         self.mail = self.path / "mail"
         self.log = self.path / "latchkey.log"

@@ -229,6 +229,7 @@ async def prepare(
         store_emulators=stores.emulators if stores is not None else (),
         exports=folder.exports,
         mails=folder.mail,
+        charts=folder.charts,
         public_url=chosen.given.public_url or f"https://{bracketed(reachable(host))}:{port}",
         database_url=parts.server.url(),
         port=port,

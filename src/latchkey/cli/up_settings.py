@@ -62,11 +62,13 @@ class UpSettings:
         store_emulators: tuple[str, ...] = (),
         exports: Path | None = None,
         mails: Path | None = None,
+        charts: Path | None = None,
         **own: Any,
     ) -> Settings:
         """The service's settings: the given ones, and those that `up` sets. `authorities` is the file for the
         certificate authorities of webhooks. `store_hosts` are the pretend stores, each with its port. `exports` is
-        the folder for exports unless one is set, `mails` the one for mails unless there is a mail server."""
+        the folder for exports unless one is set, `mails` the one for mails unless there is a mail server, `charts` the
+        one for the charts' files unless one is set."""
         given = self.given
         # A receiver on this machine, with a certificate of this folder's authority, needs no setting.
         trusted = certificates.authority
@@ -83,6 +85,7 @@ class UpSettings:
             webhook_extra_ca=trusted,
             store_allow_hosts=(*store_hosts, *given.store_allow_hosts),
             store_emulators=store_emulators,
+            charts_folder=given.charts_folder or charts,
             export_folder=given.export_folder or exports,
             mail_folder=given.mail_folder or (None if given.smtp_host else mails),
             **own,

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.templates import render
 from latchkey.domain.instants import Ms
-from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Conflict, Invalid, NotFound, NotReady, Refusal
 from latchkey.domain.team.account import Permission, Role, may
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
@@ -195,5 +195,7 @@ def status_of(error: Exception) -> tuple[int, str]:
             return 404, error.message
         case Conflict():
             return 409, error.message
+        case NotReady():
+            return 503, error.message
         case _:
             return 422, error.message

@@ -50,3 +50,7 @@ class StoreUnreachable(Refusal):
     def __init__(self, message: str, *, retry_after_ms: int | None = None) -> None:
         super().__init__(message)
         self.retry_after_ms = retry_after_ms
+
+
+class NotReady(Refusal):
+    """What was asked for is being prepared."""

@@ -119,10 +119,6 @@ class Chart(Struct, frozen=True, kw_only=True):
     unsupported_params: UnsupportedParams
     environment: str
     left_out: LeftOut
-    # Events that are not counted yet.
-    events_behind: int
-    # The sums are being computed anew, so everything is incomplete.
-    rebuilding: bool
 
 
 class PreviousValues(Struct, frozen=True, kw_only=True):

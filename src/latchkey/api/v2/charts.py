@@ -225,7 +225,7 @@ async def read_chart(
     time = await charts.time_of(services.database, caller.project_id, query.environment, now)
     missing = await missing_dimensions(services.database, caller.project_id, query.dimensions)
     asked = query.request(definition, missing, time)
-    data = await charts.read_chart(services.database, caller.project_id, asked, now)
+    data = await charts.read_chart(services.charts, caller.project_id, asked, now)
     if format == "csv" or (format is None and _wants_csv(request)):
         name = f"{definition.name}-{data.request.first}-{data.request.last}.csv"
         headers = {"content-disposition": f'attachment; filename="{name}"'}
@@ -246,7 +246,7 @@ async def read_chart_options(
     _once_each(request, _OPTIONS_PARAMETERS)
     wanted = environment_of(environment)
     await charts.time_of(services.database, caller.project_id, wanted, services.now())
-    found = await read_options(services.database, caller.project_id, wanted, chart_name)
+    found = await read_options(services.charts, caller.project_id, wanted, chart_name, services.now())
     return reply(render.options(found))
 
 
@@ -261,7 +261,7 @@ async def read_overview_metrics(
     """The most important numbers: as of now, or over the last 28 days."""
     _once_each(request, _OVERVIEW_PARAMETERS)
     where, now = environment_of(environment), services.now()
-    found = await charts.read_overview(services.database, caller.project_id, where, currency, now)
+    found = await charts.read_overview(services.charts, caller.project_id, where, currency, now)
     active = await active_customers(services.database, caller.project_id, where, now)
     return reply(render.overview(found, active, now))
 

@@ -6,7 +6,7 @@ from latchkey.dashboard.charting.asking import Environment, Offered
 from latchkey.dashboard.page import Visit
 from latchkey.domain.charts.definitions.definition import ATTRIBUTE, EXPERIMENT, Choice
 from latchkey.domain.purchases.purchase import Environment as Named
-from latchkey.usecases.charts.options import chart_menu, count_latest
+from latchkey.usecases.charts.options import chosen_attributes, usual_environment
 from latchkey.usecases.experiments.experiments import list_experiments
 from latchkey.usecases.sandbox.clocks import newest_clocks
 
@@ -16,14 +16,12 @@ CURRENCIES = ("USD", "EUR", "GBP", "AUD", "CAD", "JPY", "BRL", "KRW", "CNY", "MX
 
 
 async def offered_to(visit: Visit) -> Offered:
-    """The first thing that a page of charts asks for; the latest events are counted afterwards."""
     database, project_id = visit.database, visit.project_id
-    await count_latest(database, project_id, visit.now)
     clocks = await newest_clocks(database, project_id, None, MOST_CLOCKS)
     experiments = await list_experiments(database, project_id)
-    menu = await chart_menu(database, project_id)
+    attributes = await chosen_attributes(database, project_id)
     dimensions = {EXPERIMENT + one.id: f"Experiment: {one.name}" for one in experiments}
-    dimensions |= {ATTRIBUTE + one: f"Attribute: {one}" for one in menu.attributes}
+    dimensions |= {ATTRIBUTE + one: f"Attribute: {one}" for one in attributes}
     return Offered(
         environments=[
             *(Environment(one, one.capitalize(), visit.now) for one in Named),
@@ -35,5 +33,5 @@ async def offered_to(visit: Visit) -> Offered:
         currencies=CURRENCIES,
         dimensions=dimensions,
         choices={"experiment": [Choice(one.id, one.name) for one in experiments]},
-        usual=Named.SANDBOX if menu.in_sandbox and not menu.in_production else Named.PRODUCTION,
+        usual=await usual_environment(visit.services.charts, project_id, visit.now),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from latchkey.dashboard.charting.asking import environment_of, query_of, view_of
-from latchkey.dashboard.charting.choices import MOST_VALUES, applied, asked_words, choices_of, shown_filters
+from latchkey.dashboard.charting.choices import applied, asked_words, choices_of, shown_filters
 from latchkey.dashboard.charting.cohorts import cohorts
 from latchkey.dashboard.charting.miniatures import miniature_requests
 from latchkey.dashboard.charting.offering import offered_to
@@ -17,7 +17,7 @@ from latchkey.dashboard.charting.words import titled
 from latchkey.dashboard.page import Pages, Visit
 from latchkey.domain.charts.computing.asking import definition_of
 from latchkey.usecases.charts.charts import read_chart, read_together
-from latchkey.usecases.charts.reading import read_values
+from latchkey.usecases.charts.options import read_values
 from latchkey.usecases.rendering.chart_csv import chart_csv
 
 pages = Pages()
@@ -27,10 +27,10 @@ pages = Pages()
 async def show_charts(visit: Visit) -> Response:
     offered = await offered_to(visit)
     environment = environment_of(visit.query, offered)
-    database, project_id = visit.database, visit.project_id
-    lines = await read_together(database, project_id, requests(LINES, environment, DAYS), visit.now)
+    shelf, project_id = visit.services.charts, visit.project_id
+    lines = await read_together(shelf, project_id, requests(LINES, environment, DAYS), visit.now)
     others = [
-        await read_chart(database, project_id, one, visit.now) for one in miniature_requests(environment, offered)
+        await read_chart(shelf, project_id, one, visit.now) for one in miniature_requests(environment, offered)
     ]
     found = {**lines, **{one.definition.name: one for one in others}}
     return visit.page(
@@ -50,12 +50,9 @@ async def show_chart(visit: Visit) -> Response:
     view = view_of(definition, visit.query, offered)
     if view.request.selectors.get("experiment") == "":
         return visit.page("chart_without_experiment.html", here="charts", definition=definition)
-    database, project_id = visit.database, visit.project_id
-    data = titled(await read_chart(database, project_id, view.request, visit.now))
-    values = {
-        one: await read_values(database, project_id, view.environment.id, one, MOST_VALUES)
-        for one in shown_filters(view)
-    }
+    shelf, project_id = visit.services.charts, visit.project_id
+    data = titled(await read_chart(shelf, project_id, view.request, visit.now))
+    values = await read_values(shelf, project_id, view.environment.id, shown_filters(view), visit.now)
     return visit.page(
         "chart_page.html",
         here="charts",
@@ -80,7 +77,7 @@ async def show_table(visit: Visit) -> Response:
     """The same numbers as CSV."""
     definition = definition_of(visit.param("name"))
     view = view_of(definition, visit.query, await offered_to(visit))
-    data = titled(await read_chart(visit.database, visit.project_id, view.request, visit.now))
+    data = titled(await read_chart(visit.services.charts, visit.project_id, view.request, visit.now))
     name = f"{definition.name}-{view.environment.slug}-{view.request.first}-{view.request.last}.csv"
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     return Response(chart_csv(data), media_type="text/csv; charset=utf-8", headers=headers)

@@ -60,7 +60,7 @@ async def show_overview(visit: Visit) -> Response:
     currency = visit.query.choice("currency", offered.currencies, USD)
     names = dict.fromkeys((*CARDS, *PICTURES))
     asked = requests(tuple(names), environment, int(days), currency)
-    found = await read_together(visit.database, visit.project_id, asked, visit.now)
+    found = await read_together(visit.services.charts, visit.project_id, asked, visit.now)
     anybody = bool(await list_customers(visit.database, visit.project_id, limit=1))
     first = found[CARDS[0]]
     return visit.page(
@@ -80,8 +80,6 @@ async def show_overview(visit: Visit) -> Response:
         pictures=[Pictured(found[one].definition, shown(replace(found[one], previous=None))) for one in PICTURES],
         query=_query(environment, offered, days, currency),
         csv=visit.path("figures.csv", environment=environment.slug, days=days, currency=currency),
-        behind=first.behind,
-        as_of=first.as_of,
         anybody=anybody,
         troubles=await troubles_of(visit.database, visit.project_id),
         standing=await standing_of(visit.services.stores, visit.project_id),

@@ -182,11 +182,8 @@ class ChartData:
     heat_map: HeatMap | None = None
     variants: tuple[VariantResult, ...] = ()
     left_out: LeftOut = NOTHING_LEFT_OUT
-    # Until when everything is counted, and how many events are not counted yet.
+    # Until when everything is counted.
     as_of: Ms = 0
-    behind: int = 0
-    # The sums are being computed anew, so everything is incomplete.
-    is_rebuilding: bool = False
 
     @property
     def drawn(self) -> tuple[Series, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 
@@ -20,15 +20,17 @@ from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.storage.charts import questions
 from latchkey.storage.charts.questions import MONTH, SEPARATOR, Answer, Source, is_tag, name, tag_sql, text, texts
+from latchkey.storage.charts.rows import CUSTOMERS, PERIODS
 
-Duck = duckdb.DuckDBPyConnection
+Duck: TypeAlias = duckdb.DuckDBPyConnection
 
 _MEMORY = "1GB"
 # Facts are made of so many periods at once. Those of each kind are sorted by day, so that a question about a year skips
 # most of the others. With fewer periods at once it would skip less, with more they would not fit into memory.
 _PERIODS_AT_ONCE = 1_000_000
 
-_DERIVATION = files("latchkey.storage.charts").joinpath("facts.sql").read_text().split("\n----\n")
+# A file that was built with other ones is of no use.
+RULES = files("latchkey.storage.charts").joinpath("facts.sql").read_text()
 _AMOUNTS = ("quantity", "micros", "tax", "commission", "usd", "tax_usd", "commission_usd", "unconverted")
 # The facts with what questions need besides.
 _COUNTED = f"""
@@ -67,7 +69,7 @@ def connect(folder: Path | None = None) -> Duck:
 
 def derive(duck: Duck) -> None:
     """Makes the temporary table `facts` from `periods` and `customers`."""
-    for statement in _DERIVATION:
+    for statement in RULES.split("\n----\n"):
         duck.execute(statement)
 
 
@@ -88,7 +90,8 @@ class Book:
     def __init__(self, file: Path | None = None) -> None:
         self._duck = duck = connect()
         self._sources = [Source("tail", weighed=True)]
-        self._has_file = file is not None
+        self.has_file = file is not None
+        self._customers: set[int] = set()
         duck.execute("create table subtracted (customer bigint primary key)")
         read(duck, "temp table periods", Path("/dev/null"), PERIODS)
         read(duck, "temp table customers", Path("/dev/null"), CUSTOMERS)
@@ -102,9 +105,10 @@ class Book:
     def close(self) -> None:
         self._duck.close()
 
+    @property
     def changed(self) -> int:
         """How many customers the tail has."""
-        return int(_rows(self._duck, "select count(distinct customer) from tail")[0][0])
+        return len(self._customers)
 
     def ask(self, question: Question, now: Ms) -> Answer:
         return Answer(self._duck.cursor(), self._sources, question, now)
@@ -112,13 +116,19 @@ class Book:
     def values(self, environment: str, dimension: str, limit: int) -> list[str]:
         return questions.values(self._duck.cursor(), self._sources, environment, dimension, limit)
 
+    def has_sales(self, environment: str) -> bool:
+        return any(
+            _rows(self._duck.cursor(), f"from {one.table} where environment = {text(environment)} and store <> '' limit 1")
+            for one in self._sources
+        )
+
     def replace(self, customers: Collection[int], periods: Path, people: Path) -> None:
         """These customers have changed. The files have all their rows."""
         duck = self._duck
         duck.execute("begin")
         try:
             duck.execute("create or replace temp table changed as select unnest($1::bigint[]) as customer", [customers])
-            if self._has_file:
+            if self.has_file:
                 duck.execute("create or replace temp table fresh as from changed anti join subtracted using (customer)")
                 for table in ("periods", "customers"):
                     kept = f"select * from kept.{table} semi join fresh using (customer)"
@@ -130,6 +140,7 @@ class Book:
             read(duck, "temp table customers", people, CUSTOMERS)
             self._add(1)
             duck.execute("commit")
+            self._customers.update(customers)
         except BaseException:
             duck.execute("rollback")
             raise
@@ -217,18 +228,3 @@ def _kept_columns(duck: Duck) -> list[str]:
 
 def _rows(duck: Duck, sql: str) -> list[tuple[Any, ...]]:
     return duck.execute(sql).fetchall()
-
-
-PERIODS = {
-    "customer": "BIGINT", "purchase": "VARCHAR", "place": "INTEGER", "type": "VARCHAR", "cause": "VARCHAR",
-    "sandbox": "BOOLEAN", "store": "VARCHAR", "product": "VARCHAR", "duration": "VARCHAR", "country": "VARCHAR",
-    "offering": "VARCHAR", "purchased_at": "BIGINT", "starts_at": "BIGINT", "ends_at": "BIGINT",
-    "access_ends_at": "BIGINT", "refunded_at": "BIGINT", "currency": "VARCHAR", "micros": "BIGINT", "usd": "BIGINT",
-    "monthly_micros": "BIGINT", "monthly_usd": "BIGINT", "tax": "DOUBLE", "commission": "DOUBLE", "back": "VARCHAR",
-    "standing": "INTEGER", "told_at": "BIGINT", "failed_at": "BIGINT", "grace_ends_at": "BIGINT",
-    "platform": "VARCHAR", "app_version": "VARCHAR", "seen_country": "VARCHAR", "side": "TINYINT",
-}  # fmt: skip
-CUSTOMERS = {
-    "customer": "BIGINT", "first_seen_at": "BIGINT", "clock": "VARCHAR", "platform": "VARCHAR",
-    "app_version": "VARCHAR", "country": "VARCHAR", "enrollments": "VARCHAR", "attributes": "VARCHAR",
-}  # fmt: skip

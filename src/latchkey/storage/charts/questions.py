@@ -97,7 +97,7 @@ class Answer:
         question = self._question
         added = ("quantity", *_ADDED[question.amounts])
         segment = "segment"
-        if largest is not None:
+        if largest is not None and question.segment is not None:
             segment = f"case when segment in ({texts(largest) or 'null'}) then segment else {text(REST)} end"
         sums = ", ".join(f"sum({one})::bigint as {one}" for one in added)
         lists = ", ".join(f"list({one}) as {one}" for one in ("period", *added))
@@ -187,15 +187,15 @@ def values(
     duck: duckdb.DuckDBPyConnection, sources: Sequence[Source], environment: str, dimension: str, limit: int
 ) -> list[str]:
     """The values of a dimension that facts have, the most frequent first."""
-    kinds = texts(_WITH_VALUES)
-    known = "and value <> ''" if is_tag(dimension) else ""
     union = " union all ".join(
-        f"select {one.column(dimension)} as value, {'sum(weight)' if one.weighed else 'count(*)'} as uses"
-        f" from {one.table} where environment = {text(environment)} and kind in ({kinds}) {known} group by all"
+        f"select {one.column(dimension)}::varchar as value, {'sum(weight)' if one.weighed else 'count(*)'} as uses"
+        f" from {one.table} where environment = {text(environment)} and kind in ({texts(_WITH_VALUES)}) group by all"
         for one in sources
     )
+    # "" is a value of every dimension that is not the project's own: nothing is known.
+    known = "where value <> ''" if is_tag(dimension) else ""
     found = duck.execute(
-        f"select value::varchar, sum(uses) as uses from ({union}) group by all having sum(uses) > 0"
+        f"select value, sum(uses) as uses from ({union}) {known} group by value having sum(uses) > 0"
         f" order by uses desc, value limit {limit}"
     ).fetchall()
     return [value for value, _ in found]

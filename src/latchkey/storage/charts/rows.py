@@ -18,6 +18,7 @@ _PERIODS = query("chart_periods_of")
 _CUSTOMERS = query("chart_customers_of")
 _SNAPSHOT = query("export_snapshot")
 _CHANGES = query("chart_changes")
+_ATTRIBUTES = query("chart_attributes_of")
 _KEEP_ERASED = query("keep_erased_chart_customer")
 
 # The columns of the two tables in DuckDB.
@@ -103,6 +104,12 @@ async def copy_periods(connection: Connection, project_id: str, output: Path, ke
 
 async def copy_customers(connection: Connection, project_id: str, output: Path, keys: Sequence[int] | None) -> None:
     await connection.copy_from_query(_CUSTOMERS, project_id, keys, output=output, format="csv")
+
+
+async def chosen_attributes(connection: Connection, project_id: str) -> list[str] | None:
+    """The customer attributes that charts can be broken down by. None: there is no such project."""
+    found: list[str] | None = await connection.fetchval(_ATTRIBUTES, project_id)
+    return found
 
 
 async def keep_erased(connection: Connection, project_id: str, key: int) -> None:

@@ -20,6 +20,10 @@ select customer_id, first_seen_at, test_clock_id, first_platform, first_app_vers
 from chart_customers
 where project_id = $1 and ($2::bigint[] is null or customer_id = any($2::bigint[]));
 
+-- name: chart_attributes_of
+-- the attributes that a project has chosen for charts
+select chart_attributes from projects where id = $1;
+
 -- name: chart_changes
 -- customers that were created, changed, erased or merged by a transaction of a range of transaction ids
 select c.id from customers c where c.project_id = $1 and c.changed_xid >= $2 and c.changed_xid < $3

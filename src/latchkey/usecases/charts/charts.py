@@ -1,7 +1,8 @@
-"""A chart of a project, from the sums that the roller keeps. No customer or event is read."""
+"""A chart of a project."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -13,21 +14,22 @@ from latchkey.domain.charts.computing.asking import (
     checked,
     definition_of,
     is_wide,
-    narrowed,
     questions_of,
 )
 from latchkey.domain.charts.computing.compute import compute, largest_segments
 from latchkey.domain.charts.computing.periods import today_of
 from latchkey.domain.charts.fact import Amounts, Question, Resolution, date_of, day_of
+from latchkey.domain.charts.runs import Run
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.tariff.rates import GOOD_FOR_DAYS, NO_RATES, Rates
+from latchkey.storage.charts.book import Book
 from latchkey.storage.database import Database
 from latchkey.storage.experiments import experiments
 from latchkey.storage.money import rates as stored_rates
 from latchkey.storage.sandbox import clocks
-from latchkey.usecases.charts.reading import reading
+from latchkey.usecases.charts.shelf import Shelf
 
 # The overview counts flows over this many days, today included.
 OVERVIEW_DAYS = 28
@@ -35,40 +37,37 @@ OVERVIEW_DAYS = 28
 OVERVIEW = ("trials", "actives", "mrr", "arr", "revenue", "customers_new", "customers_paying")
 
 
-async def read_chart(database: Database, project_id: str, request: ChartRequest, now: Ms) -> ChartData:
+async def read_chart(shelf: Shelf, project_id: str, request: ChartRequest, now: Ms) -> ChartData:
     """`now` is the present; in the environment of a test clock the clock's time takes its place."""
+    database = shelf.database
     time = await time_of(database, project_id, request.environment, now)
     request = checked(request, time)
-    definition = definition_of(request.name)
-    compares = request.compare and definition.has_comparison
-    request = replace(request, compare=compares)
+    request = replace(request, compare=request.compare and definition_of(request.name).has_comparison)
     rates = await _rates(database, request)
-    asked, largest = questions_of(request, rates), None
-    rough = by_month(request) if is_wide(request) else None
-    rough_asked = questions_of(rough, rates) if rough is not None else ()
-    earlier_asked = questions_of(before(request), rates) if compares else ()
-    async with reading(database, project_id, [*rough_asked, *asked, *earlier_asked], now) as opened:
-        if rough is not None:
-            found = await opened.answer(rough_asked)
-            largest = largest_segments(rough, found.runs, time, rates=rates)
-        answer = await opened.answer(narrowed(asked, largest))
-        earlier = await opened.answer(narrowed(earlier_asked, largest))
-    data = compute(
-        request,
-        answer.runs,
-        time,
-        rates=rates,
-        earlier=earlier.runs,
-        variants=await _variants(database, project_id, request),
-    )
-    return replace(data, as_of=answer.as_of, behind=answer.behind, is_rebuilding=answer.rebuilding)
+    variants = await _variants(database, project_id, request)
+    book = await shelf.book(project_id, now)
+    runs, earlier = await asyncio.to_thread(_answered, book, request, time, rates)
+    return replace(compute(request, runs, time, rates=rates, earlier=earlier, variants=variants), as_of=time)
+
+
+def _answered(book: Book, request: ChartRequest, now: Ms, rates: Rates) -> tuple[list[Run], list[Run]]:
+    """Of the request, and of the time before if it compares."""
+    largest = None
+    answers = [book.ask(one, now) for one in questions_of(request, rates)]
+    if is_wide(request):
+        rough = by_month(request)
+        few = questions_of(rough, rates)[0].resolution
+        largest = largest_segments(rough, [run for one in answers for run in one.runs(by=few)], now, rates=rates)
+    asked = questions_of(before(request), rates) if request.compare else ()
+    earlier = [run for one in asked for run in book.ask(one, now).runs(largest=largest)]
+    return [run for one in answers for run in one.runs(largest=largest)], earlier
 
 
 async def read_overview(
-    database: Database, project_id: str, environment: str, currency: str, now: Ms, *, compare: bool = False
+    shelf: Shelf, project_id: str, environment: str, currency: str, now: Ms, *, compare: bool = False
 ) -> Mapping[str, ChartData]:
-    """By name: the charts of OVERVIEW over the last OVERVIEW_DAYS, by day, with one reading of the sums."""
-    time = await time_of(database, project_id, environment, now)
+    """By name: the charts of OVERVIEW over the last OVERVIEW_DAYS, by day, with one reading of the facts."""
+    time = await time_of(shelf.database, project_id, environment, now)
     today = date_of(today_of(time))
     asked = [
         ChartRequest(
@@ -81,32 +80,33 @@ async def read_overview(
         )
         for name in OVERVIEW
     ]
-    return await read_together(database, project_id, asked, now)
+    return await read_together(shelf, project_id, asked, now)
 
 
 async def read_together(
-    database: Database, project_id: str, requests: Sequence[ChartRequest], now: Ms
+    shelf: Shelf, project_id: str, requests: Sequence[ChartRequest], now: Ms
 ) -> Mapping[str, ChartData]:
-    """Several charts by name, with one reading of the sums. They have the same environment, days, currency and
+    """Several charts by name, with one reading of the facts. They have the same environment, days, currency and
     comparison, and neither filters nor segments; none of them is a snapshot, a heat map or an experiment."""
-    time = await time_of(database, project_id, requests[0].environment, now)
+    time = await time_of(shelf.database, project_id, requests[0].environment, now)
     asked = [checked(one, time) for one in requests]
     now_asked = _together(asked)
     earlier_asked = _together([before(one) for one in asked]) if asked[0].compare else ()
-    async with reading(database, project_id, [*now_asked, *earlier_asked], now) as opened:
-        answer, earlier = await opened.answer(now_asked), await opened.answer(earlier_asked)
-    rates = await _rates(database, replace(asked[0], name="mrr"))
+    book = await shelf.book(project_id, now)
+    runs = await asyncio.to_thread(lambda: [run for one in now_asked for run in book.ask(one, time).runs()])
+    earlier = await asyncio.to_thread(lambda: [run for one in earlier_asked for run in book.ask(one, time).runs()])
+    rates = await _rates(shelf.database, replace(asked[0], name="mrr"))
     found: dict[str, ChartData] = {}
     for one in asked:
         kinds = definition_of(one.name).kinds
         data = compute(
             one,
-            [run for run in answer.runs if run.kind in kinds],
+            [run for run in runs if run.kind in kinds],
             time,
             rates=rates,
-            earlier=[run for run in earlier.runs if run.kind in kinds],
+            earlier=[run for run in earlier if run.kind in kinds],
         )
-        found[one.name] = replace(data, as_of=answer.as_of, behind=answer.behind, is_rebuilding=answer.rebuilding)
+        found[one.name] = replace(data, as_of=time)
     return found
 
 

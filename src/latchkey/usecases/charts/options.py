@@ -3,6 +3,7 @@ selectors."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -10,30 +11,11 @@ from latchkey.domain.charts.computing.asking import definition_of
 from latchkey.domain.charts.definitions.definition import ATTRIBUTE, EXPERIMENT, Choice, Definition, title_of
 from latchkey.domain.charts.definitions.listing import Dimension, Options
 from latchkey.domain.instants import Ms
-from latchkey.storage.charts import dimensions, progress
-from latchkey.storage.charts.dimensions import Menu as Menu
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.storage.charts import rows
 from latchkey.storage.database import Database
 from latchkey.storage.experiments import experiments
-from latchkey.usecases.charts.reading import read_values
-from latchkey.usecases.charts.roller import catch_up
-
-# If the charts are at most this many events behind, a page waits for them.
-SHORT_WAY = 2_000
-
-
-async def chart_menu(database: Database, project_id: str) -> Menu:
-    async with database.acquire() as connection:
-        return await dimensions.load_menu(connection, project_id)
-
-
-async def count_latest(database: Database, project_id: str, now: Ms) -> None:
-    """Counts the events of the last second, if the roller has not done it yet: whoever has just bought something looks
-    for it. A long way is left to the roller; the page says how far behind it is."""
-    async with database.acquire() as connection:
-        found = await progress.load(connection, project_id)
-    if found is not None and 0 < found.head - found.position <= SHORT_WAY:
-        await catch_up(database, project_id, now, most=SHORT_WAY)
-
+from latchkey.usecases.charts.shelf import Shelf
 
 # Values of one dimension.
 MOST_VALUES = 100
@@ -41,23 +23,41 @@ MOST_VALUES = 100
 MOST_DIMENSIONS = 50
 
 
-async def read_options(database: Database, project_id: str, environment: str, name: str) -> Options:
-    definition = definition_of(name)
+async def chosen_attributes(database: Database, project_id: str) -> list[str]:
+    async with database.acquire() as connection:
+        return await rows.chosen_attributes(connection, project_id) or []
+
+
+async def usual_environment(shelf: Shelf, project_id: str, now: Ms) -> Environment:
+    """The sandbox while everything was bought there."""
+    book = await shelf.book(project_id, now)
+    in_production, in_sandbox = await asyncio.to_thread(lambda: [book.has_sales(one) for one in Environment])
+    return Environment.SANDBOX if in_sandbox and not in_production else Environment.PRODUCTION
+
+
+async def read_values(
+    shelf: Shelf, project_id: str, environment: str, dimensions: Iterable[str], now: Ms
+) -> dict[str, list[str]]:
+    """The values that facts have in each dimension, the most frequent first."""
+    book = await shelf.book(project_id, now)
+    return await asyncio.to_thread(lambda: {one: book.values(environment, one, MOST_VALUES) for one in dimensions})
+
+
+async def read_options(shelf: Shelf, project_id: str, environment: str, name: str, now: Ms) -> Options:
+    definition, database = definition_of(name), shelf.database
     async with database.acquire() as connection:
         tests = await experiments.page(connection, project_id, None, MOST_DIMENSIONS)
+    attributes = await chosen_attributes(database, project_id)
+    tagged = [ATTRIBUTE + one for one in attributes]
+    values = await read_values(shelf, project_id, environment, [*definition.filters, *tagged], now)
     found: list[Dimension] = []
-    plain = [*definition.filters, *(one for one in definition.segments if one not in definition.filters)]
-    for id in plain:
-        is_stored = id in definition.filters
-        values = await read_values(database, project_id, environment, id, MOST_VALUES) if is_stored else []
-        found.append(_dimension(definition, id, title_of(id), None, [Choice(one, one) for one in values]))
+    for id in dict.fromkeys((*definition.filters, *definition.segments)):
+        found.append(_dimension(definition, id, title_of(id), None, _choices(values.get(id, ()))))
     for test in tests:
-        variants = [Choice(one.id, one.id) for one in test.variants]
+        variants = _choices(one.id for one in test.variants)
         found.append(_dimension(definition, EXPERIMENT + test.id, test.name, "Experiments", variants))
-    for attribute in (await chart_menu(database, project_id)).attributes:
-        id = ATTRIBUTE + attribute
-        values = await read_values(database, project_id, environment, id, MOST_VALUES)
-        found.append(_dimension(definition, id, attribute, "Attributes", [Choice(one, one) for one in values]))
+    for id, title in zip(tagged, attributes, strict=True):
+        found.append(_dimension(definition, id, title, "Attributes", _choices(values[id])))
     choices = tuple(Choice(one.id, one.name) for one in tests)
     selectors = tuple(
         replace(one, choices=choices, default=choices[0].id if choices else "") if one.name == "experiment" else one
@@ -72,7 +72,7 @@ async def missing_dimensions(database: Database, project_id: str, asked: Iterabl
     wanted = {one for one in asked if one.startswith((EXPERIMENT, ATTRIBUTE))}
     if not wanted:
         return frozenset()
-    chosen = (await chart_menu(database, project_id)).attributes
+    chosen = await chosen_attributes(database, project_id)
     missing = {one for one in wanted if one.startswith(ATTRIBUTE) and one.removeprefix(ATTRIBUTE) not in chosen}
     async with database.acquire() as connection:
         for one in wanted:
@@ -81,6 +81,10 @@ async def missing_dimensions(database: Database, project_id: str, asked: Iterabl
                 if test is None:
                     missing.add(one)
     return frozenset(missing)
+
+
+def _choices(ids: Iterable[str]) -> list[Choice]:
+    return [Choice(one, one) for one in ids]
 
 
 def _dimension(definition: Definition, id: str, title: str, group: str | None, values: list[Choice]) -> Dimension:

@@ -71,8 +71,6 @@ def chart(
         unsupported_params=unsupported or wire.UnsupportedParams(filters=[]),
         environment=environment_name(request.environment),
         left_out=wire.LeftOut(payments=data.left_out.payments, currencies=list(data.left_out.currencies)),
-        events_behind=data.behind,
-        rebuilding=data.is_rebuilding,
     )
 
 
