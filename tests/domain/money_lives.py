@@ -12,8 +12,7 @@ from typing import NamedTuple, TypeAlias
 from hypothesis import strategies as st
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.charts.fact import Fact, Kind
-from latchkey.domain.charts.facts.of_customer import facts_of
+from latchkey.domain.charts.periods import PeriodRow
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.money import Price
@@ -244,24 +243,17 @@ def sums_of(found: Iterable[Payment]) -> dict[str, Sums]:
     return sums
 
 
-def sums_of_facts(facts: Iterable[Fact]) -> dict[str, Sums]:
+def sums_of_rows(rows: Iterable[PeriodRow]) -> dict[str, Sums]:
     """By currency, as the charts sum them."""
     sums: dict[str, Sums] = {}
-    for one in facts:
-        if one.kind is Kind.PAYMENT:
-            money = one.money
-            more = Sums(one.quantity, money.micros, paid_usd=money.usd, unconverted=money.unconverted)
-        elif one.kind is Kind.REFUND:
-            more = Sums(refunds=one.quantity, refunded=one.money.micros, refunded_usd=one.money.usd)
-        else:
+    for one in rows:
+        if one.currency is None or not one.micros:
             continue
+        more = Sums(1, one.micros, paid_usd=one.usd or 0, unconverted=int(one.usd is None))
+        for _, whole, micros, _, _, usd, *_ in one.back or ():
+            more = more.plus(Sums(refunds=whole, refunded=micros, refunded_usd=usd))
         sums[one.currency] = sums.get(one.currency, Sums()).plus(more)
     return sums
-
-
-def facts_of_customer(customer: Customer, catalog: Catalog) -> list[Fact]:
-    by_subject = facts_of(customer, catalog, origins={}, issues={}, attributes=())
-    return [fact for facts in by_subject.values() for fact in facts]
 
 
 def check_rows(customer: Customer, catalog: Catalog) -> None:

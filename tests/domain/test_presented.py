@@ -8,7 +8,6 @@ from itertools import permutations
 import pytest
 
 from latchkey.domain.charts.fact import Kind
-from latchkey.domain.charts.facts.of_customer import facts_of
 from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY
 from latchkey.domain.offering import Offering, Offerings
@@ -20,6 +19,7 @@ from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.stores.test_store import actions
 from tests.domain.book import Book
 from tests.domain.causes import MONTH_END
+from tests.domain.charts.derived import facts_of
 from tests.domain.shop import CATALOG, COINS, NOON, PRO_MONTHLY, TEAM_MONTHLY, bought, subscribed
 
 SHELF = replace(
@@ -53,8 +53,7 @@ def test_charts_break_down_by_it() -> None:
     book.take_in(shown(subscribed()))
     book.take_in(presented(bought(COINS), "sale", (COINS.id,), SHELF))
     book.pass_time(MONTH_END)
-    found = facts_of(book.customer, SHELF, origins={}, issues={}, attributes=())
-    payments = [one for facts in found.values() for one in facts if one.kind is Kind.PAYMENT]
+    payments = [one for one in facts_of(book.customer, SHELF) if one.kind is Kind.PAYMENT]
     assert sorted((one.dimensions.product, one.dimensions.offering) for one in payments) == [
         ("coins_100", "sale"),
         ("pro_monthly", "default"),

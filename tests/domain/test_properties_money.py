@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given
 
+from latchkey.domain.charts.periods import rows_of
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.purchase import Terms, usd_micros
 from latchkey.domain.tariff.pinning import Tariff
@@ -19,11 +20,10 @@ from tests.domain.money_lives import (
     check_events,
     check_revenue,
     check_rows,
-    facts_of_customer,
     moment,
     payments,
     sums_of,
-    sums_of_facts,
+    sums_of_rows,
 )
 from tests.domain.shop import CATALOG
 
@@ -49,7 +49,7 @@ def test_events_charts_rows_and_revenue_agree(told: list[Arrival]) -> None:
     book, _ = live(told)
     paid = payments(book.customer)
     check_events(book.customer, (one.wire for one in book.told))
-    assert sums_of_facts(facts_of_customer(book.customer, book.catalog)) == sums_of(paid.values())
+    assert sums_of_rows(rows_of(0, book.customer, book.catalog)) == sums_of(paid.values())
     check_rows(book.customer, book.catalog)
     check_revenue(book.customer)
 
@@ -73,5 +73,5 @@ def test_repeating_everything_changes_no_sum(told: list[Arrival]) -> None:
     for one in told:
         if not isinstance(one, tuple):
             again.take_in(one, moment(len(told)))
-    assert facts_of_customer(again.customer, again.catalog) == facts_of_customer(once.customer, once.catalog)
+    assert list(rows_of(0, again.customer, again.catalog)) == list(rows_of(0, once.customer, once.catalog))
     assert payments(again.customer) == payments(once.customer)

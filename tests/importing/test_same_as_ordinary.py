@@ -10,7 +10,7 @@ from msgspec import json
 from latchkey.domain.charts.fact import Kind
 from latchkey.domain.customers.customer import Attribute, Customer, with_attributes
 from latchkey.domain.customers.intake import take_in
-from latchkey.domain.instants import DAY, SECOND, Ms
+from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.settling import settle, settle_purchase
@@ -20,7 +20,6 @@ from latchkey.storage.customers.records import LastSeen
 from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Database
 from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.charts.roller import catch_up
 from latchkey.usecases.engine.changes import Change, Situation, load_projects
 from latchkey.usecases.importing.running import Order, run_import
 from latchkey.usecases.rendering import rows as rendering
@@ -29,7 +28,7 @@ from latchkey.usecases.rendering.view import View
 from latchkey.usecases.sandbox.demo import add_catalog
 from tests.importing.conftest import Desk
 from tests.importing.own_rows import cells_of
-from tests.usecases.charts_books import Books, agree
+from tests.usecases.charts_books import Facts, agree, facts
 from tests.usecases.conftest import NOON, Shop
 
 BEGIN: Ms = NOON - 100 * DAY
@@ -162,16 +161,11 @@ async def reads(database: Database, project_id: str, now: Ms) -> list[str]:
     return sorted(bodies)
 
 
-async def charts(shop: Shop, project_id: str) -> Books:
-    """The facts of all customers. Imported ones have no event: they are counted when their keys are safe to count, and
-    failed payments of their past are not known."""
-    for step in range(4):
-        assert await catch_up(shop.database, project_id, shop.time + step * 6 * SECOND)
-    books = await agree(shop.database, project_id)
-    return {
-        subject: one._replace(facts=[fact for fact in one.facts if fact.kind is not Kind.BILLING_ISSUE])
-        for subject, one in books.items()
-    }
+async def charts(shop: Shop, project_id: str) -> Facts:
+    """The facts of all customers. Of imported ones, failed payments of the past are not known."""
+    await agree(shop.database, project_id)
+    found = await facts(shop.database, project_id)
+    return {key: amounts for key, amounts in found.items() if key.kind != Kind.BILLING_ISSUE}
 
 
 async def test_an_import_leaves_what_the_ordinary_way_leaves(desk: Desk) -> None:

@@ -1,14 +1,15 @@
-"""What charts count in a project: the stored rows against those made of the customers as they are now, and the facts."""
+"""What charts count in a project: the stored rows against those made of the customers now, and the facts."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec import json, structs
 
 from latchkey.domain.charts.periods import GONE, PeriodRow, rows_of
+from latchkey.domain.instants import Ms
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.charts import rows
 from latchkey.storage.charts.book import CUSTOMERS, PERIODS, connect, derive, read
@@ -16,15 +17,33 @@ from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Database
 from latchkey.usecases.engine.changes import load_projects
 
-# All columns but the customer, and how often.
-Facts: TypeAlias = dict[tuple[object, ...], tuple[int, ...]]
+
+class Key(NamedTuple):
+    kind: str
+    environment: str
+    moment: Ms
+    n: int
+    currency: str
+    product: str
+    duration: str
+    store: str
+    country: str
+    platform: str
+    app_version: str
+    offering: str
+    variants: str
+    attributes: str
+
+
+# With quantity and amounts.
+Facts: TypeAlias = dict[Key, tuple[int, ...]]
 
 _FIELDS = tuple(one.name for one in structs.fields(PeriodRow))
 
 
-async def agree(database: Database, project_id: str) -> None:
+async def agree(database: Database, project_id: str) -> list[PeriodRow]:
     """Checks that the rows, which were written change by change, are those that the customers would have if they were
-    written today."""
+    written today. Returns them."""
     async with database.acquire() as connection:
         catalog = (await load_projects(connection, Catalogs(), {project_id}))[project_id].catalog
         customers = {
@@ -40,6 +59,7 @@ async def agree(database: Database, project_id: str) -> None:
     made = {(row.purchase, row.period): row for key, one in customers.items() for row in rows_of(key, one, catalog)}
     wrong = {key: (stored.get(key), made.get(key)) for key in stored | made if stored.get(key) != made.get(key)}
     assert not wrong, wrong
+    return list(stored.values())
 
 
 def _row(row: dict[str, object]) -> PeriodRow:
@@ -62,10 +82,11 @@ async def facts(database: Database, project_id: str) -> Facts:
         read(duck, "temp table customers", people, CUSTOMERS)
     derive(duck)
     found = duck.execute(
-        "select kind, environment, moment, n, currency, product, duration, store, country, platform, app_version, offering,"
-        " variants, attributes, sum(quantity)::bigint, sum(micros)::bigint, sum(tax)::bigint, sum(commission)::bigint,"
-        " sum(usd)::bigint, sum(tax_usd)::bigint, sum(commission_usd)::bigint, sum(unconverted)::bigint"
+        f"select {', '.join(Key._fields)}, sum(quantity)::bigint, sum(micros)::bigint, sum(tax)::bigint,"
+        " sum(commission)::bigint, sum(usd)::bigint, sum(tax_usd)::bigint, sum(commission_usd)::bigint,"
+        " sum(unconverted)::bigint"
         " from facts group by all"
     ).fetchall()
     duck.close()
-    return {row[:14]: row[14:] for row in found if any(row[14:])}
+    places = len(Key._fields)
+    return {Key(*row[:places]): row[places:] for row in found if any(row[places:])}

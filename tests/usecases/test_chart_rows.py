@@ -51,11 +51,10 @@ async def buy(shop: Shop, product: str, user: str = "alice") -> None:
 
 async def total(shop: Shop, kind: Kind, environment: str = "PRODUCTION", segment: str | None = None) -> dict[str, int]:
     """Up to now, by a dimension."""
-    columns = ("product", "duration", "store", "country", "platform", "app_version", "offering", "variants", "attributes")
     totals: dict[str, int] = {}
     for key, (quantity, *_) in (await facts(shop.database, shop.project_id)).items():
-        if key[0] == kind and key[1] == environment and int(str(key[2])) <= shop.time:
-            value = "" if segment is None else str(key[5 + columns.index(segment)])
+        if key.kind == kind and key.environment == environment and key.moment <= shop.time:
+            value = "" if segment is None else getattr(key, segment)
             totals[value] = totals.get(value, 0) + quantity
     return {value: count for value, count in totals.items() if count}
 
@@ -64,9 +63,9 @@ async def active(shop: Shop) -> list[tuple[int, int]]:
     """The changes by day: when access began, ended, and began again."""
     found = await facts(shop.database, shop.project_id)
     return sorted(
-        (int(str(key[2])) // DAY, amounts[0])
+        (key.moment // DAY, amounts[0])
         for key, amounts in found.items()
-        if key[0] == Kind.ACTIVE and int(str(key[2])) <= shop.time
+        if key.kind == Kind.ACTIVE and key.moment <= shop.time
     )
 
 

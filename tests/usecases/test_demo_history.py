@@ -9,12 +9,10 @@ import pytest
 from msgspec import json
 
 from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
-from latchkey.domain.charts.fact import Kind, Question, Resolution
+from latchkey.domain.charts.fact import Kind
 from latchkey.domain.instants import DAY, HOUR, Duration, Ms, add, to_iso
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.subscription import Cause, PeriodType
-from latchkey.usecases.charts.reading import read_sums, read_values
-from latchkey.usecases.charts.roller import catch_up
 from latchkey.usecases.events.feed import page_of_events
 from latchkey.usecases.experiments.experiments import count_enrolled
 from latchkey.usecases.sandbox.demo import want_history
@@ -25,6 +23,7 @@ from latchkey.wire.event import Event
 from tests.api.client import Shop
 from tests.api.conftest import shop as shop
 from tests.api.doings import unhurried
+from tests.usecases.charts_books import facts
 
 pytestmark = pytest.mark.thorough
 
@@ -138,8 +137,6 @@ async def test_it_is_written_once_counted_and_told_to_nobody(shop: Shop) -> None
 
     await _is_read_as_its_events_say(shop, made, now)
 
-    while not await catch_up(database, project_id, now):
-        pass
     running = Counter[str](
         one.current.period_type
         for each in made.newcomers
@@ -147,21 +144,18 @@ async def test_it_is_written_once_counted_and_told_to_nobody(shop: Shop) -> None
         if one.access_ends_at > now and one.environment is Environment.PRODUCTION
     )
     trials = running.pop("trial")
-    today = now // DAY
-    asked = Question("PRODUCTION", tuple(Kind), today - 400, today, Resolution.MONTH)
-    found = await read_sums(database, project_id, asked, now)
-    totals = Counter[Kind]()
-    for one in found.sums:
-        totals[one.kind] += one.quantity
-    assert (found.behind, totals[Kind.ACTIVE], totals[Kind.TRIAL]) == (0, running.total(), trials)
-    shown = {one.kind for one in found.sums if one.quantity or one.money.usd}
-    assert shown == set(Kind), "every chart has something to show"
-    assert {one.n for one in found.sums if one.kind is Kind.BILLING_ISSUE} >= {1, 2, 3}
-    assert not any(one.money.unconverted for one in found.sums), "amounts in all currencies are known in USD"
-    countries = await read_values(database, project_id, "PRODUCTION", "country")
-    assert {one.code for one in market.COUNTRIES} <= set(countries)
-    assert set(await read_values(database, project_id, "PRODUCTION", "platform")) >= {"iOS", "android", "web"}
-    assert set(await read_values(database, project_id, "PRODUCTION", "offering")) >= {"default", "team", "coins"}
+    found = list((await facts(database, project_id)).items())
+    found = [(key, amounts) for key, amounts in found if key.environment == "PRODUCTION" and key.moment <= now]
+    totals = Counter[str]()
+    for key, (quantity, *_) in found:
+        totals[key.kind] += quantity
+    assert (totals[Kind.ACTIVE], totals[Kind.TRIAL]) == (running.total(), trials)
+    assert {key.kind for key, _ in found} == set(Kind), "every chart has something to show"
+    assert {key.n for key, _ in found if key.kind == Kind.BILLING_ISSUE} >= {1, 2, 3}
+    assert not any(amounts[-1] for _, amounts in found), "amounts in all currencies are known in USD"
+    assert {one.code for one in market.COUNTRIES} <= {key.country for key, _ in found}
+    assert {key.platform for key, _ in found} >= {"iOS", "android", "web"}
+    assert {key.offering for key, _ in found} >= {"default", "team", "coins"}
     enrolled = await count_enrolled(database, project_id, EXPERIMENT.id, now)
     while not enrolled.place.done:
         enrolled = await count_enrolled(database, project_id, EXPERIMENT.id, now, enrolled)

@@ -9,14 +9,13 @@ from decimal import Decimal
 
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.charts.fact import Fact, Filter, Kind, Question, Resolution, Sum
-from latchkey.domain.charts.facts.of_customer import facts_of
-from latchkey.domain.charts.facts.subject import Issue, Origin, SubjectKey
 from latchkey.domain.charts.summing import sum_facts
 from latchkey.domain.customers.customer import Customer, newcomer
 from latchkey.domain.instants import DAY, Ms, parse_duration
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind, Terms
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
+from tests.domain.charts.derived import Issue, Origin, Person, PurchaseKey, facts_of_each
 
 TRIAL, INTRO, NORMAL = PeriodType.TRIAL, PeriodType.INTRO, PeriodType.NORMAL
 
@@ -116,16 +115,12 @@ def customer(*everything: Subscription | Purchase, seen: str = "01-01", id: str 
 def facts(
     *customers: Customer,
     shop: Catalog = SHOP,
-    issues: Mapping[SubjectKey, Sequence[Issue]] | None = None,
-    origins: Mapping[SubjectKey, Origin] | None = None,
+    issues: Mapping[PurchaseKey, Sequence[Issue]] | None = None,
+    origin: Origin = Origin(),  # noqa: B008 - a tuple
     attributes: Sequence[str] = (),
 ) -> list[Fact]:
-    return [
-        fact
-        for one in customers
-        for found in facts_of(one, shop, origins=origins or {}, issues=issues or {}, attributes=attributes).values()
-        for fact in found
-    ]
+    people = [Person(one, shop, issues or {}, origin, attributes) for one in customers]
+    return [fact for found in facts_of_each(people) for fact in found]
 
 
 class Answer(list[Sum]):

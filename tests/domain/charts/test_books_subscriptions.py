@@ -8,7 +8,6 @@ import pytest
 
 from latchkey.domain.charts.fact import MOVED, Filter, Kind
 from latchkey.domain.charts.month import own_length
-from latchkey.domain.charts.facts.subject import Issue
 from latchkey.domain.instants import DAY, Duration
 from latchkey.domain.purchases.purchase import Expired, MoneyBack, Ownership, Rate, Reason, Terms
 from latchkey.domain.purchases.subscription import Cause
@@ -24,6 +23,7 @@ from tests.domain.charts.books import (
     period,
     subscription,
 )
+from tests.domain.charts.derived import Issue
 
 EXPIRED = Expired("", at("02-16"), Reason.UNKNOWN)
 REFUNDED = (MoneyBack(at("02-20")),)

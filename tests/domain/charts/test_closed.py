@@ -8,12 +8,12 @@ from dataclasses import replace
 from hypothesis import given
 
 from latchkey.domain.charts.fact import LEVELS, Fact, Kind
-from latchkey.domain.charts.facts.of_customer import facts_of
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import transfer
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Period
+from tests.domain.charts.derived import Person, facts_of_each, fewer, many_lives
 from tests.domain.charts.feed import Amounts, Key, sums_of
 from tests.domain.charts.test_recount import issues_of
 from tests.domain.lives import Life, lives
@@ -41,10 +41,9 @@ BY_OUTCOME = {Kind.TRIAL_STARTED, Kind.TRIAL_ENDED}
 BY_ACCESS = CLOSED - {Kind.PAYMENT, Kind.REFUND, Kind.CUSTOMER, Kind.PAYING_CUSTOMER, Kind.TRIAL_STARTED}
 
 
-def facts_in(life: Life, customer: Customer, now: Ms) -> list[Fact]:
+def person(life: Life, customer: Customer, now: Ms) -> Person:
     events = [one.wire for one in life.book.told if one.committed_at <= now]
-    found = facts_of(customer, CATALOG, origins={}, issues=issues_of(events), attributes=())
-    return [fact for facts in found.values() for fact in facts]
+    return Person(customer, CATALOG, issues_of(events))
 
 
 def published(facts: list[Fact], kinds: set[Kind], now: Ms) -> dict[Key, Amounts]:
@@ -55,20 +54,27 @@ def published(facts: list[Fact], kinds: set[Kind], now: Ms) -> dict[Key, Amounts
     )
 
 
+@fewer
 @given(lives())
 def test_later_events_do_not_change_the_days_that_are_over(life: Life) -> None:
     reversed_any = any("reverse" in act for act in life.acts)
     kinds = CLOSED - BY_ACCESS if reversed_any else CLOSED
-    hindsight = facts_in(life, life.book.customer, life.ended_at)
-    for now, customer in dict(life.book.states).items():
-        assert published(facts_in(life, customer, now), kinds, now) == published(hindsight, kinds, now)
+    states = dict(life.book.states)
+    people = [person(life, customer, now) for now, customer in states.items()]
+    hindsight, *found = facts_of_each([person(life, life.book.customer, life.ended_at), *people])
+    for now, facts in zip(states, found, strict=True):
+        assert published(facts, kinds, now) == published(hindsight, kinds, now)
 
 
-@given(lives())
-def test_who_got_everything_back_has_brought_in_nothing(life: Life) -> None:
-    now = life.ended_at
-    customer = refunded(life.book.customer, now)
-    facts = facts_in(life, customer, now)
+@fewer
+@given(many_lives)
+def test_who_got_everything_back_has_brought_in_nothing(told: list[Life]) -> None:
+    people = [person(life, refunded(life.book.customer, life.ended_at), life.ended_at) for life in told]
+    for life, one, facts in zip(told, people, facts_of_each(people), strict=True):
+        _brought_in_nothing(one.customer, facts, life.ended_at)
+
+
+def _brought_in_nothing(customer: Customer, facts: list[Fact], now: Ms) -> None:
     totals: dict[Kind, int] = defaultdict(int)
     money: dict[tuple[Kind, str], int] = defaultdict(int)
     for one in facts:
@@ -105,20 +111,25 @@ def refunded(customer: Customer, now: Ms) -> Customer:
     )
 
 
-@given(lives())
-def test_a_transfer_moves_no_fact_of_a_purchase(life: Life) -> None:
-    source = life.book.customer
-    if not source.subscriptions and not source.purchases:
-        return
-    moved = transfer(source, someone("bob", source.first_seen_at), life.ended_at)
-    before = facts_of(source, CATALOG, origins={}, issues={}, attributes=())
-    after = facts_of(moved.target, CATALOG, origins={}, issues={}, attributes=())
-    left = facts_of(moved.source, CATALOG, origins={}, issues={}, attributes=())
-    variantless = {key: [_without_variants(one) for one in facts] for key, facts in before.items() if key[0]}
-    assert {key: list(facts) for key, facts in after.items() if key[0]} == variantless
-    assert {one.kind for facts in left.values() for one in facts} <= {Kind.CUSTOMER, Kind.ENROLLED}
+@fewer
+@given(many_lives)
+def test_a_transfer_moves_no_fact_of_a_purchase(told: list[Life]) -> None:
+    people: list[Person] = []
+    for life in told:
+        source = life.book.customer
+        if source.subscriptions or source.purchases:
+            moved = transfer(source, someone("bob", source.first_seen_at), life.ended_at)
+            people += map(Person, (source, moved.target, moved.source))
+    found = facts_of_each(people)
+    for before, after, left in zip(found[::3], found[1::3], found[2::3], strict=True):
+        assert _of_purchases(after) == _of_purchases(before)
+        assert {one.kind for one in left} <= {Kind.CUSTOMER, Kind.ENROLLED}
 
 
-def _without_variants(one: Fact) -> Fact:
-    """The enrollments stay with the customer."""
-    return one._replace(dimensions=one.dimensions._replace(variants=()))
+def _of_purchases(facts: list[Fact]) -> list[Fact]:
+    """Without the variants: enrollments stay with the customer."""
+    return [
+        one._replace(dimensions=one.dimensions._replace(variants=()))
+        for one in facts
+        if not one.kind.startswith(("seen", "enrolled", "customer", "paying_customer"))
+    ]

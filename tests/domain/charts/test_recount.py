@@ -9,24 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latchkey.domain.catalog import ProductKind
-from latchkey.domain.charts.fact import Fact
-from latchkey.domain.charts.facts.of_customer import facts_of
-from latchkey.domain.charts.facts.subject import Issue, SubjectKey
 from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import Duration
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.stores.test_store import actions
 from latchkey.wire.event import Event
 from tests.domain.book import Book
+from tests.domain.charts.derived import AT_ONCE, Issue, Person, PurchaseKey, facts_of_each, fewer, many_lives
 from tests.domain.charts.feed import MONTHS, TRIAL_PRICE, recount, sums_of
 from tests.domain.lives import Life, as_told, elsewhere, lives
 from tests.domain.retelling import retellings
 from tests.domain.shop import CATALOG, NOON, PRO_YEARLY, TEAM_MONTHLY
 
 
-def issues_of(events: list[Event]) -> dict[SubjectKey, list[Issue]]:
-    """As the roller keeps them."""
-    found: dict[SubjectKey, list[Issue]] = defaultdict(list)
+def issues_of(events: list[Event]) -> dict[PurchaseKey, list[Issue]]:
+    found: dict[PurchaseKey, list[Issue]] = defaultdict(list)
     for one in events:
         if one.type == "BILLING_ISSUE":
             grace = one.grace_period_expires_at_ms
@@ -35,30 +32,32 @@ def issues_of(events: list[Event]) -> dict[SubjectKey, list[Issue]]:
     return found
 
 
-def facts_after(book: Book, events: list[Event]) -> list[Fact]:
-    found = facts_of(book.customer, book.catalog, origins={}, issues=issues_of(events), attributes=())
-    return [fact for facts in found.values() for fact in facts]
+def events_of(book: Book) -> list[Event]:
+    return [one.wire for one in book.told]
 
 
-def check(book: Book, events: list[Event]) -> None:
-    counted = sums_of(facts_after(book, events), book.now)
-    expected = recount(events, book.customer.first_seen_at, book.now)
-    assert {key: one for key, one in counted.items() if expected.get(key) != one} == {
-        key: one for key, one in expected.items() if counted.get(key) != one
-    }
+def check(*told: tuple[Book, list[Event]]) -> None:
+    people = [Person(book.customer, book.catalog, issues_of(events)) for book, events in told]
+    for (book, events), facts in zip(told, facts_of_each(people), strict=True):
+        counted = sums_of(facts, book.now)
+        expected = recount(events, book.customer.first_seen_at, book.now)
+        assert {key: one for key, one in counted.items() if expected.get(key) != one} == {
+            key: one for key, one in expected.items() if counted.get(key) != one
+        }
 
 
-@given(lives())
-def test_as_it_happens(life: Life) -> None:
-    check(life.book, [one.wire for one in life.book.told])
+@fewer
+@given(many_lives)
+def test_as_it_happens(told: list[Life]) -> None:
+    check(*((life.book, events_of(life.book)) for life in told))
 
 
+@fewer
 @given(st.data())
 def test_told_in_any_order_and_several_times(data: st.DataObject) -> None:
-    life = data.draw(lives(with_own_acts=False, longest=10))
-    book = data.draw(retellings(life)).of(life)
-    if not has_untold_grace(book):
-        check(book, [one.wire for one in book.told])
+    told = [data.draw(lives(with_own_acts=False, longest=10)) for _ in range(AT_ONCE)]
+    books = [data.draw(retellings(life)).of(life) for life in told]
+    check(*((book, events_of(book)) for book in books if not has_untold_grace(book)))
 
 
 def has_untold_grace(book: Book) -> bool:
@@ -72,14 +71,21 @@ def has_untold_grace(book: Book) -> bool:
     )
 
 
-@given(lives(longest=8), lives(longest=8, who="$RCAnonymousID:" + "a" * 32, prefix="q"))
-def test_of_two_customers_who_are_merged(life: Life, other: Life) -> None:
-    now = max(life.ended_at, other.ended_at)
-    other.book.pass_time(now)
-    life.book.pass_time(now)
-    events = [one.wire for one in other.book.told]
-    life.book.absorb(other.book, now)
-    check(life.book, [*events, *(one.wire for one in life.book.told)])
+_PAIRS = st.tuples(lives(longest=8), lives(longest=8, who="$RCAnonymousID:" + "a" * 32, prefix="q"))
+
+
+@fewer
+@given(st.lists(_PAIRS, min_size=1, max_size=AT_ONCE))
+def test_of_two_customers_who_are_merged(pairs: list[tuple[Life, Life]]) -> None:
+    told = []
+    for life, other in pairs:
+        now = max(life.ended_at, other.ended_at)
+        other.book.pass_time(now)
+        life.book.pass_time(now)
+        events = events_of(other.book)
+        life.book.absorb(other.book, now)
+        told.append((life.book, [*events, *events_of(life.book)]))
+    check(*told)
 
 
 def test_two_payments_that_are_refunded_in_the_same_millisecond() -> None:
@@ -96,7 +102,7 @@ def test_two_payments_that_are_refunded_in_the_same_millisecond() -> None:
         one = act(one)
         book.take_in(elsewhere(as_told(one)), NOON)
     assert [one.wire.type for one in book.told].count("REFUND") == 2
-    check(book, [one.wire for one in book.told])
+    check((book, events_of(book)))
 
 
 def test_the_recount_knows_the_lengths_and_prices_of_the_catalog() -> None:

@@ -14,7 +14,6 @@ from latchkey.domain.charts.computing.asking import before, checked
 from latchkey.domain.charts.definitions.definition import Definition, Unit
 from latchkey.domain.charts.definitions.listing import CHARTS
 from latchkey.domain.charts.fact import NO_MONEY, Fact, Filter, Kind, Money, Resolution, plus
-from latchkey.domain.charts.facts.subject import Issue, Origin, subjects_of
 from latchkey.domain.customers.customer import Attribute, Enrollment
 from latchkey.domain.money import MICROS
 from latchkey.domain.purchases.purchase import Expired, Rate, Reason, Terms
@@ -24,6 +23,7 @@ from latchkey.usecases.rendering.chart_csv import chart_csv
 from latchkey.usecases.rendering.charts import chart as rendered
 from tests.domain.charts.answers import NOW, ask, chart
 from tests.domain.charts.books import TRIAL, at, bought, customer, facts, money, period, subscription
+from tests.domain.charts.derived import Issue, Origin
 
 EUROS = Terms(Rate("1.10", "2026-01-10"), 0.16, 0.25)
 RATES = NO_RATES.plus(DayRate("EUR", at("01-01") // 86_400_000 + day, f"1.{10 + day}") for day in range(0, 90, 7))
@@ -73,7 +73,7 @@ def history() -> list[Fact]:
         )
         origin = Origin("iOS" if number % 2 else "android", f"1.{number}", "")
         issue = {("app_store", "d"): [Issue(at("03-01"), "d 02-01 monthly")]}
-        found += facts(one, origins=dict.fromkeys(subjects_of(one), origin), issues=issue, attributes=("team",))
+        found += facts(one, origin=origin, issues=issue, attributes=("team",))
     return found
 
 

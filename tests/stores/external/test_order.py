@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from msgspec import json
 
 from latchkey.api.v2.snapshot_bodies import NewSnapshot, SentSubscription
-from latchkey.domain.charts.fact import Fact
-from latchkey.domain.charts.facts.of_customer import facts_of
-from latchkey.domain.charts.facts.subject import SubjectKey
+from latchkey.domain.charts.periods import PeriodRow, rows_of
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.events.event import MONEY, Event, EventType
 from latchkey.domain.instants import DAY, HOUR, Ms
@@ -229,12 +227,11 @@ def test_any_order_of_refunds_ends_in_the_same_state_and_on_the_same_days_of_cha
 
     # Who is first heard of later was first seen later.
     assert state(retold.customer) == state(replace(straight.customer, first_seen_at=retold.customer.first_seen_at))
-    assert facts(retold) == facts(straight)
+    assert charted(retold) == charted(straight)
 
 
-def facts(book: Book) -> dict[SubjectKey, tuple[Fact, ...]]:
-    customer = replace(book.customer, first_seen_at=NOON)
-    return facts_of(customer, book.catalog, origins={}, issues={}, attributes=())
+def charted(book: Book) -> list[PeriodRow]:
+    return list(rows_of(0, book.customer, book.catalog))
 
 
 def cancellations(book: Book) -> set[Ms]:

@@ -1,12 +1,12 @@
 """What the charts keep of a purchase: one row for each of its periods, or one for a one-time purchase.
 
-A row says what is known of its period alone. What follows from several rows (when access began and ended, who came back,
-which payment was a customer's first) is computed when charts are drawn, by SQL.
+A row says what is known of its period alone. What follows from several rows (when access began and ended, who came
+back, which payment was a customer's first) is computed when charts are drawn, by SQL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from hashlib import blake2b
 
 from msgspec import Struct
@@ -87,9 +87,9 @@ def failure(event: Event) -> Failure | None:
     """What a BILLING_ISSUE event says. All others say nothing here."""
     if event.type is not EventType.BILLING_ISSUE:
         return None
-    assert event.store and event.original_transaction_id and event.transaction_id, "it is about a period"
+    assert event.transaction_id is not None, "it is about a period"
     return Failure(
-        purchase_pseudonym(event.store, event.original_transaction_id),
+        purchase_pseudonym(event.store or "", event.original_transaction_id or ""),
         period_pseudonym(event.transaction_id),
         event.at,
         event.grace_period_expires_at,
@@ -110,9 +110,9 @@ def charted(purchase: Purchase) -> bool:
 
 
 def changed_rows(who: int, before: Customer | None, after: Customer, catalog: Catalog) -> Iterator[PeriodRow]:
-    """The rows that a change has made, or made different. A row depends on its own period, on those before it and, if it
-    is the newest, on the status; so the rows of periods that are the same objects as before are the same too, but for
-    the one before the first that is not."""
+    """The rows that a change has made, or made different. A row depends on its own period, on those before it and, if
+    it is the newest, on the status; so rows of periods that are the same as before are the same too, but for the one
+    before the first that is not."""
     known = {} if before is None else {(one.store, one.id): one for one in before.subscriptions}
     for subscription in after.subscriptions:
         old = known.get((subscription.store, subscription.id))

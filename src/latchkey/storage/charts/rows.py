@@ -84,14 +84,14 @@ async def mark(connection: Connection, project_id: str) -> Mark:
 
 
 async def changed_since(connection: Connection, project_id: str, known: Mark) -> tuple[Mark, list[int] | None]:
-    """The keys of customers whose rows may differ from what was read at `known`; some of them are gone. None: the server
-    is another one, and everything has to be read again. In a transaction with one snapshot."""
+    """The keys of customers whose rows may differ from what was read at `known`; some of them are gone. None: the
+    server is another one, and everything has to be read again. In a transaction with one snapshot."""
     found = await connection.fetchrow(_SNAPSHOT, project_id)
     now = Mark(found["epoch"], found["oldest_xid"])
     if now.epoch != known.epoch:
         return now, None
-    # Ids of transactions that are yet to come are from another server, before a restore: only whoever knows nothing asks
-    # for them.
+    # Ids of transactions that are yet to come are from another server, before a restore: only whoever knows nothing
+    # asks for them.
     until = found["next_xid"] if known.oldest_xid else 2**63 - 1
     rows = await connection.fetch(_CHANGES, project_id, known.oldest_xid, until)
     return now, [row["id"] for row in rows]

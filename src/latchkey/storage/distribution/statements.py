@@ -178,7 +178,6 @@ _SPECIAL: Final[dict[str, Route]] = {
     # After a restore or a failover.
     "feed_heads": Planned(_OF_ALL),
     "move_feeds_on": Planned(_OF_ALL),
-    "move_charts_on": Planned(_OF_ALL),
     "move_customer_keys_of_projects_on": Planned(_OF_ALL),
     "hold_lanes": EachShard("what waits in any project", merge="sums"),
     "free_lanes": EachShard("what waits in any project", merge="sums"),

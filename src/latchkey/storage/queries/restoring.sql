@@ -92,12 +92,6 @@ where p.id = f.project_id;
 -- the next event of every project gets a position this much higher
 update feeds set position = position + $1;
 
--- name: move_charts_on
--- charts that were up to date with the feed before that stay so
-update chart_rolls r set position = f.position
-from feeds f
-where f.project_id = r.project_id and r.position = f.position - $1;
-
 -- name: move_customer_keys_of_projects_on
 -- the same in a distributed database, which counts them for each project; elsewhere there is nothing to do
 update customer_keys set last = last + $1;

@@ -57,6 +57,5 @@ async def into_plain(source: Any, target: Any) -> None:
 
 
 async def _forget_transaction_ids(target: Any) -> None:
-    """The rollers compare them with those of running transactions: 0 is below all of these."""
-    for table in ("chart_rolls", "facet_rolls"):
-        await target.execute(f"update {table} set mark_xid = 0 where mark_xid is not null")  # noqa: S608
+    """The roller compares them with those of running transactions: 0 is below all of these."""
+    await target.execute("update facet_rolls set mark_xid = 0 where mark_xid is not null")

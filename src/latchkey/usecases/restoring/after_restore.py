@@ -19,7 +19,6 @@ from latchkey.domain.restore import Origin, Server
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.restoring import aftermath, identity
 from latchkey.usecases.access import audit
-from latchkey.usecases.charts import roller as charts
 
 log = structlog.get_logger()
 
@@ -106,24 +105,11 @@ async def _begin_audit(database: Database, actor: str, now: Ms) -> list[int]:
 
 async def _move_on(database: Database, server: Server, now: Ms, count: Callable[[str, int], None]) -> None:
     async with database.acquire() as connection:
-        projects = await aftermath.projects(connection)
-    for id in projects:
-        await _charts(database, id, now)
-    async with database.acquire() as connection:
         heads = await aftermath.feed_heads(connection)
     # One transaction: what has moved on is not moved on again when this is repeated.
     async with _unhurried(database) as connection:
         await aftermath.skip_ahead(connection, server, heads, now)
     count("projects moved on", len(heads))
-
-
-async def _charts(database: Database, project_id: str, now: Ms) -> None:
-    """Charts are brought up to date before the feed moves on. If that fails, the clock role does it."""
-    try:
-        while not await charts.catch_up(database, project_id, now):
-            pass
-    except Exception:
-        log.exception("charts not up to date", project_id=project_id)
 
 
 async def _quiet(database: Database, wanted: Wanted, now: Ms, count: Callable[[str, int], None]) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.charts.fact import Dimensions
-from latchkey.domain.charts.month import own_length, sold_length
 from latchkey.domain.charts.facts.subject import Origin
+from latchkey.domain.charts.month import own_length, sold_length
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Duration, Ms, format_duration
 from latchkey.domain.purchases.presented import offering_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from latchkey.domain.charts.fact import NO_MONEY, Dimensions, Kind, Money
 from latchkey.domain.charts.amounts import Back, given_back, money_of, same_terms
+from latchkey.domain.charts.fact import NO_MONEY, Dimensions, Kind, Money
 from latchkey.domain.charts.facts.dimensions import SubscriptionDimensions
 from latchkey.domain.charts.facts.subject import FactBook
 from latchkey.domain.instants import Ms

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.charts.fact import NO_MONEY, Kind
 from latchkey.domain.charts.amounts import currency_of, money_of
+from latchkey.domain.charts.fact import NO_MONEY, Kind
 from latchkey.domain.charts.facts.dimensions import SubscriptionDimensions
 from latchkey.domain.charts.facts.segments import PAID
 from latchkey.domain.charts.facts.subject import FactBook, Issue

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from latchkey.domain.charts.fact import MOVED, Dimensions, Kind, Money, minus, negative
 from latchkey.domain.charts.amounts import currency_of, growth, monthly_money, same_terms
+from latchkey.domain.charts.fact import MOVED, Dimensions, Kind, Money, minus, negative
 from latchkey.domain.charts.facts.dimensions import SubscriptionDimensions
 from latchkey.domain.charts.facts.segments import PAID, Segment, Stretch, returns, stretches
 from latchkey.domain.charts.facts.subject import FactBook, SubjectKey
