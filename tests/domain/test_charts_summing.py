@@ -19,7 +19,7 @@ from latchkey.domain.charts.fact import (
     day_of,
     period_of,
 )
-from latchkey.domain.charts.summing import sum_facts
+from tests.domain.charts.summing import sum_facts
 from latchkey.domain.instants import DAY
 
 JANUARY = day_of(date(2026, 1, 1))

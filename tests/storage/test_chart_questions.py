@@ -11,7 +11,7 @@ import pytest
 
 from latchkey.domain.charts.fact import Amounts, Dimensions, Fact, Filter, Kind, Money, Question, Resolution, Sum
 from latchkey.domain.charts.runs import sums_of
-from latchkey.domain.charts.summing import sum_facts
+from tests.domain.charts.summing import sum_facts
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.storage.charts import book as books
 from latchkey.storage.charts.book import Book, Duck, derive

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from latchkey.cli import charts, cluster, customer_list
+from latchkey.cli import cluster, customer_list
 from latchkey.cli.after_restore import after_restore
 
 app = typer.Typer(
@@ -13,5 +13,4 @@ app = typer.Typer(
 )
 app.command("after-restore")(after_restore)
 app.add_typer(cluster.app, name="cluster")
-app.command("rebuild-charts")(charts.rebuild)
 app.command("rebuild-lists")(customer_list.rebuild_lists)

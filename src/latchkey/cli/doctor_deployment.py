@@ -1,4 +1,4 @@
-"""What `latchkey doctor` says about the database as a whole: nodes, sizes, connections, standbys, projects, charts and
+"""What `latchkey doctor` says about the database as a whole: nodes, sizes, connections, standbys, projects and
 customer lists."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import asyncpg
 
 from latchkey.cli.finding import Finding
-from latchkey.domain.deployment.standing import Node, Standing, Summaries
+from latchkey.domain.deployment.standing import Lists, Node, Standing
 from latchkey.domain.deployment.troubles import troubles
 from latchkey.domain.instants import SECOND, Ms
 from latchkey.storage.database import Database
@@ -46,14 +46,12 @@ def told_about(standing: Standing) -> Iterator[Finding]:
     if hot:
         said = ", ".join(f"{one.id} ({one.lately:,} in the last day, {one.events:,} ever)" for one in hot)
         yield Finding("good", "projects", f"those with the most events: {said}")
-    for one in standing.summaries:
-        yield Finding("good", one.name, f"{_behind(one)}; their tables take {_gib(one.bytes)}")
+    if standing.lists is not None:
+        yield Finding("good", "customer lists", f"{_behind(standing.lists)}; their tables take {_gib(standing.lists.bytes)}")
 
 
-def _behind(one: Summaries) -> str:
+def _behind(one: Lists) -> str:
     said = []
-    if one.rebuilding:
-        said.append(f"{one.rebuilding:,} {'project is' if one.rebuilding == 1 else 'projects are'} being rebuilt")
     if one.behind:
         waited = f"{one.lag // SECOND:,} s" if one.lag >= SECOND else "less than 1 s"
         said.append(f"{one.behind:,} events behind, the first of them for {waited}")

@@ -26,9 +26,9 @@ class Outlook(Struct, frozen=True):
     export_at: Ms | None
     bulk_grant_at: Ms | None
     mail_at: Ms | None
-    # Some project has events or marks that are not in its charts or lists.
+    # Some project has events or marks that are not in its lists.
     behind: bool
-    # The charts or lists of some project have not been started.
+    # The lists of some project have not been started.
     unstarted: bool
     # The last key that any customer got.
     newest: int

@@ -16,7 +16,7 @@ _FAILING = query("watch_failing_webhooks")
 _QUEUE = query("watch_queue")
 _ESTIMATE = query("watch_queue_estimate")
 _JOURNAL = query("watch_journal")
-_SUMMARIES = query("watch_summaries")
+_LISTS = query("watch_lists")
 
 # Webhooks that are shown one by one.
 MOST_WEBHOOKS = 500
@@ -41,15 +41,13 @@ class Journal(Struct, frozen=True):
     due_at: Ms | None
 
 
-class Summaries(Struct, frozen=True):
-    """How far the charts, or the customer lists, of all projects are behind."""
+class Lists(Struct, frozen=True):
+    """How far the customer lists of all projects are behind."""
 
     # Events that are not in them yet.
     behind: int
     # When the first of these events was committed.
     oldest_at: Ms | None
-    # Projects whose sums are being rebuilt. Always 0 for customer lists: these are updated in place.
-    rebuilding: int
     # Customers that were not read yet, counted up to a limit.
     customers: int
 
@@ -64,8 +62,7 @@ class Standing(Struct, frozen=True):
     # When the next customer falls due.
     clock_due_at: Ms | None
     journal: Journal
-    charts: Summaries
-    customer_lists: Summaries
+    customer_lists: Lists
     # Whether each node of a cluster answers. What is on one that does not is left out above.
     nodes: dict[str, bool]
     # Failovers that may have lost commits, until `after-restore` has run.
@@ -81,7 +78,7 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
         estimate = await connection.fetchval(_ESTIMATE)
         clock = await customers.next_due(connection)
         journal = await connection.fetchrow(_JOURNAL, MOST_NOTIFICATIONS)
-        charts, lists = await summaries(connection)
+        lists = await watch_lists(connection)
         nodes = await database.nodes(connection)
         lossy = await aftermath.lossy_failovers(connection)
     assert journal is not None, "an aggregate always has a row"
@@ -92,18 +89,14 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
         estimate or 0,
         clock,
         Journal(journal["waiting"], journal["failed"], journal["due"]),
-        charts,
         lists,
         nodes,
         lossy,
     )
 
 
-async def summaries(connection: Connection, customers_each: int = 0) -> tuple[Summaries, Summaries]:
-    """Of the charts and of the customer lists. `customers_each`: how many new customers of a project are counted."""
-    row = await connection.fetchrow(_SUMMARIES, customers_each)
-    if row is None:
-        # A cluster without a project: no shard was asked.
-        return Summaries(0, None, 0, 0), Summaries(0, None, 0, 0)
-    charts = Summaries(row["charts_behind"], row["charts_oldest_at"], row["rebuilding"], row["charts_customers"])
-    return charts, Summaries(row["lists_behind"], row["lists_oldest_at"], 0, row["lists_customers"])
+async def watch_lists(connection: Connection, customers_each: int = 0) -> Lists:
+    """`customers_each`: how many new customers of a project are counted."""
+    row = await connection.fetchrow(_LISTS, customers_each)
+    # A cluster without a project: no shard was asked.
+    return Lists(0, None, 0) if row is None else Lists(row["behind"], row["oldest_at"], row["customers"])

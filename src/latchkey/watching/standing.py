@@ -129,13 +129,6 @@ def families_of(found: storage.Standing, now: Ms) -> list[Metric]:
             "How late the processing of store notifications is.",
             _since(found.journal.due_at, now),
         ),
-        _gauge("latchkey_charts_behind", "Events that are not in the charts yet.", found.charts.behind),
-        _gauge(
-            "latchkey_charts_lag_seconds",
-            "How long the first event that is not in the charts has waited.",
-            _since(found.charts.oldest_at, now),
-        ),
-        _gauge("latchkey_charts_rebuilding", "Projects whose charts are being rebuilt.", found.charts.rebuilding),
         _gauge(
             "latchkey_customer_lists_behind",
             "Events that are not in the customer lists yet.",

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.charts.fact import Fact, Filter, Kind, Question, Resolution, Sum
-from latchkey.domain.charts.summing import sum_facts
+from tests.domain.charts.summing import sum_facts
 from latchkey.domain.customers.customer import Customer, newcomer
 from latchkey.domain.instants import DAY, Ms, parse_duration
 from latchkey.domain.money import Price

@@ -117,7 +117,7 @@ class HotProject:
     # Events since the project exists, and since a day ago.
     events: int
     lately: int
-    # As the charts have counted them; erased ones are included.
+    # Counted up to a limit.
     customers: int
     # About what its events, deliveries and customers take.
     bytes: int | None
@@ -126,19 +126,13 @@ class HotProject:
     neighbours: int = 0
 
 
-SummaryName = Literal["charts", "customer lists"]
-
-
 @dataclass(frozen=True, slots=True)
-class Summaries:
-    """What is computed from the events of all projects in the background: the charts, or the customer lists."""
+class Lists:
+    """The customer lists, which are computed from the events of all projects in the background."""
 
-    name: SummaryName
     # Events that are not in them yet, and how long the first of these has waited.
     behind: int
     lag: Ms
-    # Projects that are being rebuilt.
-    rebuilding: int
     # Customers that were not read yet; `more` if there are more than were counted.
     customers: int
     more: bool
@@ -160,8 +154,8 @@ class Standing:
     # Of Citus; empty on a plain PostgreSQL.
     citus: str = ""
     nodes: Sequence[Node] = field(default=())
-    # Empty while a node does not answer.
-    summaries: Sequence[Summaries] = field(default=())
+    # None while a node does not answer.
+    lists: Lists | None = None
 
     @property
     def bytes(self) -> int:

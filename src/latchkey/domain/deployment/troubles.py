@@ -37,7 +37,7 @@ def troubles(standing: Standing) -> list[Trouble]:
         *_of_servers(standing),
         *_of_tables(standing),
         *_of_standbys(standing),
-        *_of_summaries(standing),
+        *_of_lists(standing),
     ]
 
 
@@ -129,13 +129,12 @@ def _of_standbys(standing: Standing) -> Iterator[Trouble]:
             )
 
 
-def _of_summaries(standing: Standing) -> Iterator[Trouble]:
-    for one in standing.summaries:
-        # During a rebuild it is normal to be behind.
-        if one.lag >= LONG_BEHIND and not one.rebuilding:
-            yield Trouble(
-                one.name,
-                f"{one.behind:,} events are not in the {one.name} yet; the first has waited for "
-                f"{one.lag // MINUTE:,} minutes",
-                "Check that a process with the role clock is running, and look for errors in its log.",
-            )
+def _of_lists(standing: Standing) -> Iterator[Trouble]:
+    lists = standing.lists
+    if lists is not None and lists.lag >= LONG_BEHIND:
+        yield Trouble(
+            "customer lists",
+            f"{lists.behind:,} events are not in the customer lists yet; the first has waited for "
+            f"{lists.lag // MINUTE:,} minutes",
+            "Check that a process with the role clock is running, and look for errors in its log.",
+        )

@@ -19,6 +19,7 @@ _CUSTOMERS = query("chart_customers_of")
 _SNAPSHOT = query("export_snapshot")
 _CHANGES = query("chart_changes")
 _ATTRIBUTES = query("chart_attributes_of")
+_CHOOSE_ATTRIBUTES = query("choose_chart_attributes")
 _KEEP_ERASED = query("keep_erased_chart_customer")
 
 # The columns of the two tables in DuckDB.
@@ -110,6 +111,10 @@ async def chosen_attributes(connection: Connection, project_id: str) -> list[str
     """The customer attributes that charts can be broken down by. None: there is no such project."""
     found: list[str] | None = await connection.fetchval(_ATTRIBUTES, project_id)
     return found
+
+
+async def choose_attributes(connection: Connection, project_id: str, names: Sequence[str]) -> None:
+    await connection.execute(_CHOOSE_ATTRIBUTES, project_id, names)
 
 
 async def keep_erased(connection: Connection, project_id: str, key: int) -> None:

@@ -8,13 +8,16 @@ from typing import Any
 from msgspec import Struct
 
 from latchkey.domain.customers.facets import Facets
+from latchkey.domain.instants import Ms
 from latchkey.storage.arrays import columns
 from latchkey.storage.database import Connection, Record
-from latchkey.storage.rolling.found import Count, Found, Seen, Stretch
+from latchkey.storage.customer_lists.found import Count, Found, Seen, Stretch
 from latchkey.storage.sql import query
 
 _START = query("start_facets")
 _AWAIT = query("await_facets")
+_TAKE_BEHIND = query("take_facets_behind")
+_BATCH = query("facets_batch")
 _STRETCH = query("facets_stretch")
 _FORGET = query("forget_facets")
 
@@ -64,6 +67,38 @@ async def hold(connection: Connection, project_id: str) -> Roll | None:
         await start(connection, project_id)
         row = await connection.fetchrow(_AWAIT, project_id)
     return None if row is None else _roll(row)
+
+
+async def take_behind(
+    connection: Connection, after: str, limit: int, *, chores: bool, now: Ms, moment: Ms
+) -> list[Roll]:
+    """Locks the progress of the next projects after `after` that are behind; those that another transaction holds are
+    skipped. With `chores` also projects with customers to count."""
+    return [_roll(row) for row in await connection.fetch(_TAKE_BEHIND, after, limit, chores, now, moment)]
+
+
+async def next_batches(connection: Connection, held: Sequence[Roll], limit: int) -> list[Batch]:
+    """For each up to `limit` events and as many marks, which are deleted."""
+    rows = await connection.fetch(_BATCH, [one.project_id for one in held], [one.position for one in held], limit)
+    return [_batch(row) for row in rows]
+
+
+def _batch(row: Record) -> Batch:
+    names = ("keys", "states", "last_seen", "countries")
+    columns = zip(*(row[name] or () for name in names), strict=True)
+    customers = {key: Found(row["project_id"], key, *rest) for key, *rest in columns}
+    marked = row["marked"] or ()
+    named = dict.fromkeys((*(row["told"] or ()), *marked))
+    return Batch(
+        project_id=row["project_id"],
+        events=row["events"],
+        marks=len(marked),
+        position=row["position"],
+        head=row["head"],
+        customers=tuple(customers[key] for key in named if key in customers),
+        gone=tuple(key for key in named if key not in customers),
+        seen=Seen(row["newest"], row["xid"], row["oldest_xid"]),
+    )
 
 
 async def stretch(connection: Connection, stretches: Sequence[Stretch], limit: int) -> list[Walked]:

@@ -75,7 +75,7 @@ def added(first: int | None, second: int | None) -> int | None:
 
 _FEEDS = query("look_at_feeds")
 _SINCE = query("count_events_since")
-_CUSTOMERS = query("count_newcomers_of_project")
+_CUSTOMERS = query("count_customers_of_project")
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,11 +63,6 @@ REPLACED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "made := made || case when woken = '' then array[0] else string_to_array(woken, ',')::bigint[] end;",
         ),
         (
-            "insert into chart_marks (project_id, customer_id)\n        select of_project,",
-            "insert into chart_marks (project_id, id, customer_id)\n"
-            "        select of_project, nextval('public.chart_marks_id_seq'),",
-        ),
-        (
             "insert into facet_marks (project_id, customer_id)\n        select of_project,",
             "insert into facet_marks (project_id, id, customer_id)\n"
             "        select of_project, nextval('public.facet_marks_id_seq'),",
@@ -91,25 +86,8 @@ REPLACED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("(project_id, import_id, file, line, reason)", "(project_id, import_id, n, file, line, reason)"),
         ("select $1, $2, *", "select $1, $2, nextval('public.import_skips_n_seq'), *"),
     ),
-    "mark_for_charts": (
-        (
-            "(project_id, customer_id)\nselect *",
-            "(project_id, id, customer_id)\nselect a, nextval('public.chart_marks_id_seq'), b",
-        ),
-        ("unnest($1::text[], $2::bigint[])", "unnest($1::text[], $2::bigint[]) as n (a, b)"),
-    ),
-    # Numbers of blocks: counted in each project, which is locked. With a sequence on each node a project that was moved
-    # could get lower numbers than before, and new blocks would not be merged any more.
-    "replace_chart_blocks": (
-        ("(project_id, environment, kind,", "(project_id, run, environment, kind,"),
-        (
-            "select $1, n.environment,",
-            "select $1, (select coalesce(max(b.run), 0) from chart_blocks b where b.project_id = $1)"
-            " + row_number() over (), n.environment,",
-        ),
-    ),
     # Keys become visible in their order here, so no transaction need be waited for.
-    "rolls_batch": (
+    "facets_batch": (
         ("pg_current_xact_id()::text::bigint as xid", "0::bigint as xid"),
         ("pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid", "0::bigint as oldest_xid"),
     ),

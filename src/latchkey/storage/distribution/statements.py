@@ -173,7 +173,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     "size_of_part": Apart("the size of a table on all nodes is another question there"),
     "watch_queue": EachShard(_MEASURED),
     "watch_queue_estimate": EachShard(_MEASURED, merge="sums"),
-    "watch_summaries": EachShard(_MEASURED, merge="sums", least=("charts_oldest_at", "lists_oldest_at")),
+    "watch_lists": EachShard(_MEASURED, merge="sums", least=("oldest_at",)),
     "look_at_feeds": Planned(_OF_ALL),
     # After a restore or a failover.
     "feed_heads": Planned(_OF_ALL),
@@ -181,25 +181,16 @@ _SPECIAL: Final[dict[str, Route]] = {
     "move_customer_keys_of_projects_on": Planned(_OF_ALL),
     "hold_lanes": EachShard("what waits in any project", merge="sums"),
     "free_lanes": EachShard("what waits in any project", merge="sums"),
-    # The clock, the stores and the charts.
+    # The clock and the stores.
     "customers_due": EachShard(_DUE, limit=2),
     "next_customer_due": EachShard(_DUE, merge="sums", least=("next_due_at",)),
     "claim_checks": EachShard(_DUE, limit=3),
     "claim_acknowledgements": EachShard(_DUE, limit=3),
     "look_out_in_projects": EachShard(_DUE, merge="sums", least=("customer_at", "acknowledgement_at", "check_at")),
     "look_out": Apart("local tables and tables by project"),
-    "take_rolls_behind": EachShard(_DUE, limit=2, sorted=True),
-    "rolls_batch": _by_project(4),
-    "start_charts": EachShard(_NEW, project=1),
-    "chart_newcomers": _by_project(3),
-    "mark_for_charts": _by_project(2),
-    "chart_subjects_of": _by_project(2),
-    "keep_chart_issues": _by_project(4),
-    "chart_dimensions_of": _by_project(2),
-    "chart_environments_of": _by_project(2),
-    "add_chart_dimensions": _by_project(16),
-    "write_charts": ByProject((Columns(1, 4), Columns(5, 20), Columns(21, 37), Columns(38, 49))),
     # Customer lists.
+    "take_facets_behind": EachShard(_DUE, limit=2, sorted=True),
+    "facets_batch": _by_project(2),
     "start_facets": EachShard(_NEW, project=1),
     "facets_stretch": _by_project(3),
     "write_facets": ByProject((Columns(1, 2), Columns(3, 23), Columns(24, 29))),
@@ -231,7 +222,7 @@ _SPECIAL: Final[dict[str, Route]] = {
 
 # The project is the first parameter.
 _AT_PROJECT: Final = """
-count_events_since count_newcomers_of_project
+count_events_since count_customers_of_project
 next_stretch_of_customers customers_mentioning look_at_customers next_due_on_clock customers_due_on_clock
 clock_is_used currency_was_moved list_customers list_customers_by_email newest_customers customers_by_key
 customers_by_whole_id customers_by_whole_email customers_by_transaction customers_by_start_of_id
@@ -246,13 +237,6 @@ transfers_from
 chart_periods_of chart_customers_of chart_attributes_of chart_changes keep_erased_chart_customer
 replace_bodies export_snapshot export_customers export_stretch export_changed_customers export_gone_customers
 export_events export_rewritten_events export_tokens export_size
-take_charts await_charts rename_chart_subjects keep_erased_chart_subjects charts_progress take_chart_tail
-chart_dimensions_by_id
-list_chart_blocks load_chart_blocks replace_chart_blocks read_chart_blocks read_chart_spans
-charts_folded
-begin_charts_rebuild clear_charts begin_charts_summing next_chart_subjects finish_charts_rebuild
-look_at_customers_again
-chart_rest chart_clock chart_values chart_menu
 find_import restart_import
 staged_import advance_import finish_import list_import_skips reasons_of_skips override_offering
 clear_offering_override last_seen_country find_delivery lock_lanes hurry_lane resend_delivery feed_end

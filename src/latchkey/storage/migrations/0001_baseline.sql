@@ -683,148 +683,6 @@ create table replays (
 );
 create index replays_unfinished on replays (created_at) where finished_at is null;
 
--- Charts: what each purchase and customer adds to them, and the sums.
-
-create table chart_rolls (
-    project_id text primary key references projects (id) on delete cascade,
-    -- Changes when the tables of this project start anew, so that nobody uses numbers of dimensions that were given before.
-    generation uuid not null default gen_random_uuid(),
-    -- The last event of the feed that is in the charts, and when it was committed.
-    position bigint not null default 0,
-    rolled_to bigint not null default 0,
-    -- Customers up to this id are counted, and the next id to count up to; see usecases/rolling/newcomers.py.
-    counted bigint not null default 0,
-    mark_id bigint,
-    mark_xid bigint,
-    marked_at bigint,
-    -- Facts up to this instant are in chart_tail or the sums. Later ones are in chart_ahead.
-    passed_to bigint not null default 0,
-    -- The numbers of the last batch and of the last row of chart_dimensions.
-    batch bigint not null default 0,
-    dimension integer not null default 0,
-    -- How many rows chart_tail has, and when they were last added to the sums.
-    tail bigint not null default 0,
-    folded_at bigint not null default 0,
-    -- During a rebuild: what it is doing ('clearing', 'summing'), and the last subject whose facts are in the sums again.
-    rebuilding text,
-    summed_to uuid
-) with (fillfactor = 50);
-
--- Customers who changed without an event.
-create table chart_marks (
-    project_id text not null,
-    id bigint generated always as identity,
-    customer_id bigint not null,
-    primary key (project_id, id)
-);
-
--- What each purchase and each customer contributed: to take the difference when it changes. `subject` is a hash of the
--- store's id, or of the customer's first id, so that nothing here identifies an erased person.
-create table chart_subjects (
-    project_id text not null,
-    subject uuid not null,
-    -- The row of chart_dimensions with the platform, app version and country when the subject was first counted.
-    origin integer not null,
-    -- MessagePack; see storage/charts/subjects.py.
-    facts bytea not null,
-    -- Of a purchase whose owner was erased: its payments up to then are that customer's.
-    erased_to bigint,
-    primary key (project_id, subject)
-);
-
--- BILLING_ISSUE events by purchase: a customer's state knows only the latest one.
-create table chart_issues (
-    project_id text not null,
-    subject uuid not null,
-    at bigint not null,
-    transaction_id text not null,
-    -- Until when the store kept access open, if it did.
-    grace_ends_at bigint,
-    primary key (project_id, subject, at, transaction_id)
-);
-
--- Combinations of dimensions, by number. Those of test clocks have numbers below zero.
-create table chart_dimensions (
-    project_id text not null,
-    id integer not null,
-    -- A hash of everything below.
-    digest uuid not null,
-    environment text not null,
-    -- 0, or -1 for an origin.
-    cuboid smallint not null,
-    product text not null,
-    duration text not null,
-    store text not null,
-    country text not null,
-    platform text not null,
-    app_version text not null,
-    offering text not null,
-    variants text[] not null,
-    attributes text[] not null,
-    primary key (project_id, id)
-);
--- Without the project's own column, so that no lookup by id uses these: while the table is empty, all indexes look
--- equally good.
-create index chart_dimensions_digest on chart_dimensions (digest);
-create index chart_dimensions_cuboid on chart_dimensions (cuboid, environment, (project_id || ''));
-
--- Facts that are not in the sums yet: added to them together, because one row of a sum then changes once for many facts.
--- `dimension` has cuboid 0. Zero amounts are null here and in the sums.
-create table chart_tail (
-    project_id text not null,
-    kind smallint not null,
-    batch bigint not null,
-    place integer not null,
-    dimension integer not null,
-    n smallint not null,
-    currency text not null,
-    day integer not null,
-    quantity bigint not null,
-    micros bigint, tax bigint, commission bigint, usd bigint, tax_usd bigint, commission_usd bigint, unconverted bigint,
-    primary key (project_id, kind, batch, place)
-) with (autovacuum_vacuum_scale_factor = 0.05);
-
--- Facts of the future, and all facts of test clocks.
-create table chart_ahead (
-    project_id text not null,
-    -- The id of the test clock; '' for the time of everybody.
-    clock text not null,
-    at bigint not null,
-    batch bigint not null,
-    place integer not null,
-    kind smallint not null,
-    dimension integer not null,
-    n smallint not null,
-    currency text not null,
-    quantity bigint not null,
-    micros bigint, tax bigint, commission bigint, usd bigint, tax_usd bigint, commission_usd bigint, unconverted bigint,
-    primary key (project_id, clock, at, batch, place)
-) with (autovacuum_vacuum_scale_factor = 0.05);
-
--- Sums of facts by cuboid, as compressed columns; see usecases/charts/folding.py.
-create table chart_blocks (
-    project_id text not null,
-    -- See domain/charts/cuboids.py. By month: the number plus 1000. -1: by all dimensions, and in no cuboid yet.
-    cuboid smallint not null,
-    environment text not null,
-    kind smallint not null,
-    run bigint generated always as identity,
-    rows integer not null,
-    -- Days since 1970; by month: the first days of months.
-    first_day integer not null,
-    last_day integer not null,
-    -- The sum of all quantities.
-    quantity bigint not null,
-    data bytea not null,
-    -- What is where in the data; see storage/charts/layout.py.
-    header bytea not null,
-    primary key (project_id, cuboid, environment, kind, run)
-);
--- It is compressed already, and read in part.
-alter table chart_blocks alter data set storage external;
-
--- Dashboard accounts, their roles in projects, and the audit log.
-
 -- What charts count: one row for each period of a subscription and for each one-time purchase. A row says what is known of
 -- its period alone (domain/charts/periods.py); what follows from several rows is computed by DuckDB
 -- (storage/charts/facts.sql), in a file that is a cache of this table.
@@ -904,6 +762,8 @@ create table chart_customers (
     attributes text,
     primary key (project_id, customer_id)
 );
+
+-- Dashboard accounts, their roles in projects, and the audit log.
 
 create table accounts (
     id text primary key,
@@ -1431,7 +1291,7 @@ create table restores (
 );
 
 -- Customer lists (decision 104). The roller's progress in a project: the last event of the feed that is in the facets, and
--- how far it has walked through the customers by their ids (as in chart_rolls).
+-- how far it has walked through the customers by their ids (see usecases/rolling/rolled.py).
 create table facet_rolls (
     project_id text primary key references projects (id) on delete cascade,
     position bigint not null default 0,
@@ -1703,8 +1563,6 @@ begin
         where k.project_id = of_project and k.purchase = n.purchase and k.period = n.period;
     end if;
     if given.marked is not null then
-        insert into chart_marks (project_id, customer_id)
-        select of_project, coalesce(made[-n.who], n.who) from unnest(given.marked) as n (who);
         insert into facet_marks (project_id, customer_id)
         select of_project, coalesce(made[-n.who], n.who) from unnest(given.marked) as n (who);
     end if;

@@ -24,6 +24,10 @@ where project_id = $1 and ($2::bigint[] is null or customer_id = any($2::bigint[
 -- the attributes that a project has chosen for charts
 select chart_attributes from projects where id = $1;
 
+-- name: choose_chart_attributes
+-- the customer attributes that charts can be filtered and broken down by
+update projects set chart_attributes = $2::text[] where id = $1;
+
 -- name: chart_changes
 -- customers that were created, changed, erased or merged by a transaction of a range of transaction ids
 select c.id from customers c where c.project_id = $1 and c.changed_xid >= $2 and c.changed_xid < $3

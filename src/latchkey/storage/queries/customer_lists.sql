@@ -13,6 +13,72 @@ select project_id, position, counted, mark_id, mark_xid, marked_at
 from facet_rolls where project_id = $1
 for update;
 
+-- name: take_facets_behind
+-- lock the progress of the next projects whose lists are behind, by id, unless another process holds it
+-- With $3 also projects with customers to count.
+select l.project_id, l.position, l.counted, l.mark_id, l.mark_xid, l.marked_at
+from facet_rolls l
+cross join lateral (select f.position from feeds f where f.project_id = l.project_id limit 1) as head
+where l.project_id > $1
+    and (
+        head.position > l.position
+        or exists (select from facet_marks m where m.project_id = l.project_id)
+        or $3 and (l.marked_at is null or abs($4 - l.marked_at) >= $5)
+            and exists (select from customers c where c.project_id = l.project_id and c.id > l.counted)
+    )
+order by l.project_id
+limit $2
+for update of l skip locked;
+
+-- name: facets_batch
+-- the next events and marks (which are deleted) of these projects, and the customers they name
+-- A statement of its own after the lock: its snapshot must be newer than what another process has written. Customers are
+-- all from this snapshot; merged and erased ones are missing.
+with held as materialized (
+    select * from unnest($1::text[], $2::bigint[]) as h (project_id, position)
+),
+taken as (
+    -- By where the row is stored: a plan made while the table was known to be empty would go through all marks.
+    delete from facet_marks m
+    where m.ctid = any(array(
+        select first.ctid
+        from held h
+        cross join lateral (
+            select k.ctid from facet_marks k where k.project_id = h.project_id order by k.project_id, k.id limit $3
+        ) as first
+    ))
+    returning m.project_id, m.customer_id
+)
+select h.project_id, head.position as head, told.events, told.position, told.customers as told,
+    marked.customers as marked, found.keys, found.states, found.last_seen, found.countries,
+    coalesce(newest.id, 0) as newest,
+    pg_current_xact_id()::text::bigint as xid,
+    pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid
+from held h
+cross join lateral (select f.position from feeds f where f.project_id = h.project_id limit 1) as head
+cross join lateral (
+    select count(*) as events, max(e.position) as position, array_agg(e.customer_id) as customers
+    from (
+        select n.position, n.customer_id from events n
+        where n.project_id = h.project_id and n.position > h.position
+        order by n.position
+        limit $3
+    ) as e
+) as told
+cross join lateral (
+    select array_agg(t.customer_id) as customers from taken t where t.project_id = h.project_id
+) as marked
+cross join lateral (
+    select array_agg(c.id) as keys, array_agg(c.state) as states, array_agg(c.last_seen_at) as last_seen,
+        array_agg(c.last_seen_country) as countries
+    from customers c
+    where c.project_id = h.project_id and c.id = any(told.customers || marked.customers)
+) as found
+left join lateral (
+    select c.id from customers c where c.project_id = h.project_id order by c.id desc limit 1
+) as newest on true
+order by h.project_id;
+
 -- name: facets_stretch
 -- the next customers of these projects by their keys, after one key and up to another
 -- Those who have facets are returned without their state: an event has brought them here before, and whatever changes them

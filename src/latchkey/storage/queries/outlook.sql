@@ -14,18 +14,16 @@
     ) as customer_at,
     (select min(h.acknowledge_at) from store_handles h where h.acknowledge_at is not null) as acknowledgement_at,
     (select min(h.check_at) from store_handles h where h.check_at is not null) as check_at,
-    heads.position > charts.position or heads.position > lists.position or exists (select from chart_marks)
-        or exists (select from facet_marks) as behind,
-    heads.projects > charts.projects or heads.projects > lists.projects as unstarted,
+    heads.position > lists.position or exists (select from facet_marks) as behind,
+    heads.projects > lists.projects as unstarted,
     coalesce(pg_sequence_last_value(pg_get_serial_sequence('customers', 'id')::regclass), 0) as newest
 from (select coalesce(sum(position), 0) as position, count(*) as projects from feeds) as heads,
-    (select coalesce(sum(position), 0) as position, count(*) as projects from chart_rolls) as charts,
     (select coalesce(sum(position), 0) as position, count(*) as projects from facet_rolls) as lists
 
 -- name: look_out
--- when background work of each kind is next due, and whether charts or customer lists are behind their feeds
+-- when background work of each kind is next due, and whether customer lists are behind their feeds
 -- The only statement of the clock role while nothing happens. Each instant is the first entry of an index. Sums, because
--- neither charts nor lists are ever ahead of their feed.
+-- lists are never ahead of their feed.
 select
     {due_at_home},
     {due_in_projects};

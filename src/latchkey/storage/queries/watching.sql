@@ -57,61 +57,39 @@ select
     (select count(*) from (select 1 from store_notifications where status = 'failed' limit $1) as f) as failed,
     (select min(next_at) from store_notifications where status = 'waiting') as due;
 
--- name: watch_summaries
--- of the charts and of the customer lists: how many events are not in them yet, when the first of these was committed, and
--- how many projects are rebuilt
+-- name: watch_lists
+-- of the customer lists: how many events are not in them yet, and when the first of these was committed
 -- Customers that are not counted yet are counted up to $1 of each project, for 100 projects at most.
-with rolls as not materialized (
-    select true as of_charts, project_id, position, counted, rebuilding from chart_rolls
-    union all
-    select false, project_id, position, counted, null from facet_rolls
-)
-select max(found.behind) filter (where kind.of_charts) as charts_behind,
-    max(found.behind) filter (where not kind.of_charts) as lists_behind,
-    min(found.committed_at) filter (where kind.of_charts) as charts_oldest_at,
-    min(found.committed_at) filter (where not kind.of_charts) as lists_oldest_at,
-    max(found.customers) filter (where kind.of_charts) as charts_customers,
-    max(found.customers) filter (where not kind.of_charts) as lists_customers,
-    max(found.rebuilding) as rebuilding
-from (values (true), (false)) as kind (of_charts)
-cross join lateral (
-    select greatest(heads.position - rolled.position, 0) as behind, oldest.committed_at, rolled.rebuilding, new.customers
-    from (select coalesce(sum(position), 0)::bigint as position from feeds) as heads,
-        (
-            select coalesce(sum(r.position), 0)::bigint as position, count(r.rebuilding) as rebuilding
-            from rolls r
-            where r.of_charts = kind.of_charts
-        ) as rolled,
-        lateral (
-            select min(e.committed_at) as committed_at
+select greatest(heads.position - rolled.position, 0) as behind, oldest.committed_at as oldest_at, new.customers
+from (select coalesce(sum(position), 0)::bigint as position from feeds) as heads,
+    (select coalesce(sum(position), 0)::bigint as position from facet_rolls) as rolled,
+    lateral (
+        select min(e.committed_at) as committed_at
+        from (
+            select r.project_id, r.position
+            from facet_rolls r
+            cross join lateral (select f.position from feeds f where f.project_id = r.project_id limit 1) as head
+            where head.position > r.position
+            limit 100
+        ) as late
+        cross join lateral (
+            select n.committed_at
+            from events n
+            where n.project_id = late.project_id and n.position > late.position
+            order by n.position
+            limit 1
+        ) as e
+    ) as oldest,
+    lateral (
+        select coalesce(sum(c.customers), 0)::bigint as customers
+        from (select r.project_id, r.counted from facet_rolls r limit 100) as one
+        cross join lateral (
+            select count(*) as customers
             from (
-                select r.project_id, r.position
-                from rolls r
-                cross join lateral (select f.position from feeds f where f.project_id = r.project_id limit 1) as head
-                where r.of_charts = kind.of_charts and head.position > r.position
-                limit 100
-            ) as late
-            cross join lateral (
-                select n.committed_at
-                from events n
-                where n.project_id = late.project_id and n.position > late.position
-                order by n.position
-                limit 1
-            ) as e
-        ) as oldest,
-        lateral (
-            select coalesce(sum(c.customers), 0)::bigint as customers
-            from (
-                select r.project_id, r.counted from rolls r where r.of_charts = kind.of_charts limit 100
-            ) as one
-            cross join lateral (
-                select count(*) as customers
-                from (
-                    select from customers c
-                    where c.project_id = one.project_id and c.id > one.counted
-                    order by c.id
-                    limit $1
-                ) as counted
-            ) as c
-        ) as new
-) as found;
+                select from customers c
+                where c.project_id = one.project_id and c.id > one.counted
+                order by c.id
+                limit $1
+            ) as counted
+        ) as c
+    ) as new;

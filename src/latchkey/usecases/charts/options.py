@@ -4,7 +4,7 @@ selectors."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from latchkey.domain.charts.computing.asking import definition_of
@@ -12,6 +12,7 @@ from latchkey.domain.charts.definitions.definition import ATTRIBUTE, EXPERIMENT,
 from latchkey.domain.charts.definitions.listing import Dimension, Options
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment
+from latchkey.storage.catalog import catalogs
 from latchkey.storage.charts import rows
 from latchkey.storage.database import Database
 from latchkey.storage.experiments import experiments
@@ -26,6 +27,14 @@ MOST_DIMENSIONS = 50
 async def chosen_attributes(database: Database, project_id: str) -> list[str]:
     async with database.acquire() as connection:
         return await rows.chosen_attributes(connection, project_id) or []
+
+
+async def choose_attributes(database: Database, project_id: str, names: Sequence[str]) -> None:
+    """Charts can be filtered and broken down by these customer attributes from now on."""
+    async with database.transaction() as connection:
+        # A customer counts as changed when one of these changes, so every process must know them: part of the catalog.
+        await catalogs.announce(connection, project_id)
+        await rows.choose_attributes(connection, project_id, sorted(set(names)))
 
 
 async def usual_environment(shelf: Shelf, project_id: str, now: Ms) -> Environment:

@@ -18,9 +18,8 @@ from latchkey.domain.refusal import NotFound
 from latchkey.storage.customer_lists import progress
 from latchkey.storage.customer_lists.progress import Batch, CustomerKey, Roll, Walked
 from latchkey.storage.database import Connection, Database
-from latchkey.storage.rolling.found import Count, Counted, Found, Stretch
-from latchkey.storage.rolling.progress import Wanted, next_batches
-from latchkey.usecases.rolling.rolled import Rolled, after_counting, next_step, reached, share
+from latchkey.storage.customer_lists.found import Count, Counted, Found, Stretch
+from latchkey.usecases.rolling.rolled import NOTHING, Rolled, after_counting, next_step, reached, share
 from latchkey.usecases.rolling.turns import in_turns
 
 log = structlog.get_logger()
@@ -30,9 +29,7 @@ async def roll(database: Database, project_id: str, now: Ms) -> Rolled:
     """One batch of a project's lists alone."""
     async with database.transaction() as connection:
         held = await _held(connection, project_id)
-        wanted, limit = Wanted(project_id, held.position, charts=False, lists=True), share(1)
-        batches = await next_batches(connection, [wanted], limit)
-        return await apply(connection, [held], batches.lists, limit, now)
+        return await apply(connection, [held], now)
 
 
 async def catch_up(database: Database, project_id: str, now: Ms, *, most: int = 200) -> bool:
@@ -58,8 +55,12 @@ async def _held(connection: Connection, project_id: str) -> Roll:
     return held
 
 
-async def apply(connection: Connection, held: Sequence[Roll], batches: Sequence[Batch], limit: int, now: Ms) -> Rolled:
-    """Writes these batches of up to `limit` events each; the transaction has locked the projects."""
+async def apply(connection: Connection, held: Sequence[Roll], now: Ms) -> Rolled:
+    """One batch of these projects, which the transaction has locked."""
+    if not held:
+        return NOTHING
+    limit = share(len(held))
+    batches = await progress.next_batches(connection, held, limit)
     kept = await _facets(one for batch in batches for one in batch.customers)
     gone = [(batch.project_id, key) for batch in batches for key in batch.gone]
     counts, walked, again = await _walk(connection, held, batches, limit, now)

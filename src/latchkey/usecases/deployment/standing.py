@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from latchkey.domain.deployment.standing import HotProject, Standing, Summaries, SummaryName, Table
+from latchkey.domain.deployment.standing import HotProject, Lists, Standing, Table
 from latchkey.domain.instants import DAY, Ms
 from latchkey.storage import watching
 from latchkey.storage.database import Connection, Database
@@ -12,7 +12,7 @@ from latchkey.storage.deployment import cluster, looking
 
 # How many projects are looked at, by their events ever, and how many are shown, by those of the last day.
 LOOKED_AT, SHOWN = 50, 10
-# How many new customers of a project are counted that the charts or the customer lists have not read yet.
+# How many new customers of a project are counted that the customer lists have not read yet.
 NEW_CUSTOMERS = 1_000
 # A look at a database in trouble must not become part of the trouble.
 PATIENCE_MS = 10_000
@@ -23,16 +23,15 @@ BY_EVENT = frozenset(
         "deliveries",
         "attempts",
         "lanes",
-        "chart_subjects",
-        "chart_blocks",
+        "chart_periods",
         "purchase_transactions",
     }
 )
 BY_CUSTOMER = frozenset(
     {"customers", "aliases", "customer_emails", "purchase_owners", "store_handles", "customer_facets"}
 )
-# The tables of the charts and of the customer lists, by the beginning of their names.
-OF_CHARTS, OF_LISTS = ("chart_",), ("customer_facets", "facet_")
+# The tables of the customer lists, by the beginning of their names.
+OF_LISTS = ("customer_facets", "facet_")
 
 
 async def look(database: Database, now: Ms) -> Standing:
@@ -54,21 +53,15 @@ async def look_through(connection: Connection, now: Ms) -> Standing:
     # The feeds are on all nodes: while one does not answer, a statement over all of them fails.
     all_answer = all(node.server is not None for node in nodes)
     hot = await hottest(connection, tables, homes, now) if all_answer else []
-    behind = await summaries(connection, tables, now) if all_answer else []
-    return Standing(server, tables, partitions, standbys, synchronous, hot, citus, nodes, behind)
+    lists = await _lists(connection, tables, now) if all_answer else None
+    return Standing(server, tables, partitions, standbys, synchronous, hot, citus, nodes, lists)
 
 
-async def summaries(connection: Connection, tables: Sequence[Table], now: Ms) -> list[Summaries]:
-    """Of the charts and of the customer lists."""
-    charts, lists = await watching.summaries(connection, NEW_CUSTOMERS)
-
-    def told(name: SummaryName, found: watching.Summaries, prefixes: tuple[str, ...]) -> Summaries:
-        lag = max(0, now - found.oldest_at) if found.oldest_at is not None else 0
-        more = found.customers >= NEW_CUSTOMERS
-        size = sum(table.bytes for table in tables if table.name.startswith(prefixes))
-        return Summaries(name, found.behind, lag, found.rebuilding, found.customers, more, size)
-
-    return [told("charts", charts, OF_CHARTS), told("customer lists", lists, OF_LISTS)]
+async def _lists(connection: Connection, tables: Sequence[Table], now: Ms) -> Lists:
+    found = await watching.watch_lists(connection, NEW_CUSTOMERS)
+    lag = max(0, now - found.oldest_at) if found.oldest_at is not None else 0
+    size = sum(table.bytes for table in tables if table.name.startswith(OF_LISTS))
+    return Lists(found.behind, lag, found.customers, found.customers >= NEW_CUSTOMERS, size)
 
 
 async def hottest(

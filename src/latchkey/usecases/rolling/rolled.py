@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from latchkey.domain.instants import MINUTE, SECOND, Ms
-from latchkey.storage.rolling.found import Count, Counted, Seen
+from latchkey.storage.customer_lists.found import Count, Counted, Seen
 
 
 class Rolled(Struct, frozen=True):
@@ -17,11 +17,9 @@ class Rolled(Struct, frozen=True):
     more: bool
     # Some customers are not counted yet.
     uncounted: bool
-    # Projects whose tail is to be folded, now that the batch is committed.
-    full: tuple[str, ...] = ()
 
     def plus(self, other: Rolled) -> Rolled:
-        return Rolled(self.more or other.more, self.uncounted or other.uncounted, self.full + other.full)
+        return Rolled(self.more or other.more, self.uncounted or other.uncounted)
 
 
 NOTHING: Final = Rolled(more=False, uncounted=False)
