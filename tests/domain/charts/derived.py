@@ -13,7 +13,14 @@ from msgspec import json, structs
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.charts.fact import Dimensions, Fact, Kind, Money
-from latchkey.domain.charts.periods import PeriodRow, period_pseudonym, purchase_pseudonym, rows_of
+from latchkey.domain.charts.periods import (
+    PeriodRow,
+    attributes_of,
+    enrollments_of,
+    period_pseudonym,
+    purchase_pseudonym,
+    rows_of,
+)
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.storage.charts.book import CUSTOMERS, PERIODS, connect, derive
@@ -136,14 +143,10 @@ def _fields(row: PeriodRow) -> dict[str, Any]:
 
 def _person(key: int, person: Person) -> dict[str, Any]:
     customer = person.customer
-    enrolled = [
-        {"variant": f"{one.experiment_id}:{one.variant_id}", "moment": one.enrolled_at} for one in customer.enrollments
-    ]
-    chosen = [f"{name}={customer.attributes[name].value}" for name in person.attributes if name in customer.attributes]
     return person.origin._asdict() | {
         "customer": key,
         "first_seen_at": customer.first_seen_at,
         "clock": customer.test_clock_id,
-        "enrollments": json.encode(enrolled).decode() if enrolled else None,
-        "attributes": "\x1f".join(sorted(chosen)) or None,
+        "enrollments": enrollments_of(customer),
+        "attributes": attributes_of(customer, person.attributes),
     }

@@ -6,10 +6,10 @@ back, which payment was a customer's first) is computed when charts are drawn, b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog
@@ -81,6 +81,20 @@ class Failure(Struct, frozen=True):
     period: int
     at: Ms
     grace_ends_at: Ms | None = None
+
+
+def enrollments_of(customer: Customer) -> str | None:
+    """The experiments that a customer is enrolled in, as `facts.sql` reads them."""
+    found = [
+        {"variant": f"{one.experiment_id}:{one.variant_id}", "moment": one.enrolled_at} for one in customer.enrollments
+    ]
+    return json.encode(found).decode() if found else None
+
+
+def attributes_of(customer: Customer, chosen: Sequence[str]) -> str | None:
+    """Those that the project has chosen for charts."""
+    known = customer.attributes
+    return "\x1f".join(sorted(f"{name}={known[name].value}" for name in chosen if name in known)) or None
 
 
 def failure(event: Event) -> Failure | None:

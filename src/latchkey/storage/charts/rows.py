@@ -11,6 +11,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from latchkey.domain.charts.periods import attributes_of, enrollments_of
+from latchkey.domain.customers.customer import Customer
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
@@ -117,6 +119,9 @@ async def choose_attributes(connection: Connection, project_id: str, names: Sequ
     await connection.execute(_CHOOSE_ATTRIBUTES, project_id, names)
 
 
-async def keep_erased(connection: Connection, project_id: str, key: int) -> None:
-    """Before a customer is erased: the sales stay, under a key that names nobody."""
-    await connection.execute(_KEEP_ERASED, project_id, key)
+async def keep_erased(connection: Connection, key: int, customer: Customer, attributes: Sequence[str]) -> None:
+    """Before a customer is erased: the sales stay, under a key that names nobody. `attributes`: those that the project
+    has chosen for charts."""
+    await connection.execute(
+        _KEEP_ERASED, customer.project_id, key, enrollments_of(customer), attributes_of(customer, attributes)
+    )

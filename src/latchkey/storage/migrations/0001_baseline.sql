@@ -730,25 +730,6 @@ create table chart_periods (
 ) with (fillfactor = 90);
 create index chart_periods_of_customer on chart_periods (customer_id, project_id);
 
--- The experiments that a customer is enrolled in, out of its state. Most are in none: looking for them in the text is quicker
--- than reading it as JSON.
-create function chart_enrollments(state json) returns text language sql immutable parallel safe as $$
-    select case when position('"enrollments":[{' in state::text) > 0 then (
-        select json_agg(json_build_object(
-            'variant', (e ->> 'experiment_id') || ':' || (e ->> 'variant_id'), 'moment', (e ->> 'enrolled_at')::bigint
-        ))::text
-        from json_array_elements(state -> 'enrollments') as e
-    ) end
-$$;
--- The attributes that a project has chosen for charts, as `name=value` in order.
-create function chart_attributes(state json, chosen text[]) returns text language sql immutable parallel safe as $$
-    select case when chosen <> '{}' and position('"attributes":{"' in state::text) > 0 then (
-        select string_agg(a.key || '=' || (a.value ->> 'value'), E'\x1f' order by a.key || '=' || (a.value ->> 'value') collate "C")
-        from json_each(state -> 'attributes') as a
-        where a.key = any(chosen)
-    ) end
-$$;
-
 -- Customers who were erased, as charts count them.
 create table chart_customers (
     project_id text not null,
@@ -758,7 +739,7 @@ create table chart_customers (
     first_platform text,
     first_app_version text,
     first_country text,
-    enrollments json,
+    enrollments text,
     attributes text,
     primary key (project_id, customer_id)
 );

@@ -10,12 +10,25 @@ where project_id = $1 and ($2::bigint[] is null or customer_id = any($2::bigint[
 -- the customers of a project as charts count them, those who are erased too; these or all
 -- Most have no enrollments and no attributes: looking for them in the text is quicker than reading it as JSON.
 select c.id as customer, c.first_seen_at, c.test_clock_id as clock, c.first_platform as platform,
-    c.first_app_version as app_version, c.first_country as country, chart_enrollments(c.state) as enrollments,
-    chart_attributes(c.state, (select p.chart_attributes from projects p where p.id = $1)) as attributes
+    c.first_app_version as app_version, c.first_country as country,
+    case when position('"enrollments":[{' in c.state::text) > 0 then (
+        select jsonb_agg(jsonb_build_object(
+            'variant', (e ->> 'experiment_id') || ':' || (e ->> 'variant_id'), 'moment', (e ->> 'enrolled_at')::bigint
+        ))::text
+        from json_array_elements(c.state -> 'enrollments') as e
+    ) end as enrollments,
+    case when p.chart_attributes <> '{}' and position('"attributes":{"' in c.state::text) > 0 then (
+        select string_agg(a.chosen, E'\x1f' order by a.chosen collate "C")
+        from (
+            select k.key || '=' || (k.value ->> 'value') as chosen from json_each(c.state -> 'attributes') as k
+            where k.key = any(p.chart_attributes)
+        ) as a
+    ) end as attributes
 from customers c
+cross join (select q.chart_attributes from projects q where q.id = $1) as p
 where c.project_id = $1 and ($2::bigint[] is null or c.id = any($2::bigint[]))
 union all
-select customer_id, first_seen_at, test_clock_id, first_platform, first_app_version, first_country, enrollments::text,
+select customer_id, first_seen_at, test_clock_id, first_platform, first_app_version, first_country, enrollments,
     attributes
 from chart_customers
 where project_id = $1 and ($2::bigint[] is null or customer_id = any($2::bigint[]));
@@ -43,8 +56,7 @@ with customer as (
         enrollments, attributes
     )
     select c.project_id, c.id, c.first_seen_at, c.test_clock_id, c.first_platform, c.first_app_version, c.first_country,
-        chart_enrollments(c.state)::json,
-        chart_attributes(c.state, (select p.chart_attributes from projects p where p.id = $1))
+        $3, $4
     from customers c
     where c.project_id = $1 and c.id = $2
 ),

@@ -25,7 +25,7 @@ from latchkey.storage.engine.writing import Save, save
 from latchkey.storage.errors import CollisionError
 from latchkey.storage.stores import checkouts, handles
 from latchkey.usecases.customers.identities import again
-from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.engine.changes import Changes, load_projects
 from latchkey.usecases.engine.passing_time import next_due_at
 from latchkey.wire.event import Event
 
@@ -57,7 +57,8 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
         await erasure.replace_events(connection, project_id, rewritten)
         kept = [locked[project_id, id] for id in receivers if (project_id, id) in locked]
         await _forget_in(connection, kept, ids, changes.now())
-        await charts.keep_erased(connection, project_id, stored.key)
+        catalog = (await load_projects(connection, changes.catalogs, {project_id}))[project_id].catalog
+        await charts.keep_erased(connection, stored.key, stored.customer, catalog.chart_attributes)
         await handles.forget(connection, project_id, stored.key, ids)
         await checkouts.forget(connection, project_id, ids)
         await customers.erase(connection, stored)
