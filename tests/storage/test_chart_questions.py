@@ -51,7 +51,10 @@ def some_fact(chance: Random, of: Sequence[Dimensions]) -> Fact:
 def some_lives(chance: Random) -> dict[int, Life]:
     of = [some_dimensions(chance) for _ in range(4)]
     return {
-        chance.randrange(1, 8): (chance.choice(ENVIRONMENTS), [some_fact(chance, of) for _ in range(chance.randrange(6))])
+        chance.randrange(1, 8): (
+            chance.choice(ENVIRONMENTS),
+            [some_fact(chance, of) for _ in range(chance.randrange(6))],
+        )
         for _ in range(chance.randrange(1, 5))
     }
 

@@ -47,7 +47,9 @@ def told_about(standing: Standing) -> Iterator[Finding]:
         said = ", ".join(f"{one.id} ({one.lately:,} in the last day, {one.events:,} ever)" for one in hot)
         yield Finding("good", "projects", f"those with the most events: {said}")
     if standing.lists is not None:
-        yield Finding("good", "customer lists", f"{_behind(standing.lists)}; their tables take {_gib(standing.lists.bytes)}")
+        yield Finding(
+            "good", "customer lists", f"{_behind(standing.lists)}; their tables take {_gib(standing.lists.bytes)}"
+        )
 
 
 def _behind(one: Lists) -> str:

@@ -29,9 +29,7 @@ async def show_charts(visit: Visit) -> Response:
     environment = environment_of(visit.query, offered)
     shelf, project_id = visit.services.charts, visit.project_id
     lines = await read_together(shelf, project_id, requests(LINES, environment, DAYS), visit.now)
-    others = [
-        await read_chart(shelf, project_id, one, visit.now) for one in miniature_requests(environment, offered)
-    ]
+    others = [await read_chart(shelf, project_id, one, visit.now) for one in miniature_requests(environment, offered)]
     found = {**lines, **{one.definition.name: one for one in others}}
     return visit.page(
         "charts.html",

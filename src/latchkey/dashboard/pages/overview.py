@@ -62,7 +62,6 @@ async def show_overview(visit: Visit) -> Response:
     asked = requests(tuple(names), environment, int(days), currency)
     found = await read_together(visit.services.charts, visit.project_id, asked, visit.now)
     anybody = bool(await list_customers(visit.database, visit.project_id, limit=1))
-    first = found[CARDS[0]]
     return visit.page(
         "overview.html",
         here="overview",

@@ -1,4 +1,4 @@
-"""The facts of a project in DuckDB: a file that was built from PostgreSQL, and the tail, which is what has changed since.
+"""The facts of a project in DuckDB: a file that was built from PostgreSQL, and the tail: what has changed since.
 
 The file has the rows of `periods` and `customers` as they were read, and the facts that follow from them (`facts.sql`).
 It is never changed. If a customer changes, the tail gets that customer's facts as the file has them with a weight of
@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import duckdb
 
 from latchkey.domain.charts.definitions.definition import ATTRIBUTE, EXPERIMENT
-from latchkey.domain.charts.fact import Dimensions, Kind, Question
+from latchkey.domain.charts.fact import Kind, Question
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.storage.charts import questions
@@ -52,7 +52,7 @@ _VALUES = {
 }
 # All variants and attributes that customers have, as they are in the texts of facts.
 _TAGS = {
-    "variants": "select e.variant from (select unnest(from_json(enrollments, '[{\"variant\": \"VARCHAR\"}]')) as e"
+    "variants": 'select e.variant from (select unnest(from_json(enrollments, \'[{"variant": "VARCHAR"}]\')) as e'
     " from customers where enrollments is not null)",
     "attributes": f"select unnest(string_split(attributes, {text(SEPARATOR)})) from customers",
 }
@@ -77,8 +77,8 @@ def read(duck: Duck, table: str, source: Path, columns: Mapping[str, str], *, or
     types = ", ".join(f"{text(column)}: {text(type)}" for column, type in columns.items())
     duck.execute(
         f"create or replace {table} as from read_csv({text(str(source))}, columns = {{{types}}}, header = false,"
-        " auto_detect = false, quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = false, strict_mode = true)"
-        f" {order}"
+        " auto_detect = false, quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = false,"
+        f" strict_mode = true) {order}"
     )
 
 
@@ -117,7 +117,9 @@ class Book:
 
     def has_sales(self, environment: str) -> bool:
         return any(
-            _rows(self._duck.cursor(), f"from {one.table} where environment = {text(environment)} and store <> '' limit 1")
+            _rows(
+                self._duck.cursor(), f"from {one.table} where environment = {text(environment)} and store <> '' limit 1"
+            )
             for one in self._sources
         )
 
@@ -185,25 +187,26 @@ def _portions(duck: Duck) -> Iterator[tuple[int, int]]:
 
 
 def create(duck: Duck, values: Mapping[str, str], tags: Mapping[str, str]) -> None:
-    """Creates the tables of facts, with an enum for each text and each experiment and attribute: SQL of all values."""
-    duck.execute(f"create type kept.kind as enum ({texts(Kind)})")
-    columns = {"kind": "kind", "shown": "currency"}
+    """Creates the tables of facts, with an enum for each text, experiment and attribute: SQL of all their values."""
+    all_values = dict(values)
     for field, (prefix, mark) in _MARKS.items():
-        parts = f"string_split(tag, {text(mark)})"
         duck.execute(
-            f"create or replace temp table {field} as select distinct {text(prefix)} || split_part(tag, {text(mark)}, 1) as dimension,"
-            f" array_to_string({parts}[2:], {text(mark)}) as value from ({tags[field]}) as t (tag) where tag <> ''"
+            f"create or replace temp table {field} as select distinct"
+            f" {text(prefix)} || split_part(tag, {text(mark)}, 1) as dimension,"
+            f" array_to_string(string_split(tag, {text(mark)})[2:], {text(mark)}) as value"
+            f" from ({tags[field]}) as t (tag) where tag <> ''"
         )
         for (dimension,) in _rows(duck, f"select distinct dimension from {field} order by 1"):
-            values = {**values, dimension: f"select value from {field} where dimension = {text(dimension)}"}
-    for column, sql in values.items():
-        columns[column] = column
-        found = f"select '' union select distinct * from ({sql})"
-        duck.execute(f"create type kept.{name(column)} as enum (from ({found}) as t (v) where v is not null order by v)")
-    types = [f"{name(column)} kept.{name(type)}" for column, type in columns.items()]
-    types += ["day integer", "month integer", "n integer", *(f"{one} bigint" for one in _AMOUNTS)]
-    duck.execute(f"create table kept.facts ({', '.join(types)})")
-    duck.execute(f"create table kept.ahead ({', '.join(types)}, moment bigint)")
+            all_values[dimension] = f"select value from {field} where dimension = {text(dimension)}"
+    duck.execute(f"create type kept.kind as enum ({texts(Kind)})")
+    columns = ["kind kept.kind", "shown kept.currency"]
+    for column, sql in all_values.items():
+        found = f"from (select '' union ({sql})) as t (v) where v is not null order by v"
+        duck.execute(f"create type kept.{name(column)} as enum ({found})")
+        columns.append(f"{name(column)} kept.{name(column)}")
+    columns += ["day integer", "month integer", "n integer", *(f"{one} bigint" for one in _AMOUNTS)]
+    duck.execute(f"create table kept.facts ({', '.join(columns)})")
+    duck.execute(f"create table kept.ahead ({', '.join(columns)}, moment bigint)")
 
 
 def append(duck: Duck, now: Ms) -> None:

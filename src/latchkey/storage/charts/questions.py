@@ -9,7 +9,7 @@ currency of amounts in USD: that, or the own one where no exchange rate is known
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 
@@ -80,9 +80,7 @@ class Answer:
     """The sums that answer a question, by all segments, in a table of this connection. It is replaced by the next
     answer on the same connection."""
 
-    def __init__(
-        self, duck: duckdb.DuckDBPyConnection, sources: Sequence[Source], question: Question, now: Ms
-    ) -> None:
+    def __init__(self, duck: duckdb.DuckDBPyConnection, sources: Sequence[Source], question: Question, now: Ms) -> None:
         self._duck = duck
         self._question = question
         union = " union all ".join(_sums_sql(one, question, kind, now) for one in sources for kind in question.kinds)
@@ -110,7 +108,7 @@ class Answer:
         ).fetchall()
         return list(map(self._run, found))
 
-    def _run(self, row: tuple[object, ...]) -> Run:
+    def _run(self, row: tuple[Any, ...]) -> Run:
         kind, n, segment, currency, periods, quantities, *amounts = row
         columns = dict(zip(_ADDED[self._question.amounts], amounts, strict=True))
         money: list[list[int]] = []

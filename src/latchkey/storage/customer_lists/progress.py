@@ -10,8 +10,8 @@ from msgspec import Struct
 from latchkey.domain.customers.facets import Facets
 from latchkey.domain.instants import Ms
 from latchkey.storage.arrays import columns
-from latchkey.storage.database import Connection, Record
 from latchkey.storage.customer_lists.found import Count, Found, Seen, Stretch
+from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
 _START = query("start_facets")

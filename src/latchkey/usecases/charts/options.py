@@ -59,9 +59,8 @@ async def read_options(shelf: Shelf, project_id: str, environment: str, name: st
     attributes = await chosen_attributes(database, project_id)
     tagged = [ATTRIBUTE + one for one in attributes]
     values = await read_values(shelf, project_id, environment, [*definition.filters, *tagged], now)
-    found: list[Dimension] = []
-    for id in dict.fromkeys((*definition.filters, *definition.segments)):
-        found.append(_dimension(definition, id, title_of(id), None, _choices(values.get(id, ()))))
+    plain = dict.fromkeys((*definition.filters, *definition.segments))
+    found = [_dimension(definition, id, title_of(id), None, _choices(values.get(id, ()))) for id in plain]
     for test in tests:
         variants = _choices(one.id for one in test.variants)
         found.append(_dimension(definition, EXPERIMENT + test.id, test.name, "Experiments", variants))

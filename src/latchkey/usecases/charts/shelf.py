@@ -1,7 +1,7 @@
 """The charts' books of a process: opened when a chart is asked for, and brought up to date for each answer.
 
-A book is a cache. Its file stands in a local folder, is built from PostgreSQL when too many customers have changed since
-the last one, and can be deleted at any time. Many processes read one file; a lock lets one of them build the next.
+A book is a cache. Its file stands in a local folder, is built from PostgreSQL when too many customers have changed
+since the last one, and can be deleted at any time. Many processes read one file; a lock lets one of them build it.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Shelf:
             with (self._folder / f"{project_id}.lock").open("ab") as lock:
                 if _locked(lock):
                     await self._write(project_id, now)
-                while not _locked(lock):
+                while not _locked(lock):  # noqa: ASYNC110 - another process has it
                     await asyncio.sleep(_LOOK_SECONDS)
             self._opened.pop(project_id, None)
         except Exception:

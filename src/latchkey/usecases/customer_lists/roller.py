@@ -16,9 +16,9 @@ from latchkey.domain.customers.facets import Facets, facets_of
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
 from latchkey.storage.customer_lists import progress
+from latchkey.storage.customer_lists.found import Count, Counted, Found, Stretch
 from latchkey.storage.customer_lists.progress import Batch, CustomerKey, Roll, Walked
 from latchkey.storage.database import Connection, Database
-from latchkey.storage.customer_lists.found import Count, Counted, Found, Stretch
 from latchkey.usecases.rolling.rolled import NOTHING, Rolled, after_counting, next_step, reached, share
 from latchkey.usecases.rolling.turns import in_turns
 
