@@ -6,13 +6,14 @@ import asyncio
 from random import Random
 from unittest.mock import patch
 
+from latchkey.usecases.charts.roller import catch_up
+
 from latchkey.domain.customers.facets import Status
 from latchkey.domain.customers.filter import Filter
 from latchkey.storage.charts import progress
 from latchkey.storage.database import Database, connect
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.charts import folding
-from latchkey.usecases.charts.roller import catch_up
 from latchkey.usecases.customer_lists.csv_file import csv_pieces
 from latchkey.usecases.customer_lists.listing import count, list_page
 from latchkey.usecases.sandbox.clocks import create_customer

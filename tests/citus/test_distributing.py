@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import asyncpg
+from latchkey.usecases.charts.roller import catch_up
 
 from latchkey.storage.database import Database, connect
 from latchkey.storage.distribution.distribute import distribute, undistributed
@@ -13,7 +14,6 @@ from latchkey.storage.distribution.tables import TABLES
 from latchkey.storage.migrate import migrate
 from latchkey.storage.migration_files import commands, migrations
 from latchkey.storage.sql import query
-from latchkey.usecases.charts.roller import catch_up
 from latchkey.usecases.sandbox.demo import Demo, ensure_demo
 from tests.api.client import NOW
 from tests.api.conftest import opened

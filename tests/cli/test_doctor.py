@@ -17,7 +17,7 @@ from latchkey.cli.doctor_deployment import deployment, told_about
 from latchkey.cli.listeners import bind
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.webhook import Setup, Webhooks
-from latchkey.domain.deployment.standing import Partition, Summaries, Table
+from latchkey.domain.deployment.standing import Lists, Partition, Table
 from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.storage.deployment import looking
@@ -173,15 +173,14 @@ async def test_the_doctor_says_what_is_wrong_with_the_database_as_a_whole(
     assert "one PostgreSQL server" in found["nodes"].words
     assert found["autovacuum"].mark == "unknown"
     assert "400,000 dead rows" in found["autovacuum"].words
-    assert "up to date with all events" in found["charts"].words
-    assert "their tables take" in found["customer lists"].words
+    assert "up to date with all events; their tables take" in found["customer lists"].words
 
 
-def test_the_doctor_says_how_far_charts_are_behind() -> None:
-    behind = Summaries("charts", 1_200, 90_000, rebuilding=1, customers=1_000, more=True, bytes=5 * 1024**3)
-    *_, told = told_about(replace(QUIET, summaries=[behind]))
+def test_the_doctor_says_how_far_customer_lists_are_behind() -> None:
+    behind = Lists(1_200, 90_000, customers=1_000, more=True, bytes=5 * 1024**3)
+    *_, told = told_about(replace(QUIET, lists=behind))
     assert told.words == (
-        "1 project is being rebuilt, 1,200 events behind, the first of them for 90 s, "
+        "1,200 events behind, the first of them for 90 s, "
         "1,000 or more new customers are not counted yet; their tables take 5.0 GiB"
     )
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from latchkey.usecases.charts.roller import catch_up
 from latchkey.usecases.rolling.roller import Roller
 from tests.api.client import NOW, Shop
 
 
 async def chart(ask: Callable[..., Awaitable[Any]], shop: Shop) -> None:
     """What was bought in the test store until now."""
-    assert await catch_up(shop.database, shop.project_id, NOW)
     # For `active_users` of the overview.
     roller = Roller(shop.database)
     for step in range(8):

@@ -19,8 +19,8 @@ from latchkey.domain.charts.chart import ChartData, Value
 from latchkey.domain.charts.definitions.definition import Choice, Drawing, Unit
 from latchkey.domain.charts.definitions.listing import BY_NAME, CHARTS
 from latchkey.storage.catalog.catalogs import Catalogs
+from latchkey.usecases.charts.books import Books, default_folder
 from latchkey.usecases.charts.charts import read_chart
-from latchkey.usecases.charts.roller import catch_up
 from latchkey.usecases.engine.clock import pass_time
 from tests.api.client import DAY
 from tests.api.management import post
@@ -53,7 +53,6 @@ async def site(shelf: Shelf, short_folder: Path) -> AsyncIterator[Site]:
         now = site.clock.now
         await _sell(site)
         assert site.clock.now == now
-        assert await catch_up(site.database, site.project_id, now)
         yield site
 
 
@@ -94,7 +93,7 @@ async def chart(site: Site, name: str, query: list[tuple[str, str]] | None = Non
         usual="PRODUCTION",
     )
     request = view_of(BY_NAME[name], Form(query or []), offered).request
-    return await read_chart(site.database, site.project_id, request, site.clock.now)
+    return await read_chart(Books(site.database, default_folder()), site.project_id, request, site.clock.now)
 
 
 def number(text: str) -> float | None:

@@ -19,8 +19,8 @@ from latchkey.domain.charts.fact import (
     day_of,
     period_of,
 )
-from tests.domain.charts.summing import sum_facts
 from latchkey.domain.instants import DAY
+from tests.domain.charts.summing import sum_facts
 
 JANUARY = day_of(date(2026, 1, 1))
 NOW = day_of(date(2026, 3, 1)) * DAY

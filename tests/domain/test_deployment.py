@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from latchkey.domain.deployment.standing import Node, Server, Slot, Standby, Standing, Summaries, Table, Transaction
+from latchkey.domain.deployment.standing import Lists, Node, Server, Slot, Standby, Standing, Table, Transaction
 from latchkey.domain.deployment.troubles import troubles
 from latchkey.domain.instants import HOUR, MINUTE, SECOND
 
@@ -122,15 +122,12 @@ def test_what_the_database_user_may_not_see_is_no_trouble() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lag", "rebuilding", "said"),
+    ("lag", "said"),
     [
-        (4 * MINUTE, 0, []),
-        (6 * MINUTE, 1, []),
-        (6 * MINUTE, 0, ["1,200 events are not in the charts yet; the first has waited for 6 minutes"]),
+        (4 * MINUTE, []),
+        (6 * MINUTE, ["1,200 events are not in the customer lists yet; the first has waited for 6 minutes"]),
     ],
 )
-def test_charts_that_do_not_follow_are_trouble_unless_they_are_being_rebuilt(
-    lag: int, rebuilding: int, said: list[str]
-) -> None:
-    charts = Summaries("charts", 1_200, lag, rebuilding, customers=0, more=False, bytes=GIB)
-    assert [one.words for one in troubles(replace(QUIET, summaries=[charts]))] == said
+def test_customer_lists_that_do_not_follow_are_trouble(lag: int, said: list[str]) -> None:
+    lists = Lists(1_200, lag, customers=0, more=False, bytes=GIB)
+    assert [one.words for one in troubles(replace(QUIET, lists=lists))] == said

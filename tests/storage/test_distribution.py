@@ -73,7 +73,7 @@ def test_what_is_inserted_on_a_shard_names_its_identity_column() -> None:
         for table, columns in tables
         if TABLES[table] == "by project" and (found := re.search(r"^ +(\w+) bigint generated", columns, re.MULTILINE))
     }
-    assert {"customers", "chart_blocks"} <= set(identities)
+    assert {"customers", "facet_marks"} <= set(identities)
     for name in wanted():
         made = template(name, bodies.get(name) or query(name))
         for table, columns in re.findall(r"insert into @([a-z_]+)@ \(([^)]*)\)", made):

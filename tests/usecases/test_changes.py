@@ -220,6 +220,6 @@ def _saved(shop: Shop, prefix: str, keys: Sequence[int]) -> Writes:
 async def _rows(shop: Shop) -> list[object]:
     """Everything that a change may write."""
     found: list[object] = []
-    for table in ("customers", "aliases", "purchase_owners", "events", "deliveries", "lanes", "feeds", "chart_marks"):
+    for table in ("customers", "aliases", "purchase_owners", "events", "deliveries", "lanes", "feeds", "chart_periods"):
         found += await shop.database.pool.fetch(f"select * from {table} order by 1, 2")
     return found

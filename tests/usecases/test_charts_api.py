@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 from latchkey.domain.charts.fact import Kind, Question, Resolution
 from latchkey.domain.instants import DAY, HOUR, to_iso
 from latchkey.storage.database import Database
+from latchkey.usecases.charts.books import Books
 from latchkey.usecases.charts.charts import read_chart, read_overview
-from latchkey.usecases.charts.reading import read_sums
-from latchkey.usecases.charts.roller import catch_up
 from latchkey.usecases.engine.clock import pass_time
 from tests.api.client import Shop
 from tests.api.conftest import opened
@@ -20,8 +20,9 @@ USERS = [f"user{number}" for number in range(6)]
 WAITS = [0, 6 * DAY + 20 * HOUR, 12 * HOUR, 24 * DAY, 3 * DAY, 5 * DAY, 31 * DAY]
 
 
-async def test_charts_count_what_the_api_shows(database: Database) -> None:
+async def test_charts_count_what_the_api_shows(database: Database, tmp_path: Path) -> None:
     async with opened(database) as shop:
+        books = Books(database, tmp_path)
         await unhurried(shop)
         for number, user in enumerate(USERS):
             await did(shop, "purchase", user, "pro_monthly", trial=number % 2 == 0)
@@ -32,25 +33,25 @@ async def test_charts_count_what_the_api_shows(database: Database) -> None:
         counts = set()
         for pause in WAITS:
             await wait(shop, pause)
-            assert await catch_up(database, shop.project_id, shop.clock.now)
-            active, trials = await running(shop, Kind.ACTIVE), await running(shop, Kind.TRIAL)
+            active, trials = await running(shop, books, Kind.ACTIVE), await running(shop, books, Kind.TRIAL)
             periods, entitled = await shown(shop)
             assert (active, trials) == (periods["normal"], periods["trial"])
             assert active + trials == entitled
             counts.add((active, trials))
         assert len(counts) >= 5, "the moments were chosen so that the numbers differ"
         for currency in ("USD", "EUR"):
-            overview = await read_overview(database, shop.project_id, "SANDBOX", currency, shop.clock.now, compare=True)
+            overview = await read_overview(books, shop.project_id, "SANDBOX", currency, shop.clock.now, compare=True)
             for name, data in overview.items():
-                alone = await read_chart(database, shop.project_id, data.request, shop.clock.now)
+                alone = await read_chart(books, shop.project_id, data.request, shop.clock.now)
                 assert (data.series, data.previous) == (alone.series, alone.previous), name
             assert any(one.total for one in overview["revenue"].series)
 
 
-async def running(shop: Shop, kind: Kind) -> int:
+async def running(shop: Shop, books: Books, kind: Kind) -> int:
     today = shop.clock.now // DAY
     asked = Question("SANDBOX", (kind,), today - 28, today, Resolution.DAY)
-    return sum(one.quantity for one in (await read_sums(shop.database, shop.project_id, asked, shop.clock.now)).sums)
+    book = await books.book(shop.project_id, shop.clock.now)
+    return sum(sum(run.quantities) for run in book.ask(asked, shop.clock.now).runs())
 
 
 async def shown(shop: Shop) -> tuple[Counter[str], int]:

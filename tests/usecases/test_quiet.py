@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from latchkey.usecases.charts.numbers import Numbers
+from latchkey.usecases.charts.roller import Work
 
 from latchkey.app import run_process
 from latchkey.delivery.queue.worker import SWEEP_SECONDS
@@ -20,8 +22,6 @@ from latchkey.storage.charts import progress as chart_progress
 from latchkey.storage.customer_lists import progress as list_progress
 from latchkey.storage.database import Database
 from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.charts.numbers import Numbers
-from latchkey.usecases.charts.roller import Work
 from latchkey.usecases.engine import clock, lookout
 from latchkey.usecases.rolling.roller import Roller, roll_all
 from latchkey.usecases.sandbox.clocks import create_customer

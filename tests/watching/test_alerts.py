@@ -41,7 +41,6 @@ HEALTHY = {
     "latchkey_clock_lag_seconds": f"1+0{FOREVER}",
     "latchkey_store_journal_lag_seconds": f"1+0{FOREVER}",
     'latchkey_store_notifications{status="failed"}': f"7+0{FOREVER}",
-    "latchkey_charts_lag_seconds": f"1+0{FOREVER}",
     "latchkey_customer_lists_lag_seconds": f"1+0{FOREVER}",
     # `promtool` begins at the epoch, so this certificate ends in 30 days.
     'latchkey_certificate_expires_timestamp_seconds{instance="a"}': f"2592000+0{FOREVER}",
@@ -93,7 +92,6 @@ SITUATIONS: dict[str, tuple[dict[str, str | None], set[str]]] = {
         {'latchkey_store_notifications{status="failed"}': f"7+1{FOREVER}"},
         {"LatchkeyJournalFailures"},
     ),
-    "charts are late": ({"latchkey_charts_lag_seconds": f"400+0{FOREVER}"}, {"LatchkeyChartsLag"}),
     "customer lists are late": (
         {"latchkey_customer_lists_lag_seconds": f"400+0{FOREVER}"},
         {"LatchkeyCustomerListsLag"},

@@ -44,8 +44,7 @@ async def test_everything_that_is_shown_parses_and_no_family_comes_twice(shop: S
         "latchkey_database_up", "latchkey_webhooks", "latchkey_deliveries_waiting", "latchkey_oldest_delivery_seconds",
         "latchkey_delivery_lag_seconds", "latchkey_clock_lag_seconds", "latchkey_store_journal_lag_seconds",
         "latchkey_store_notifications",
-        "latchkey_charts_behind", "latchkey_charts_lag_seconds",
-        "latchkey_charts_rebuilding", "latchkey_customer_lists_behind", "latchkey_customer_lists_lag_seconds",
+        "latchkey_customer_lists_behind", "latchkey_customer_lists_lag_seconds",
         "process_resident_memory_bytes", "latchkey_delivery_attempts",
     } <= families.keys()  # fmt: skip
     assert families["latchkey_pool_size"].samples[0].value == shop.database.pool.get_max_size()

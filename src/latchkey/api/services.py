@@ -20,7 +20,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.write_probe import WriteProbe
 from latchkey.usecases.access.idempotency import Idempotency
 from latchkey.usecases.access.second_factor import SecondFactors
-from latchkey.usecases.charts.shelf import Shelf, default_folder
+from latchkey.usecases.charts.books import Books, default_folder
 from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.engine.admission import Admission
 from latchkey.usecases.engine.changes import Changes
@@ -72,7 +72,7 @@ def assemble(
         receipts=receipts,
         receipt_limit=receipt_limit,
         checkouts=Checkouts(stores, changes, reader, receipts),
-        charts=Shelf(database, settings.charts_folder or default_folder()),
+        charts=Books(database, settings.charts_folder or default_folder()),
         exports=exports_of(database, settings),
         phone_limit=PhoneLimit(settings.address_requests_per_minute),
         idempotency=Idempotency(database, Sealer(settings.secret_key), now),

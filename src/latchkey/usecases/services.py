@@ -12,7 +12,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.write_probe import WriteProbe
 from latchkey.usecases.access.idempotency import Idempotency
 from latchkey.usecases.access.second_factor import SecondFactors
-from latchkey.usecases.charts.shelf import Shelf
+from latchkey.usecases.charts.books import Books
 from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.engine.admission import Admission
 from latchkey.usecases.engine.changes import Changes
@@ -56,7 +56,7 @@ class Services:
     receipt_limit: ReceiptLimit
     # Sales of web pages.
     checkouts: Checkouts
-    charts: Shelf
+    charts: Books
     # Exports that run by themselves.
     exports: Exports
     # For requests with public keys.

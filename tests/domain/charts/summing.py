@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from latchkey.domain.charts.cuboids import column_of, is_tag, prefix_of
+
 from latchkey.domain.charts.fact import (
     LEVELS,
     NO_MONEY,

@@ -27,9 +27,9 @@ pages = Pages()
 async def show_charts(visit: Visit) -> Response:
     offered = await offered_to(visit)
     environment = environment_of(visit.query, offered)
-    shelf, project_id = visit.services.charts, visit.project_id
-    lines = await read_together(shelf, project_id, requests(LINES, environment, DAYS), visit.now)
-    others = [await read_chart(shelf, project_id, one, visit.now) for one in miniature_requests(environment, offered)]
+    books, project_id = visit.services.charts, visit.project_id
+    lines = await read_together(books, project_id, requests(LINES, environment, DAYS), visit.now)
+    others = [await read_chart(books, project_id, one, visit.now) for one in miniature_requests(environment, offered)]
     found = {**lines, **{one.definition.name: one for one in others}}
     return visit.page(
         "charts.html",
@@ -48,9 +48,9 @@ async def show_chart(visit: Visit) -> Response:
     view = view_of(definition, visit.query, offered)
     if view.request.selectors.get("experiment") == "":
         return visit.page("chart_without_experiment.html", here="charts", definition=definition)
-    shelf, project_id = visit.services.charts, visit.project_id
-    data = titled(await read_chart(shelf, project_id, view.request, visit.now))
-    values = await read_values(shelf, project_id, view.environment.id, shown_filters(view), visit.now)
+    books, project_id = visit.services.charts, visit.project_id
+    data = titled(await read_chart(books, project_id, view.request, visit.now))
+    values = await read_values(books, project_id, view.environment.id, shown_filters(view), visit.now)
     return visit.page(
         "chart_page.html",
         here="charts",

@@ -29,7 +29,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.experiments import experiments
 from latchkey.storage.money import rates as stored_rates
 from latchkey.storage.sandbox import clocks
-from latchkey.usecases.charts.shelf import Shelf
+from latchkey.usecases.charts.books import Books
 
 # The overview counts flows over this many days, today included.
 OVERVIEW_DAYS = 28
@@ -37,15 +37,15 @@ OVERVIEW_DAYS = 28
 OVERVIEW = ("trials", "actives", "mrr", "arr", "revenue", "customers_new", "customers_paying")
 
 
-async def read_chart(shelf: Shelf, project_id: str, request: ChartRequest, now: Ms) -> ChartData:
+async def read_chart(books: Books, project_id: str, request: ChartRequest, now: Ms) -> ChartData:
     """`now` is the present; in the environment of a test clock the clock's time takes its place."""
-    database = shelf.database
+    database = books.database
     time = await time_of(database, project_id, request.environment, now)
     request = checked(request, time)
     request = replace(request, compare=request.compare and definition_of(request.name).has_comparison)
     rates = await _rates(database, request)
     variants = await _variants(database, project_id, request)
-    book = await shelf.book(project_id, now)
+    book = await books.book(project_id, now)
     runs, earlier = await asyncio.to_thread(_answered, book, request, time, rates)
     return replace(compute(request, runs, time, rates=rates, earlier=earlier, variants=variants), as_of=time)
 
@@ -64,10 +64,10 @@ def _answered(book: Book, request: ChartRequest, now: Ms, rates: Rates) -> tuple
 
 
 async def read_overview(
-    shelf: Shelf, project_id: str, environment: str, currency: str, now: Ms, *, compare: bool = False
+    books: Books, project_id: str, environment: str, currency: str, now: Ms, *, compare: bool = False
 ) -> Mapping[str, ChartData]:
     """By name: the charts of OVERVIEW over the last OVERVIEW_DAYS, by day, with one reading of the facts."""
-    time = await time_of(shelf.database, project_id, environment, now)
+    time = await time_of(books.database, project_id, environment, now)
     today = date_of(today_of(time))
     asked = [
         ChartRequest(
@@ -80,22 +80,22 @@ async def read_overview(
         )
         for name in OVERVIEW
     ]
-    return await read_together(shelf, project_id, asked, now)
+    return await read_together(books, project_id, asked, now)
 
 
 async def read_together(
-    shelf: Shelf, project_id: str, requests: Sequence[ChartRequest], now: Ms
+    books: Books, project_id: str, requests: Sequence[ChartRequest], now: Ms
 ) -> Mapping[str, ChartData]:
     """Several charts by name, with one reading of the facts. They have the same environment, days, currency and
     comparison, and neither filters nor segments; none of them is a snapshot, a heat map or an experiment."""
-    time = await time_of(shelf.database, project_id, requests[0].environment, now)
+    time = await time_of(books.database, project_id, requests[0].environment, now)
     asked = [checked(one, time) for one in requests]
     now_asked = _together(asked)
     earlier_asked = _together([before(one) for one in asked]) if asked[0].compare else ()
-    book = await shelf.book(project_id, now)
+    book = await books.book(project_id, now)
     runs = await asyncio.to_thread(lambda: [run for one in now_asked for run in book.ask(one, time).runs()])
     earlier = await asyncio.to_thread(lambda: [run for one in earlier_asked for run in book.ask(one, time).runs()])
-    rates = await _rates(shelf.database, replace(asked[0], name="mrr"))
+    rates = await _rates(books.database, replace(asked[0], name="mrr"))
     found: dict[str, ChartData] = {}
     for one in asked:
         kinds = definition_of(one.name).kinds

@@ -16,7 +16,7 @@ from latchkey.storage.catalog import catalogs
 from latchkey.storage.charts import rows
 from latchkey.storage.database import Database
 from latchkey.storage.experiments import experiments
-from latchkey.usecases.charts.shelf import Shelf
+from latchkey.usecases.charts.books import Books
 
 # Values of one dimension.
 MOST_VALUES = 100
@@ -37,28 +37,28 @@ async def choose_attributes(database: Database, project_id: str, names: Sequence
         await rows.choose_attributes(connection, project_id, sorted(set(names)))
 
 
-async def usual_environment(shelf: Shelf, project_id: str, now: Ms) -> Environment:
+async def usual_environment(books: Books, project_id: str, now: Ms) -> Environment:
     """The sandbox while everything was bought there."""
-    book = await shelf.book(project_id, now)
+    book = await books.book(project_id, now)
     in_production, in_sandbox = await asyncio.to_thread(lambda: [book.has_sales(one) for one in Environment])
     return Environment.SANDBOX if in_sandbox and not in_production else Environment.PRODUCTION
 
 
 async def read_values(
-    shelf: Shelf, project_id: str, environment: str, dimensions: Iterable[str], now: Ms
+    books: Books, project_id: str, environment: str, dimensions: Iterable[str], now: Ms
 ) -> dict[str, list[str]]:
     """The values that facts have in each dimension, the most frequent first."""
-    book = await shelf.book(project_id, now)
+    book = await books.book(project_id, now)
     return await asyncio.to_thread(lambda: {one: book.values(environment, one, MOST_VALUES) for one in dimensions})
 
 
-async def read_options(shelf: Shelf, project_id: str, environment: str, name: str, now: Ms) -> Options:
-    definition, database = definition_of(name), shelf.database
+async def read_options(books: Books, project_id: str, environment: str, name: str, now: Ms) -> Options:
+    definition, database = definition_of(name), books.database
     async with database.acquire() as connection:
         tests = await experiments.page(connection, project_id, None, MOST_DIMENSIONS)
     attributes = await chosen_attributes(database, project_id)
     tagged = [ATTRIBUTE + one for one in attributes]
-    values = await read_values(shelf, project_id, environment, [*definition.filters, *tagged], now)
+    values = await read_values(books, project_id, environment, [*definition.filters, *tagged], now)
     plain = dict.fromkeys((*definition.filters, *definition.segments))
     found = [_dimension(definition, id, title_of(id), None, _choices(values.get(id, ()))) for id in plain]
     for test in tests:

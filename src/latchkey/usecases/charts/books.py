@@ -20,9 +20,8 @@ import structlog
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, NotReady
-from latchkey.storage.charts import book as books
 from latchkey.storage.charts import rows
-from latchkey.storage.charts.book import Book
+from latchkey.storage.charts.book import RULES, Book, build
 from latchkey.storage.charts.rows import Mark
 from latchkey.storage.database import Connection, Database
 
@@ -55,7 +54,7 @@ class _Opened:
         return 10 * MOST_CHANGED if self.book.has_file else MOST_CHANGED
 
 
-class Shelf:
+class Books:
     def __init__(self, database: Database, folder: Path) -> None:
         self.database = database
         self._folder = folder
@@ -151,7 +150,7 @@ class Shelf:
                 mark, key = await self._identity(connection, project_id)
                 await rows.copy_periods(connection, project_id, periods, None)
                 await rows.copy_customers(connection, project_id, people, None)
-            await asyncio.to_thread(books.build, made, periods, people, now)
+            await asyncio.to_thread(build, made, periods, people, now)
             file = self._folder / f"{project_id}.{key}.{mark.oldest_xid:020}.duckdb"
             made.replace(file)
         for other in self._folder.glob(f"{project_id}.*.duckdb"):
@@ -170,4 +169,4 @@ def _locked(file: IO[bytes]) -> bool:
 
 
 def _digest(*parts: str) -> str:
-    return blake2b("\0".join((books.RULES, *parts)).encode(), digest_size=8).hexdigest()
+    return blake2b("\0".join((RULES, *parts)).encode(), digest_size=8).hexdigest()
