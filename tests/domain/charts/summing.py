@@ -1,11 +1,11 @@
-"""The plain answer to a question about facts: reads all of them. The storage must answer the same, only faster."""
+"""The plain answer to a question about facts: reads all of them. DuckDB must answer the same, only faster."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from latchkey.domain.charts.cuboids import column_of, is_tag, prefix_of
+from latchkey.domain.charts.definitions.definition import ATTRIBUTE, EXPERIMENT
 
 from latchkey.domain.charts.fact import (
     LEVELS,
@@ -81,11 +81,14 @@ def wanted_money(question: Question, currency: str, money: Money) -> tuple[str, 
 
 def values_of(dimensions: Dimensions, dimension: str) -> tuple[str, ...]:
     """The values of a fact in one dimension: one, or "" for none. A customer can be in one variant of an experiment."""
-    values = getattr(dimensions, column_of(dimension))
-    return tagged(values, prefix_of(dimension)) if is_tag(dimension) else (values,)
+    if dimension.startswith(EXPERIMENT):
+        return _tagged(dimensions.variants, dimension.removeprefix(EXPERIMENT) + ":")
+    if dimension.startswith(ATTRIBUTE):
+        return _tagged(dimensions.attributes, dimension.removeprefix(ATTRIBUTE) + "=")
+    return (getattr(dimensions, dimension),)
 
 
-def tagged(tags: Sequence[str], prefix: str) -> tuple[str, ...]:
+def _tagged(tags: Sequence[str], prefix: str) -> tuple[str, ...]:
     """The values of the tags that begin with the prefix; "" for none."""
     return tuple(one.removeprefix(prefix) for one in tags if one.startswith(prefix)) or ("",)
 
