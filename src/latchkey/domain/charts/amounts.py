@@ -1,4 +1,4 @@
-"""Money of facts: a price, or its part for one month, with tax and commission, and all of it in USD."""
+"""Money of a purchase, with tax and commission, and all of it in USD; and what of it was given back."""
 
 from __future__ import annotations
 
@@ -6,16 +6,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from latchkey.domain.charts.fact import NO_MONEY, Money, minus, negative
-from latchkey.domain.charts.month import monthly
-from latchkey.domain.instants import Duration, Ms
+from latchkey.domain.instants import Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import USD, MoneyBack, PartBack, Purchase, Terms, part_in_usd
 from latchkey.domain.purchases.subscription import Period
-
-
-def currency_of(price: Price) -> str:
-    """ "" where the store does not tell what was paid."""
-    return price.currency if price.known else ""
 
 
 def money_of(micros: int, price: Price, terms: Terms | None) -> Money:
@@ -24,35 +18,6 @@ def money_of(micros: int, price: Price, terms: Terms | None) -> Money:
         return NO_MONEY
     usd = micros if price.currency == USD else part_in_usd(micros, price, terms)
     return _with_shares(micros, usd, terms)
-
-
-def monthly_money(price: Price, terms: Terms | None, length: Duration) -> Money:
-    """As much of a price as falls on one month."""
-    micros = price.micros
-    if not micros or not price.known:
-        return NO_MONEY
-    usd = micros if price.currency == USD else part_in_usd(micros, price, terms)
-    return _with_shares(monthly(micros, length), None if usd is None else monthly(usd, length), terms)
-
-
-def same_terms(one: Period, other: Period) -> bool:
-    """Whether two periods cost the same, in USD and after tax and commission too. Most renewals do."""
-    price, terms = one.price, one.terms
-    return (
-        price.micros == other.price.micros
-        and price.currency == other.price.currency
-        and (terms is other.terms or (terms is not None and _same(terms, other.terms)))
-    )
-
-
-def _same(terms: Terms, other: Terms | None) -> bool:
-    if other is None or terms.tax != other.tax or terms.commission != other.commission:
-        return False
-    rate, other_rate = terms.rate, other.rate
-    if rate is None or other_rate is None:
-        return rate is other_rate
-    # Of another day, perhaps, but no other amount.
-    return rate.usd == other_rate.usd
 
 
 def _with_shares(micros: int, usd: int | None, terms: Terms | None) -> Money:
@@ -65,27 +30,6 @@ def _with_shares(micros: int, usd: int | None, terms: Terms | None) -> Money:
     return Money(
         micros, round(micros * tax), round(micros * commission), usd, round(usd * tax), round(usd * commission)
     )
-
-
-def growth(difference: Money) -> Money:
-    """The part of a difference that is growth, in each amount that a chart can show: in the currency paid and in USD,
-    gross, net of tax, and after commission. Where that amount became less it is 0. A price can fall while the exchange
-    rate rises, so one change can be growth in USD and none in its own currency."""
-    paid, paid_net, proceeds = _positive(difference.micros, difference.tax, difference.commission)
-    usd, usd_net, usd_proceeds = _positive(difference.usd, difference.tax_usd, difference.commission_usd)
-    return Money(
-        paid,
-        paid - paid_net,
-        paid_net - proceeds,
-        usd,
-        usd - usd_net,
-        usd_net - usd_proceeds,
-        max(difference.unconverted, 0),
-    )
-
-
-def _positive(gross: int, tax: int, commission: int) -> tuple[int, int, int]:
-    return max(gross, 0), max(gross - tax, 0), max(gross - tax - commission, 0)
 
 
 class Back(NamedTuple):

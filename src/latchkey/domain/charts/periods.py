@@ -84,7 +84,7 @@ class Failure(Struct, frozen=True):
 
 
 def enrollments_of(customer: Customer) -> str | None:
-    """The experiments that a customer is enrolled in, as `facts.sql` reads them."""
+    """The experiments that a customer is enrolled in, as the SQL in storage/charts/facts reads them."""
     found = [
         {"variant": f"{one.experiment_id}:{one.variant_id}", "moment": one.enrolled_at} for one in customer.enrollments
     ]

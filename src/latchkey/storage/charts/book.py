@@ -1,6 +1,6 @@
 """The facts of a project in DuckDB: a file that was built from PostgreSQL, and the tail: what has changed since.
 
-The file has the rows of `periods` and `customers` as they were read, and the facts that follow from them (`facts.sql`).
+The file has the rows of `periods` and `customers` as they were read, and the facts that follow from them (`facts/`).
 It is never changed. If a customer changes, the tail gets that customer's facts as the file has them with a weight of
 -1, and as they are now with a weight of 1. A small project has no file, and all its facts are in the tail.
 """
@@ -30,7 +30,8 @@ _MEMORY = "1GB"
 _PERIODS_AT_ONCE = 500_000
 
 # A file that was built with other ones is of no use.
-RULES = files("latchkey.storage.charts").joinpath("facts.sql").read_text()
+_FOLDER = files("latchkey.storage.charts").joinpath("facts")
+RULES = "\n----\n".join(file.read_text() for file in sorted(_FOLDER.iterdir(), key=lambda file: file.name))
 _OF_THINGS = ("product", "duration", "store", "offering")
 _OF_ORIGINS = ("country", "platform", "app_version")
 _AMOUNTS = ("quantity", "micros", "tax", "commission", "usd", "tax_usd", "commission_usd", "unconverted")

@@ -1,6 +1,6 @@
 """What PostgreSQL keeps for the charts: periods and customers, and who has changed since when.
 
-Both are read as CSV by COPY into a file, which DuckDB reads. `facts.sql` makes the facts of them.
+Both are read as CSV by COPY into a file, which DuckDB reads. The SQL in `facts/` makes the facts of them.
 """
 
 from __future__ import annotations
