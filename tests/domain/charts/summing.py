@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from latchkey.domain.charts.definitions.definition import ATTRIBUTE, EXPERIMENT
-
 from latchkey.domain.charts.fact import (
     LEVELS,
     NO_MONEY,
@@ -23,6 +22,7 @@ from latchkey.domain.charts.fact import (
     period_of,
     plus,
 )
+from latchkey.domain.charts.runs import Run
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import USD
 
@@ -112,3 +112,32 @@ def _matches(dimensions: Dimensions, wanted: Filter) -> bool:
 
 def _segments(dimensions: Dimensions, segment: str | None) -> tuple[str, ...]:
     return ("",) if segment is None else values_of(dimensions, segment)
+
+
+def sums_of(runs: Iterable[Run]) -> list[Sum]:
+    return [
+        Sum(run.kind, run.n, period, run.segment, run.currency, quantity, money)
+        for run in runs
+        for period, quantity, money in zip(
+            run.periods,
+            run.quantities,
+            map(Money._make, zip(*run.money, strict=True)) if run.money else [NO_MONEY] * len(run.periods),
+            strict=True,
+        )
+    ]
+
+
+def runs_of(sums: Iterable[Sum]) -> list[Run]:
+    """No two of the sums have the same kind, n, period, segment and currency."""
+    found: dict[tuple[Kind, int, str, str], list[Sum]] = {}
+    for one in sums:
+        found.setdefault((one.kind, one.n, one.segment, one.currency), []).append(one)
+    return [
+        Run(
+            *key,
+            [one.period for one in rows],
+            [one.quantity for one in rows],
+            list(map(list, zip(*(one.money for one in rows), strict=True))),
+        )
+        for key, rows in found.items()
+    ]
