@@ -10,11 +10,10 @@ from random import Random
 import pytest
 
 from latchkey.domain.charts.fact import Amounts, Dimensions, Fact, Filter, Kind, Money, Question, Resolution, Sum
-from latchkey.domain.charts.runs import sums_of
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.storage.charts import book as books
 from latchkey.storage.charts.book import Book, Duck, derive
-from tests.domain.charts.summing import sum_facts
+from tests.domain.charts.summing import sum_facts, sums_of
 
 # 2026-01-15, at noon.
 NOON: Ms = 20468 * DAY + 12 * HOUR

@@ -10,11 +10,11 @@ from latchkey.domain.charts.chart import ChartData, ChartRequest, Value
 from latchkey.domain.charts.computing.asking import before, by_month, checked, narrowed, questions_of
 from latchkey.domain.charts.computing.compute import compute, largest_segments
 from latchkey.domain.charts.fact import NO_DIMENSIONS, Dimensions, Fact, Kind, Money, Question, Resolution, day_of
-from latchkey.domain.charts.runs import Run, runs_of
+from latchkey.domain.charts.runs import Run
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money import MICROS
 from latchkey.domain.tariff.rates import NO_RATES, Rates
-from tests.domain.charts.summing import sum_facts
+from tests.domain.charts.summing import runs_of, sum_facts
 
 NOW = day_of(date(2026, 3, 20)) * DAY + DAY // 2
 

@@ -1,12 +1,11 @@
-"""The plain answer to a question about facts: reads all of them. The storage must answer the same, only faster."""
+"""The plain answer to a question about facts: reads all of them. DuckDB must answer the same, only faster."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from latchkey.domain.charts.cuboids import column_of, is_tag, prefix_of
-
+from latchkey.domain.charts.definitions.definition import ATTRIBUTE, EXPERIMENT
 from latchkey.domain.charts.fact import (
     LEVELS,
     NO_MONEY,
@@ -23,6 +22,7 @@ from latchkey.domain.charts.fact import (
     period_of,
     plus,
 )
+from latchkey.domain.charts.runs import Run
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import USD
 
@@ -81,11 +81,14 @@ def wanted_money(question: Question, currency: str, money: Money) -> tuple[str, 
 
 def values_of(dimensions: Dimensions, dimension: str) -> tuple[str, ...]:
     """The values of a fact in one dimension: one, or "" for none. A customer can be in one variant of an experiment."""
-    values = getattr(dimensions, column_of(dimension))
-    return tagged(values, prefix_of(dimension)) if is_tag(dimension) else (values,)
+    if dimension.startswith(EXPERIMENT):
+        return _tagged(dimensions.variants, dimension.removeprefix(EXPERIMENT) + ":")
+    if dimension.startswith(ATTRIBUTE):
+        return _tagged(dimensions.attributes, dimension.removeprefix(ATTRIBUTE) + "=")
+    return (getattr(dimensions, dimension),)
 
 
-def tagged(tags: Sequence[str], prefix: str) -> tuple[str, ...]:
+def _tagged(tags: Sequence[str], prefix: str) -> tuple[str, ...]:
     """The values of the tags that begin with the prefix; "" for none."""
     return tuple(one.removeprefix(prefix) for one in tags if one.startswith(prefix)) or ("",)
 
@@ -109,3 +112,32 @@ def _matches(dimensions: Dimensions, wanted: Filter) -> bool:
 
 def _segments(dimensions: Dimensions, segment: str | None) -> tuple[str, ...]:
     return ("",) if segment is None else values_of(dimensions, segment)
+
+
+def sums_of(runs: Iterable[Run]) -> list[Sum]:
+    return [
+        Sum(run.kind, run.n, period, run.segment, run.currency, quantity, money)
+        for run in runs
+        for period, quantity, money in zip(
+            run.periods,
+            run.quantities,
+            map(Money._make, zip(*run.money, strict=True)) if run.money else [NO_MONEY] * len(run.periods),
+            strict=True,
+        )
+    ]
+
+
+def runs_of(sums: Iterable[Sum]) -> list[Run]:
+    """No two of the sums have the same kind, n, period, segment and currency."""
+    found: dict[tuple[Kind, int, str, str], list[Sum]] = {}
+    for one in sums:
+        found.setdefault((one.kind, one.n, one.segment, one.currency), []).append(one)
+    return [
+        Run(
+            *key,
+            [one.period for one in rows],
+            [one.quantity for one in rows],
+            list(map(list, zip(*(one.money for one in rows), strict=True))),
+        )
+        for key, rows in found.items()
+    ]
