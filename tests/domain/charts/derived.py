@@ -63,7 +63,12 @@ class Person(NamedTuple):
 def facts_of_each(people: Sequence[Person]) -> list[list[Fact]]:
     """In the order given. Facts that differ only in quantity and money are added up."""
     duck = _duck()
-    _load(duck, "periods", PERIODS, [row for key, one in enumerate(people) for row in _periods(key, one)])
+    _load(
+        duck,
+        "periods",
+        {**PERIODS, "purchase": "VARCHAR"},
+        [row for key, one in enumerate(people) for row in _periods(key, one)],
+    )
     _load(duck, "customers", CUSTOMERS, [_person(key, one) for key, one in enumerate(people)])
     derive(duck)
     found: list[list[Fact]] = [[] for _ in people]
