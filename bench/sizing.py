@@ -33,7 +33,7 @@ CHANGED: Mapping[str, Mapping[str, str]] = {
     },
     "aliases": {"app_user_id": "app_user_id || '-' || k", "customer_id": _OTHER_CUSTOMER},
     "purchase_owners": {"store_id": "store_id || '-' || k", "customer_id": _OTHER_CUSTOMER},
-    "chart_subjects": {"subject": "md5(subject::text || k)::uuid"},
+    "chart_periods": {"purchase": "md5(purchase::text || k)::uuid", "customer_id": _OTHER_CUSTOMER},
     "customer_facets": {"customer_id": _OTHER_CUSTOMER},
     "events": {
         "position": "position + k * 1000000000",
@@ -44,7 +44,7 @@ CHANGED: Mapping[str, Mapping[str, str]] = {
     "deliveries": {"event_id": "md5(event_id || k)", "customer_id": _OTHER_CUSTOMER},
     "attempts": {"customer_id": _OTHER_CUSTOMER},
 }
-CUSTOMER = ("customers", "aliases", "purchase_owners", "chart_subjects", "customer_facets")
+CUSTOMER = ("customers", "aliases", "purchase_owners", "chart_periods", "customer_facets")
 _LOG = "select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')"
 _COLUMNS = """
 select array_agg(column_name::text order by ordinal_position) from information_schema.columns
@@ -59,7 +59,7 @@ async def run(ground: Ground) -> list[Row]:
         before = await ground.database.pool.fetchval(_LOG)
         await measure(buyer, CONNECTIONS, PURCHASES)
         await system.until_recorded(PURCHASES)
-        await _charts(ground)
+        await _lists(ground)
         written = await ground.database.pool.fetchval(_LOG) - before
         rows = [Row("log (WAL) of a purchase and its delivery", float(written / PURCHASES), "bytes")]
         rows += _memory(system.pids)
@@ -71,9 +71,9 @@ async def run(ground: Ground) -> list[Row]:
     return _sizes(await _measured(ground)) + rows
 
 
-async def _charts(ground: Ground) -> None:
-    """Wait until the charts have every event, or give up after a minute and measure without them."""
-    behind = "select exists (select from chart_rolls r join feeds f using (project_id) where r.position < f.position)"
+async def _lists(ground: Ground) -> None:
+    """Wait until the customer lists have every event, or give up after a minute and measure without them."""
+    behind = "select exists (select from facet_rolls r join feeds f using (project_id) where r.position < f.position)"
     for _ in range(600):
         if not await ground.database.pool.fetchval(behind):
             return

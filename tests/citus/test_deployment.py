@@ -9,7 +9,6 @@ from latchkey.storage import watching
 from latchkey.storage.database import Database, connect
 from latchkey.storage.distribution.tables import TABLES
 from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.charts import folding
 from latchkey.usecases.deployment.standing import look, look_through
 from latchkey.usecases.sandbox.demo import add_catalog
 from tests.citus.cluster import Cluster
@@ -36,8 +35,9 @@ async def test_a_cluster_without_a_project_is_looked_at_and_measured(citus: Clus
         await prepare(url)
         async with Database(url, max_size=1) as database:
             found = await look(database, NOON)
-            assert (found.projects, [one.behind for one in found.summaries]) == ([], [0, 0])
-            assert (await watching.measure(database, NOON, 100)).charts.behind == 0
+            assert found.lists is not None
+            assert (found.projects, found.lists.behind) == ([], 0)
+            assert (await watching.measure(database, NOON, 100)).customer_lists.behind == 0
 
 
 async def test_nodes_shards_and_the_home_of_each_project_are_seen(citus: Cluster, spread_url: str) -> None:
@@ -48,8 +48,6 @@ async def test_nodes_shards_and_the_home_of_each_project_are_seen(citus: Cluster
         for number in range(3):
             await shop.act("purchase", f"user{number}", "pro_monthly")
         await walk(shop)
-        async with database.transaction() as connection:
-            await folding.fold(connection, shop.project_id, shop.time)
         found = await look(database, shop.time)
     assert found.citus
     assert [(node.role, node.port) for node in found.nodes] == [
@@ -68,15 +66,13 @@ async def test_nodes_shards_and_the_home_of_each_project_are_seen(citus: Cluster
     assert seen.node in {f"{node.host}:{node.port}" for node in citus.workers}
     assert seen.bytes is not None
     assert seen.bytes > 0
-    assert [(one.name, one.behind, one.customers) for one in found.summaries] == [
-        ("charts", 0, 0),
-        ("customer lists", 0, 0),
-    ]
+    assert found.lists is not None
+    assert (found.lists.behind, found.lists.customers) == (0, 0)
     assert troubles(found) == []
 
     told = await deployment(spread_url, shop.time)
     assert {one.mark for one in told} == {"good"}, told
-    assert {"nodes", "projects", "charts", "customer lists"} <= {one.about for one in told}
+    assert {"nodes", "projects", "customer lists"} <= {one.about for one in told}
 
 
 async def test_a_node_that_does_not_answer_is_named_and_the_rest_is_shown(citus_url: str) -> None:

@@ -21,14 +21,11 @@ from latchkey.storage.relocating import fence, slot
 from latchkey.storage.relocating.connections import both
 from latchkey.storage.relocating.following import Following, begin_or_resume, cancel, opened
 from latchkey.storage.relocating.switching import clean_up, copy_back, switch
-from latchkey.usecases.charts import roller as charts
 from latchkey.usecases.customer_lists import roller as lists
 from latchkey.usecases.sandbox.demo import Demo, ensure_demo
 from tests.api.client import NOW
 from tests.citus.relocating import PLAIN, SHARDS, relocate, staged
-from tests.citus.test_charts_and_lists import fold
 from tests.citus.test_distributing import feed, live
-from tests.usecases.conftest import Shop
 
 
 @pytest.mark.processes
@@ -75,10 +72,8 @@ async def pair(citus_url: str, plain: EmbeddedServer) -> AsyncIterator[Pair]:
 
 
 async def roll(database: Database, demo: Demo) -> None:
-    """Charts, whose sums are in blocks then, and customer lists."""
-    assert await charts.catch_up(database, demo.project_id, NOW)
+    """Customer lists."""
     assert await lists.catch_up(database, demo.project_id, NOW)
-    await fold(Shop(database, demo.project_id, NOW), fresh_rows=1)
 
 
 def silent(_: str) -> None:
@@ -120,7 +115,7 @@ async def test_changes_of_every_kind_are_followed_also_long_values_new_keys_and_
     while await following.step():
         pass
     sums = await following.compare(silent)
-    assert all(sums[table].rows for table in ("chart_blocks", "chart_subjects", "customer_facets"))
+    assert all(sums[table].rows for table in ("chart_periods", "customer_facets"))
     assert await target.fetchval("select length(min(display_name)) from products") == 32_000
     assert await target.fetchval("select count(distinct part) from events") == 3
     assert await target.fetchval("select dropped_at from parts where part = 1") == NOW

@@ -7,18 +7,15 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
-from latchkey.usecases.charts.numbers import Numbers
-from latchkey.usecases.charts.roller import Work
 
 from latchkey.app import run_process
 from latchkey.delivery.queue.worker import SWEEP_SECONDS
 from latchkey.domain.instants import DAY, MINUTE, SECOND, Ms
 from latchkey.now import real_now
 from latchkey.settings import Settings
-from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.charts import progress as chart_progress
 from latchkey.storage.customer_lists import progress as list_progress
 from latchkey.storage.database import Database
 from latchkey.usecases.access.projects import create_project
@@ -29,10 +26,9 @@ from latchkey.usecases.sandbox.demo import add_catalog
 from tests.looking_out import looking_out
 from tests.patience import PATIENCE, until
 from tests.statements import counted
-from tests.usecases.charts_books import agree, kept
 from tests.usecases.conftest import Shop
 
-BATCH = ["begin", "take_rolls_behind", "rolls_batch", "chart_subjects_of", "write_charts", "write_facets", "commit"]
+BATCH = ["begin", "take_facets_behind", "facets_batch", "write_facets", "commit"]
 
 
 # What a process of the clock role and one of the delivery role say besides the look, and how often at most.
@@ -136,7 +132,7 @@ async def idle(roller: Roller, now: Ms, length: Ms) -> Ms:
 
 
 @pytest.mark.one_server("it counts statements, which have other texts there")
-async def test_a_lone_purchase_is_in_the_charts_after_one_batch_and_its_customer_is_counted_with_a_second(
+async def test_a_lone_purchase_is_in_the_lists_after_one_batch_and_its_customer_is_counted_with_a_second(
     shop: Shop,
 ) -> None:
     async with counted(shop.database.url) as (database, said):
@@ -147,15 +143,12 @@ async def test_a_lone_purchase_is_in_the_charts_after_one_batch_and_its_customer
         await shop.act("purchase", product="pro_monthly")
         wait = await roller.turn(now)
         assert said == ["look_out", *BATCH]
-        assert len(await agree(shop.database, shop.project_id)) == 4
+        assert await listed(shop) == 2
         said.clear()
         now = await idle(roller, now + round(1000 * wait), 30 * SECOND)
     rest = [one for one in said if one not in ("look_out", "begin", "commit")]
-    assert rest == [
-        "take_rolls_behind", "rolls_batch", "chart_newcomers", "chart_subjects_of", "write_charts", "facets_stretch",
-        "write_facets",
-    ]  # fmt: skip
-    assert await shop.database.pool.fetchval("select counted from chart_rolls") == await last_customer(shop)
+    assert rest == ["take_facets_behind", "facets_batch", "facets_stretch", "write_facets"]
+    assert await shop.database.pool.fetchval("select counted from facet_rolls") == await last_customer(shop)
 
 
 @pytest.mark.one_server("it counts statements, which have other texts there")
@@ -178,7 +171,8 @@ async def test_a_busy_second_is_one_batch_whatever_it_brought(shop: Shop) -> Non
     # At most a few times a second, and at most a second late.
     assert 0.25 <= wait <= 1
     for one in (shop, *others):
-        assert len(await agree(shop.database, one.project_id)) == 12
+        # Who came before is found by walking through the customers.
+        assert await listed(one) == 5
 
 
 async def test_a_project_on_which_the_rules_fail_stops_no_other(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,25 +180,19 @@ async def test_a_project_on_which_the_rules_fail_stops_no_other(shop: Shop, monk
     await create_project(shop.database, "Other", shop.time, project_id=other.project_id)
     await add_catalog(shop.database, other.project_id, shop.time)
     async with shop.database.acquire() as connection:
-        await chart_progress.start(connection)
         await list_progress.start(connection)
     await other.act("purchase", product="pro_monthly")
     await shop.act("purchase", product="pro_monthly")
-    catalogs = Catalogs()
-    priced = catalogs.priced
+    write = list_progress.write_facets
 
-    async def broken(connection: object, project_id: str, *versions: int) -> object:
-        if project_id == "proj_other":
-            raise ValueError(project_id)
-        return await priced(connection, project_id, *versions)
+    async def broken(connection: Any, gone: Any, kept: Any, changed: Any) -> None:
+        if any(project_id == other.project_id for project_id, _ in kept):
+            raise ValueError(other.project_id)
+        await write(connection, gone, kept, changed)
 
-    monkeypatch.setattr(catalogs, "priced", broken)
-    await roll_all(shop.database, Work(catalogs, Numbers()), shop.time)
-    assert len(await kept(shop.database, shop.project_id)) == 2
-    assert await kept(shop.database, other.project_id) == {}
-    # Nor do its charts stop its lists.
-    listed = await shop.database.pool.fetch("select project_id from customer_facets")
-    assert sorted(row["project_id"] for row in listed) == sorted([shop.project_id, other.project_id])
+    monkeypatch.setattr(list_progress, "write_facets", broken)
+    await roll_all(shop.database, shop.time)
+    assert (await listed(shop), await listed(other)) == (1, 0)
 
 
 @pytest.mark.one_server("it adds customers past the counter of keys, which makes them visible in order there")
@@ -221,9 +209,17 @@ async def test_a_customer_whose_transaction_still_runs_is_not_passed_over(shop: 
         await slow.execute(add, "first", "lower")
         await shop.database.pool.execute(add, "first", "higher")
         now = await idle(roller, now, 20 * SECOND)
-        assert len(await kept(shop.database, shop.project_id)) == 1
+        assert await listed(shop) == 1
     await idle(roller, now, 20 * SECOND)
-    assert len(await kept(shop.database, shop.project_id)) == 3
+    assert await listed(shop) == 3
+
+
+async def listed(shop: Shop) -> int:
+    """Customers in the lists."""
+    found: int = await shop.database.pool.fetchval(
+        "select count(*) from customer_facets where project_id = $1", shop.project_id
+    )
+    return found
 
 
 async def last_customer(shop: Shop) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
@@ -89,7 +90,9 @@ def facts_of_lives(told: Sequence[Life]) -> Iterator[tuple[Life, list[Fact]]]:
 
 @cache
 def _duck() -> duckdb.DuckDBPyConnection:
-    return connect()
+    duck = connect()
+    atexit.register(duck.close)
+    return duck
 
 
 def _load(duck: duckdb.DuckDBPyConnection, table: str, columns: Mapping[str, str], rows: list[dict[str, Any]]) -> None:

@@ -18,7 +18,7 @@ from latchkey.storage.sql import query
 
 _PERIODS = query("chart_periods_of")
 _CUSTOMERS = query("chart_customers_of")
-_SNAPSHOT = query("export_snapshot")
+_SNAPSHOT = query("chart_mark")
 _CHANGES = query("chart_changes")
 _ATTRIBUTES = query("chart_attributes_of")
 _CHOOSE_ATTRIBUTES = query("choose_chart_attributes")

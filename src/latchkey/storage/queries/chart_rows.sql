@@ -41,6 +41,14 @@ select chart_attributes from projects where id = $1;
 -- the customer attributes that charts can be filtered and broken down by
 update projects set chart_attributes = $2::text[] where id = $1;
 
+-- name: chart_mark
+-- the transactions that are visible now, and the server that they are of: in a cluster the node that has the project
+select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid,
+    pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next_xid,
+    (select system_identifier from pg_control_system())::text
+        || '-' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as epoch
+where $1::text is not null;
+
 -- name: chart_changes
 -- customers that were created, changed, erased or merged by a transaction of a range of transaction ids
 select c.id from customers c where c.project_id = $1 and c.changed_xid >= $2 and c.changed_xid < $3
