@@ -113,8 +113,8 @@ class Book:
         duck.execute(f"create table tail as select 1::tinyint as weight, * from ({_TAIL})")
         if file is not None:
             duck.execute(f"attach {text(str(file))} as kept (read_only)")
-            columns = frozenset(filter(is_tag, _kept_columns(duck)))
-            self._sources += [Source("kept.facts", timed=False, columns=columns), Source("kept.ahead", columns=columns)]
+            tags = frozenset(filter(is_tag, _kept_columns(duck)))
+            self._sources += [Source("kept.facts", timed=False, columns=tags), Source("kept.ahead", columns=tags)]
 
     @property
     def changed(self) -> int:

@@ -8,7 +8,7 @@ currency of amounts in USD: that, or the own one where no exchange rate is known
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from latchkey.domain.charts.definitions.definition import ATTRIBUTE, EXPERIMENT
@@ -73,7 +73,7 @@ def text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def texts(values: Collection[str]) -> str:
+def texts(values: Iterable[str]) -> str:
     return ", ".join(map(text, values))
 
 

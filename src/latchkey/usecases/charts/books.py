@@ -68,7 +68,7 @@ class Books:
         async with self._locks.setdefault(project_id, asyncio.Lock()):
             found = await self._current(project_id, now)
             if found is None:
-                await asyncio.wait([self._build(project_id, now)], timeout=_PATIENCE_SECONDS)
+                await asyncio.wait([self.build(project_id, now)], timeout=_PATIENCE_SECONDS)
                 found = await self._current(project_id, now)
         if found is None:
             raise NotReady("The charts of this project are being built from its purchases. Try again in a minute.")
@@ -103,7 +103,7 @@ class Books:
         while len(self._opened) > _OPEN_BOOKS:
             self._opened.popitem(last=False)
         if opened.book.changed > (MOST_CHANGED if opened.book.has_file else FEW_CUSTOMERS):
-            self._build(project_id, now)
+            self.build(project_id, now)
         return opened.book
 
     async def _identity(self, connection: Connection, project_id: str) -> tuple[Mark, str]:
@@ -123,7 +123,8 @@ class Books:
                 )
         return _Opened(Book(self._folder), key, Mark(mark.epoch, 0))
 
-    def _build(self, project_id: str, now: Ms) -> asyncio.Task[None]:
+    def build(self, project_id: str, now: Ms) -> asyncio.Task[None]:
+        """Builds the next file in the background."""
         task = self._building.get(project_id)
         if task is None:
             task = self._building[project_id] = asyncio.create_task(self._built(project_id, now))
