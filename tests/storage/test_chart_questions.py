@@ -13,6 +13,7 @@ from latchkey.domain.charts.fact import Amounts, Dimensions, Fact, Filter, Kind,
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.storage.charts import book as books
 from latchkey.storage.charts.book import Book, Duck, derive
+from latchkey.storage.charts.rows import CUSTOMERS, PERIODS
 from tests.domain.charts.summing import sum_facts, sums_of
 
 # 2026-01-15, at noon.
@@ -89,7 +90,7 @@ class Derivation:
         derive(duck)
         fresh = duck.execute("select table_name from duckdb_tables() where table_name = 'fresh'").fetchall()
         asked = {one for (one,) in duck.execute("from fresh").fetchall()} if fresh else set()
-        insert(duck, self._new | {-1 - one: self._old[one] for one in asked if one in self._old})
+        insert(duck, {**self._new} | {-1 - one: self._old[one] for one in asked if one in self._old})
 
 
 def insert(duck: Duck, lives: Mapping[int, Life]) -> None:
@@ -111,7 +112,7 @@ def write(file: Path, lives: Mapping[int, Life], now: Ms) -> None:
     """A file with these facts."""
     duck = books.connect(file.parent)
     duck.execute(f"attach '{file}' as kept")
-    for table, columns in (("periods", books.PERIODS), ("customers", books.CUSTOMERS)):
+    for table, columns in (("periods", PERIODS), ("customers", CUSTOMERS)):
         books.read(duck, f"table kept.{table}", NOTHING, columns)
         duck.execute(f"create temp view {table} as from kept.{table}")
     derive(duck)

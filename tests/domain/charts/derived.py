@@ -24,7 +24,8 @@ from latchkey.domain.charts.periods import (
 )
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
-from latchkey.storage.charts.book import CUSTOMERS, PERIODS, connect, derive
+from latchkey.storage.charts.book import connect, derive
+from latchkey.storage.charts.rows import CUSTOMERS, PERIODS
 from tests.domain.lives import Life, lives
 from tests.domain.shop import CATALOG
 
@@ -34,7 +35,7 @@ PurchaseKey: TypeAlias = tuple[str, str]
 # To derive facts takes a tenth of a second, of one customer or of a thousand.
 AT_ONCE = 10
 many_lives = st.lists(lives(), min_size=1, max_size=AT_ONCE)
-fewer = settings(max_examples=max(5, settings.default.max_examples // AT_ONCE))
+fewer = settings(max_examples=max(5, (settings.default or settings()).max_examples // AT_ONCE))
 
 
 class Issue(NamedTuple):

@@ -65,7 +65,7 @@ _TAGS = {
 _MARKS = {"variants": (EXPERIMENT, ":"), "attributes": (ATTRIBUTE, "=")}
 
 
-def connect(folder: Path) -> Duck:
+def connect(folder: Path | None = None) -> Duck:
     """A database in memory. What does not fit in goes to the folder."""
     # Only here: it takes a fifth of a second, and most processes never need it.
     import duckdb
@@ -73,7 +73,7 @@ def connect(folder: Path) -> Duck:
     atexit.unregister(_end_quietly)
     atexit.register(_end_quietly)
     duck = duckdb.connect(config={"memory_limit": _MEMORY, "threads": 2, "autoinstall_known_extensions": False})
-    duck.execute(f"set temp_directory = {text(str(folder / 'spilled'))}")
+    duck.execute(f"set temp_directory = {text(str(folder / 'spilled') if folder else '')}")
     return duck
 
 
