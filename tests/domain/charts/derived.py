@@ -108,10 +108,11 @@ def _load(duck: duckdb.DuckDBPyConnection, table: str, columns: Mapping[str, str
 def _periods(key: int, person: Person) -> Iterator[dict[str, Any]]:
     customer = person.customer
     # In the order of the stores' ids, which a pseudonym would not keep: it decides between payments of one millisecond.
-    names = {
-        purchase_pseudonym(one.store, one.id): f"{key:09}:{one.id}:{one.store}"
-        for one in (*customer.subscriptions, *customer.purchases)
-    }
+    bought = [
+        *((one.store, one.id) for one in customer.subscriptions),
+        *((one.store, one.id) for one in customer.purchases),
+    ]
+    names = {purchase_pseudonym(store, id): f"{key:09}:{id}:{store}" for store, id in bought}
     failed = {
         (purchase_pseudonym(*purchase), period_pseudonym(one.transaction_id)): purchase
         for purchase, told in person.issues.items()
