@@ -27,7 +27,7 @@ from bench.table import Row, say
 from latchkey.dashboard.cookie import NAME
 from latchkey.now import real_now
 from latchkey.storage.database import Database
-from latchkey.storage.watching import summaries
+from latchkey.storage.watching import watch_lists
 from latchkey.usecases.access import sessions
 from latchkey.usecases.access.accounts import find_account
 from latchkey.usecases.sandbox.history.writing import is_wanted
@@ -107,8 +107,8 @@ async def _year(connection: dict[str, Any]) -> float:
         while True:
             wanted = await is_wanted(database, connection["project_id"])
             async with database.acquire() as session:
-                charts, lists = await summaries(session)
-            if not wanted and charts.behind == lists.behind == 0:
+                lists = await watch_lists(session)
+            if not wanted and lists.behind == 0:
                 return time.perf_counter() - began
             await asyncio.sleep(0.05)
 

@@ -13,6 +13,7 @@ from latchkey.domain.charts.fact import Amounts, Dimensions, Fact, Filter, Kind,
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.storage.charts import book as books
 from latchkey.storage.charts.book import Book, Duck, derive
+from latchkey.storage.charts.rows import CUSTOMERS, PERIODS
 from tests.domain.charts.summing import sum_facts, sums_of
 
 # 2026-01-15, at noon.
@@ -80,16 +81,16 @@ def some_question(chance: Random) -> Question:
 
 
 class Derivation:
-    """In place of `derive`: makes the facts of these lives, one after the other, of customers that are asked for."""
+    """In place of `derive`: makes the facts of customers as the file has them, and of others as they are now."""
 
-    def __init__(self, lives: Sequence[Mapping[int, Life]]) -> None:
-        self._lives = list(lives)
+    def __init__(self, old: Mapping[int, Life], new: Mapping[int, Life]) -> None:
+        self._old, self._new = old, new
 
     def __call__(self, duck: Duck) -> None:
         derive(duck)
-        is_old = len(self._lives) == 2
-        asked = {one for (one,) in duck.execute(f"from {'fresh' if is_old else 'changed'}").fetchall()}
-        insert(duck, {customer: life for customer, life in self._lives.pop(0).items() if customer in asked})
+        fresh = duck.execute("select table_name from duckdb_tables() where table_name = 'fresh'").fetchall()
+        asked = {one for (one,) in duck.execute("from fresh").fetchall()} if fresh else set()
+        insert(duck, {**self._new} | {-1 - one: self._old[one] for one in asked if one in self._old})
 
 
 def insert(duck: Duck, lives: Mapping[int, Life]) -> None:
@@ -109,9 +110,9 @@ def insert(duck: Duck, lives: Mapping[int, Life]) -> None:
 
 def write(file: Path, lives: Mapping[int, Life], now: Ms) -> None:
     """A file with these facts."""
-    duck = books.connect()
+    duck = books.connect(file.parent)
     duck.execute(f"attach '{file}' as kept")
-    for table, columns in (("periods", books.PERIODS), ("customers", books.CUSTOMERS)):
+    for table, columns in (("periods", PERIODS), ("customers", CUSTOMERS)):
         books.read(duck, f"table kept.{table}", NOTHING, columns)
         duck.execute(f"create temp view {table} as from kept.{table}")
     derive(duck)
@@ -138,7 +139,7 @@ def test_every_question_gets_the_plain_sum_of_the_facts(
         write(file, known, built)
     kept = dict(known)
     now = NOON
-    book = Book(file)
+    book = Book(tmp_path, file)
     for _ in range(3):
         for _ in range(10):
             question = some_question(chance)
@@ -153,7 +154,7 @@ def test_every_question_gets_the_plain_sum_of_the_facts(
                 assert _in_order(sums_of(runs)) == sum_facts(facts, wider, now), wider
         lives = some_lives(chance)
         with monkeypatch.context() as patched:
-            patched.setattr(books, "derive", Derivation([kept, lives] if file else [lives]))
+            patched.setattr(books, "derive", Derivation(kept, lives))
             book.replace(list(lives), NOTHING, NOTHING)
         known |= lives
         now += chance.choice((0, HOUR, 5 * HOUR, 20 * HOUR))

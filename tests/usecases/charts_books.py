@@ -12,9 +12,9 @@ from latchkey.domain.charts.periods import GONE, PeriodRow, rows_of
 from latchkey.domain.instants import Ms
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.charts import rows
-from latchkey.storage.charts.book import CUSTOMERS, PERIODS, connect, derive, read
+from latchkey.storage.charts.book import connect, derive, read
 from latchkey.storage.customers.state_format import decode
-from latchkey.storage.database import Database
+from latchkey.storage.database import Database, Record
 from latchkey.usecases.engine.changes import load_projects
 
 
@@ -62,12 +62,12 @@ async def agree(database: Database, project_id: str) -> list[PeriodRow]:
     return list(stored.values())
 
 
-def _row(row: dict[str, object]) -> PeriodRow:
+def _row(row: Record) -> PeriodRow:
     found = {name: row[name] for name in _FIELDS}
     purchase, back = row["purchase"], row["back"]
-    found["purchase"] = purchase.hex  # type: ignore[attr-defined]  # an UUID
-    found["back"] = None if back is None else json.decode(back, type=tuple[tuple[int, ...], ...])  # type: ignore[arg-type]  # its text
-    return PeriodRow(**found)  # type: ignore[arg-type]  # as stored
+    found["purchase"] = purchase.hex
+    found["back"] = None if back is None else json.decode(back, type=tuple[tuple[int, ...], ...])
+    return PeriodRow(**found)
 
 
 async def facts(database: Database, project_id: str) -> Facts:
@@ -78,8 +78,8 @@ async def facts(database: Database, project_id: str) -> Facts:
         async with database.acquire() as connection:
             await rows.copy_periods(connection, project_id, periods, None)
             await rows.copy_customers(connection, project_id, people, None)
-        read(duck, "temp table periods", periods, PERIODS)
-        read(duck, "temp table customers", people, CUSTOMERS)
+        read(duck, "temp table periods", periods, rows.PERIODS)
+        read(duck, "temp table customers", people, rows.CUSTOMERS)
     derive(duck)
     found = duck.execute(
         f"select {', '.join(Key._fields)}, sum(quantity)::bigint, sum(micros)::bigint, sum(tax)::bigint,"

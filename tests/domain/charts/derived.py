@@ -24,7 +24,8 @@ from latchkey.domain.charts.periods import (
 )
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
-from latchkey.storage.charts.book import CUSTOMERS, PERIODS, connect, derive
+from latchkey.storage.charts.book import connect, derive
+from latchkey.storage.charts.rows import CUSTOMERS, PERIODS
 from tests.domain.lives import Life, lives
 from tests.domain.shop import CATALOG
 
@@ -34,7 +35,7 @@ PurchaseKey: TypeAlias = tuple[str, str]
 # To derive facts takes a tenth of a second, of one customer or of a thousand.
 AT_ONCE = 10
 many_lives = st.lists(lives(), min_size=1, max_size=AT_ONCE)
-fewer = settings(max_examples=max(5, settings.default.max_examples // AT_ONCE))
+fewer = settings(max_examples=max(5, (settings.default or settings()).max_examples // AT_ONCE))
 
 
 class Issue(NamedTuple):
@@ -112,10 +113,11 @@ def _load(duck: duckdb.DuckDBPyConnection, table: str, columns: Mapping[str, str
 def _periods(key: int, person: Person) -> Iterator[dict[str, Any]]:
     customer = person.customer
     # In the order of the stores' ids, which a pseudonym would not keep: it decides between payments of one millisecond.
-    names = {
-        purchase_pseudonym(one.store, one.id): f"{key:09}:{one.id}:{one.store}"
-        for one in (*customer.subscriptions, *customer.purchases)
-    }
+    bought = [
+        *((one.store, one.id) for one in customer.subscriptions),
+        *((one.store, one.id) for one in customer.purchases),
+    ]
+    names = {purchase_pseudonym(store, id): f"{key:09}:{id}:{store}" for store, id in bought}
     failed = {
         (purchase_pseudonym(*purchase), period_pseudonym(one.transaction_id)): purchase
         for purchase, told in person.issues.items()

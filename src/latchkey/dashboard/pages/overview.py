@@ -95,7 +95,7 @@ async def show_table(visit: Visit) -> Response:
     days = visit.query.choice("days", PERIODS, "28")
     currency = visit.query.choice("currency", offered.currencies, USD)
     found = await read_together(
-        visit.database, visit.project_id, requests(CARDS, environment, int(days), currency), visit.now
+        visit.services.charts, visit.project_id, requests(CARDS, environment, int(days), currency), visit.now
     )
     columns = [(name, one) for name in CARDS if (one := main_series(found[name])) is not None]
     text = io.StringIO()

@@ -7,12 +7,13 @@ It is never changed. If a customer changes, the tail gets that customer's facts 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import atexit
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeAlias
-
-import duckdb
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from latchkey.domain.charts.definitions.definition import ATTRIBUTE, EXPERIMENT
 from latchkey.domain.charts.fact import Kind, Question
@@ -22,7 +23,10 @@ from latchkey.storage.charts import questions
 from latchkey.storage.charts.questions import MONTH, SEPARATOR, Answer, Source, is_tag, name, tag_sql, text, texts
 from latchkey.storage.charts.rows import CUSTOMERS, PERIODS
 
-Duck: TypeAlias = duckdb.DuckDBPyConnection
+if TYPE_CHECKING:
+    import duckdb
+
+Duck: TypeAlias = "duckdb.DuckDBPyConnection"
 
 _MEMORY = "1GB"
 # Facts are made of so many periods at once. Those of each kind are sorted by day, so that a question about a year skips
@@ -32,6 +36,7 @@ _PERIODS_AT_ONCE = 500_000
 # A file that was built with other ones is of no use.
 _FOLDER = files("latchkey.storage.charts").joinpath("facts")
 RULES = "\n----\n".join(file.read_text() for file in sorted(_FOLDER.iterdir(), key=lambda file: file.name))
+_TABLES = {"periods": PERIODS, "customers": CUSTOMERS}
 _OF_THINGS = ("product", "duration", "store", "offering")
 _OF_ORIGINS = ("country", "platform", "app_version")
 _AMOUNTS = ("quantity", "micros", "tax", "commission", "usd", "tax_usd", "commission_usd", "unconverted")
@@ -62,9 +67,20 @@ _MARKS = {"variants": (EXPERIMENT, ":"), "attributes": (ATTRIBUTE, "=")}
 
 def connect(folder: Path | None = None) -> Duck:
     """A database in memory. What does not fit in goes to the folder."""
+    # Only here: it takes a fifth of a second, and most processes never need it.
+    import duckdb
+
+    atexit.unregister(_end_quietly)
+    atexit.register(_end_quietly)
     duck = duckdb.connect(config={"memory_limit": _MEMORY, "threads": 2, "autoinstall_known_extensions": False})
-    duck.execute(f"set temp_directory = {text('' if folder is None else str(folder))}")
+    duck.execute(f"set temp_directory = {text(str(folder / 'spilled') if folder else '')}")
     return duck
+
+
+def _end_quietly() -> None:
+    """DuckDB writes pages of warnings about itself to stderr when Python ends."""
+    sys.stderr.flush()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def derive(duck: Duck) -> None:
@@ -84,26 +100,21 @@ def read(duck: Duck, table: str, source: Path, columns: Mapping[str, str], *, or
 
 
 class Book:
-    """`replace` is not for several threads at once, and nothing else either while it runs, except `ask` and
-    `values`."""
+    """`replace` is not for several threads at once. `ask` and the others are, also while it runs."""
 
-    def __init__(self, file: Path | None = None) -> None:
-        self._duck = duck = connect()
+    def __init__(self, folder: Path, file: Path | None = None) -> None:
+        self._duck = duck = connect(folder)
         self._sources = [Source("tail", weighed=True)]
         self.has_file = file is not None
         self._customers: set[int] = set()
-        duck.execute("create table subtracted (customer bigint primary key)")
-        read(duck, "temp table periods", Path("/dev/null"), PERIODS)
-        read(duck, "temp table customers", Path("/dev/null"), CUSTOMERS)
+        for table, columns in _TABLES.items():
+            read(duck, f"table {table}", Path("/dev/null"), columns)
         derive(duck)
         duck.execute(f"create table tail as select 1::tinyint as weight, * from ({_TAIL})")
         if file is not None:
             duck.execute(f"attach {text(str(file))} as kept (read_only)")
-            columns = frozenset(filter(is_tag, _kept_columns(duck)))
-            self._sources += [Source("kept.facts", timed=False, columns=columns), Source("kept.ahead", columns=columns)]
-
-    def close(self) -> None:
-        self._duck.close()
+            tags = frozenset(filter(is_tag, _kept_columns(duck)))
+            self._sources += [Source("kept.facts", timed=False, columns=tags), Source("kept.ahead", columns=tags)]
 
     @property
     def changed(self) -> int:
@@ -124,32 +135,35 @@ class Book:
             for one in self._sources
         )
 
-    def replace(self, customers: Collection[int], periods: Path, people: Path) -> None:
-        """These customers have changed. The files have all their rows."""
+    def replace(self, customers: Sequence[int], periods: Path, people: Path) -> None:
+        """These customers have changed. The files have all their rows.
+
+        What the file has of them is subtracted once. Their old and new facts are made together, the old ones of other
+        customers and purchases: to plan the statements takes longer than to run them."""
         duck = self._duck
         duck.execute("begin")
         try:
             duck.execute("create or replace temp table changed as select unnest($1::bigint[]) as customer", [customers])
-            if self.has_file:
-                duck.execute("create or replace temp table fresh as from changed anti join subtracted using (customer)")
-                for table in ("periods", "customers"):
-                    kept = f"select * from kept.{table} semi join fresh using (customer)"
-                    duck.execute(f"create or replace temp table {table} as {kept}")
-                self._add(-1)
-                duck.execute("insert into subtracted from fresh")
             duck.execute("delete from tail where weight > 0 and customer in (from changed)")
-            read(duck, "temp table periods", periods, PERIODS)
-            read(duck, "temp table customers", people, CUSTOMERS)
-            self._add(1)
+            for (table, columns), source in zip(_TABLES.items(), (periods, people), strict=True):
+                read(duck, f"table {table}", source, columns)
+            if self.has_file:
+                fresh = [one for one in customers if one not in self._customers]
+                duck.execute("create or replace temp table fresh as select unnest($1::bigint[]) as customer", [fresh])
+                old = "select * replace (-1 - customer as customer{}) from kept.{} semi join fresh using (customer)"
+                purchase = ", md5('old' || purchase)::uuid as purchase"
+                duck.execute(f"insert into periods {old.format(purchase, 'periods')}")
+                duck.execute(f"insert into customers {old.format('', 'customers')}")
+            derive(duck)
+            duck.execute(
+                "insert into tail select if(customer < 0, -1, 1),"
+                f" * replace (if(customer < 0, -1 - customer, customer) as customer) from ({_TAIL})"
+            )
             duck.execute("commit")
             self._customers.update(customers)
         except BaseException:
             duck.execute("rollback")
             raise
-
-    def _add(self, weight: int) -> None:
-        derive(self._duck)
-        self._duck.execute(f"insert into tail select {weight}, * from ({_TAIL})")
 
 
 def build(path: Path, periods: Path, people: Path, now: Ms) -> None:
@@ -158,7 +172,7 @@ def build(path: Path, periods: Path, people: Path, now: Ms) -> None:
     duck = connect(path.parent)
     try:
         duck.execute(f"attach {text(str(path))} as kept")
-        for table, source, columns in (("periods", periods, PERIODS), ("customers", people, CUSTOMERS)):
+        for (table, columns), source in zip(_TABLES.items(), (periods, people), strict=True):
             read(duck, f"table kept.{table}", source, columns, order="order by customer")
             duck.execute(f"create temp view {table} as from kept.{table}")
         create(duck, _VALUES, _TAGS)

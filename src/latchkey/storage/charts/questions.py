@@ -8,15 +8,16 @@ currency of amounts in USD: that, or the own one where no exchange rate is known
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
-
-import duckdb
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from latchkey.domain.charts.definitions.definition import ATTRIBUTE, EXPERIMENT
 from latchkey.domain.charts.fact import LEVELS, REST, Amounts, Kind, Money, Question, Resolution
 from latchkey.domain.charts.runs import Run
 from latchkey.domain.instants import Ms
+
+if TYPE_CHECKING:
+    import duckdb
 
 # Variants and attributes are one text in the tail, separated by this.
 SEPARATOR = "\x1f"
@@ -72,7 +73,7 @@ def text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def texts(values: Collection[str]) -> str:
+def texts(values: Iterable[str]) -> str:
     return ", ".join(map(text, values))
 
 

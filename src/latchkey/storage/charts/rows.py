@@ -83,6 +83,7 @@ class Mark(Struct, frozen=True):
 async def mark(connection: Connection, project_id: str) -> Mark:
     """To be taken before the rows are read, or in the same snapshot."""
     found = await connection.fetchrow(_SNAPSHOT, project_id)
+    assert found is not None, "the query always has a row"
     return Mark(found["epoch"], found["oldest_xid"])
 
 
@@ -90,6 +91,7 @@ async def changed_since(connection: Connection, project_id: str, known: Mark) ->
     """The keys of customers whose rows may differ from what was read at `known`; some of them are gone. None: the
     server is another one, and everything has to be read again. In a transaction with one snapshot."""
     found = await connection.fetchrow(_SNAPSHOT, project_id)
+    assert found is not None, "the query always has a row"
     now = Mark(found["epoch"], found["oldest_xid"])
     if now.epoch != known.epoch:
         return now, None

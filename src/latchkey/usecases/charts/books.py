@@ -25,8 +25,9 @@ from latchkey.storage.charts.book import RULES, Book, build
 from latchkey.storage.charts.rows import Mark
 from latchkey.storage.database import Connection, Database
 
-# With more changed customers than this, a new file is built. A project with fewer customers has no file.
-MOST_CHANGED = 20_000
+# A project with fewer customers has no file. With more changed customers than the second, the next file is built.
+FEW_CUSTOMERS = 10_000
+MOST_CHANGED = 50_000
 # How long a reader waits for the first file of a large project.
 _PATIENCE_SECONDS = 20.0
 _LOOK_SECONDS = 0.2
@@ -51,7 +52,7 @@ class _Opened:
     @property
     def limit(self) -> int:
         """With more changed customers at once, a new file is quicker."""
-        return 10 * MOST_CHANGED if self.book.has_file else MOST_CHANGED
+        return 10 * MOST_CHANGED if self.book.has_file else FEW_CUSTOMERS
 
 
 class Books:
@@ -67,7 +68,7 @@ class Books:
         async with self._locks.setdefault(project_id, asyncio.Lock()):
             found = await self._current(project_id, now)
             if found is None:
-                await asyncio.wait([self._build(project_id, now)], timeout=_PATIENCE_SECONDS)
+                await asyncio.wait([self.build(project_id, now)], timeout=_PATIENCE_SECONDS)
                 found = await self._current(project_id, now)
         if found is None:
             raise NotReady("The charts of this project are being built from its purchases. Try again in a minute.")
@@ -101,8 +102,8 @@ class Books:
         self._opened.move_to_end(project_id)
         while len(self._opened) > _OPEN_BOOKS:
             self._opened.popitem(last=False)
-        if opened.book.changed > MOST_CHANGED:
-            self._build(project_id, now)
+        if opened.book.changed > (MOST_CHANGED if opened.book.has_file else FEW_CUSTOMERS):
+            self.build(project_id, now)
         return opened.book
 
     async def _identity(self, connection: Connection, project_id: str) -> tuple[Mark, str]:
@@ -117,10 +118,13 @@ class Books:
         found = sorted(self._folder.glob(f"{project_id}.{key}.*.duckdb"))
         with suppress(FileNotFoundError):
             if found:
-                return _Opened(Book(found[-1]), key, Mark(mark.epoch, int(found[-1].suffixes[-2].removeprefix("."))))
-        return _Opened(Book(), key, Mark(mark.epoch, 0))
+                return _Opened(
+                    Book(self._folder, found[-1]), key, Mark(mark.epoch, int(found[-1].suffixes[-2].removeprefix(".")))
+                )
+        return _Opened(Book(self._folder), key, Mark(mark.epoch, 0))
 
-    def _build(self, project_id: str, now: Ms) -> asyncio.Task[None]:
+    def build(self, project_id: str, now: Ms) -> asyncio.Task[None]:
+        """Builds the next file in the background."""
         task = self._building.get(project_id)
         if task is None:
             task = self._building[project_id] = asyncio.create_task(self._built(project_id, now))

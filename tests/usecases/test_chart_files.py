@@ -1,0 +1,95 @@
+"""The files of charts are a cache: whether there is one, which process built it and when changes no answer."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from latchkey.domain.charts.fact import Kind, Question, Resolution
+from latchkey.domain.customers.customer import Attribute
+from latchkey.domain.instants import DAY
+from latchkey.usecases.charts import books as module
+from latchkey.usecases.charts.books import Books
+from latchkey.usecases.charts.options import choose_attributes, read_values
+from latchkey.usecases.customers.attributes import set_attributes
+from tests.usecases.conftest import Shop
+
+
+async def paid(books: Books, shop: Shop) -> int:
+    today = shop.time // DAY
+    asked = Question("SANDBOX", (Kind.PAYMENT,), today - 28, today, Resolution.DAY)
+    book = await books.book(shop.project_id, shop.time)
+    return sum(sum(run.quantities) for run in book.ask(asked, shop.time).runs())
+
+
+def files(folder: Path) -> list[Path]:
+    return list(folder.glob("*.duckdb"))
+
+
+async def built(books: Books, folder: Path) -> Path:
+    """Files are built in the background."""
+    await asyncio.gather(*books._building.values())
+    [file] = files(folder)
+    return file
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than one customer are many."""
+    monkeypatch.setattr(module, "FEW_CUSTOMERS", 1)
+    monkeypatch.setattr(module, "MOST_CHANGED", 1)
+
+
+async def test_a_small_project_has_no_file(shop: Shop, tmp_path: Path) -> None:
+    books = Books(shop.database, tmp_path)
+    assert await paid(books, shop) == 0
+    await shop.act("purchase", "ann", product="pro_monthly")
+    assert await paid(books, shop) == 1
+    assert files(tmp_path) == []
+
+
+@pytest.mark.usefixtures("few")
+async def test_every_purchase_counts_at_once_with_a_file_and_without(shop: Shop, tmp_path: Path) -> None:
+    books, others = Books(shop.database, tmp_path), Books(shop.database, tmp_path)
+    await shop.act("purchase", "ann", product="pro_monthly")
+    assert await paid(books, shop) == 1
+    for number in range(3):
+        await shop.act("purchase", f"user{number}", product="pro_monthly")
+    assert await paid(books, shop) == 4
+    first = await built(books, tmp_path)
+    # Another process reads the same file.
+    assert await paid(others, shop) == 4
+    await shop.act("purchase", "ben", product="pro_monthly")
+    await shop.act("purchase", "ann", product="coins_100")
+    assert (await paid(books, shop), await paid(others, shop)) == (6, 6)
+    await shop.act("refund", "ann", product="coins_100")
+    assert await paid(books, shop) == 6
+    # Two customers have changed since: a new file takes the place of the old one, which others still read.
+    assert await built(books, tmp_path) != first
+    assert (await paid(books, shop), await paid(others, shop)) == (6, 6)
+
+
+@pytest.mark.usefixtures("few")
+async def test_a_file_can_be_deleted_at_any_time(shop: Shop, tmp_path: Path) -> None:
+    for number in range(3):
+        await shop.act("purchase", f"user{number}", product="pro_monthly")
+    books = Books(shop.database, tmp_path)
+    assert await paid(books, shop) == 3
+    (await built(books, tmp_path)).unlink()
+    await shop.act("purchase", "ann", product="pro_monthly")
+    assert await paid(books, shop) == 4
+    assert await paid(Books(shop.database, tmp_path), shop) == 4
+
+
+@pytest.mark.usefixtures("few")
+async def test_a_file_without_the_chosen_attributes_is_not_used(shop: Shop, tmp_path: Path) -> None:
+    for number in range(3):
+        await shop.act("purchase", f"user{number}", product="pro_monthly")
+    await set_attributes(shop.changes, shop.project_id, "user1", {"plan": Attribute("gold", shop.time)}, create=False)
+    books = Books(shop.database, tmp_path)
+    assert await paid(books, shop) == 3
+    await choose_attributes(shop.database, shop.project_id, ["plan"])
+    found = await read_values(books, shop.project_id, "SANDBOX", ["attribute:plan"], shop.time)
+    assert found == {"attribute:plan": ["gold"]}
