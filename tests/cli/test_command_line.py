@@ -25,7 +25,6 @@ WITHOUT_JSON = {
     "serve",
     "device",
     "receiver",
-    "admin cluster follow",
     "push sandbox",
     "emulate apple",
     "emulate google",

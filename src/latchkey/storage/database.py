@@ -22,7 +22,6 @@ from latchkey.storage.distribution.nodes import PLANS_KEPT, NodeAddress, Nodes, 
 from latchkey.storage.errors import DatabaseUnreachableError, NoPrimaryError, WrongAddressError
 from latchkey.storage.pooler import IN_TRANSACTION_MODE, MIXED_UP
 from latchkey.storage.primary import Primary
-from latchkey.storage.relocating.progress import require_filled
 from latchkey.storage.restoring.identity import follow
 from latchkey.storage.waiting import wait_for_locks_at_most
 
@@ -123,7 +122,6 @@ class Database:
                 return None
             # Citus finds the node of a statement by the values of its parameters.
             self._server_settings["plan_cache_mode"] = "force_custom_plan"
-            await require_filled(connection)
             directory = await load_directory(connection)
             self._nodes = directory.nodes = Nodes(self._connect_to_node)
             self._away = directory.away = Away(partial(self._ask_node, directory.on_shards["feed_head"].text))

@@ -17,7 +17,6 @@ StorageError
 ├── MigrationChangedError       a migration file differs from what was applied to this database
 ├── NotDistributableError       the database cannot be spread over nodes as it is set up
 ├── NotRelocatableError         rows cannot be taken over from one database into another as they are set up
-├── StillFilledError            the rows of this database are being copied from another one
 ├── RestoredError               the database was restored from a backup, and `after-restore` has not run
 ├── StateVersionError           a customer's stored state has a version that this code cannot read
 ├── QueryNotNamedError          no .sql file defines the requested query
@@ -88,10 +87,6 @@ class NotDistributableError(StorageError):
 
 
 class NotRelocatableError(StorageError):
-    pass
-
-
-class StillFilledError(StorageError):
     pass
 
 
