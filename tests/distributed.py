@@ -121,6 +121,9 @@ class Spread:
         connection = await connect(self.url)
         for table, rows in self._rows.items():
             await connection.copy_to_table(table, source=BytesIO(rows))
+        # What `databases.hold_minute` has done.
+        await connection.execute("alter function take_requests reset search_path")
+        await connection.execute("drop schema if exists held cascade")
         await connection.close()
 
 

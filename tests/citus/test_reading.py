@@ -14,6 +14,7 @@ from latchkey.domain.customers.customer import newcomer
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.customers import records as customers
 from latchkey.storage.database import Database
+from latchkey.storage.distribution import directory
 from latchkey.storage.distribution.functions import is_asked_of_nodes
 from latchkey.storage.sql import all_queries, query
 from latchkey.usecases.access.keys import create_secret_key, hash_of, revoke_key
@@ -101,7 +102,9 @@ async def test_what_a_node_cannot_answer_is_asked_of_the_coordinator(spread_url:
         assert await head(database) == 0
 
 
-async def test_a_project_is_read_where_it_has_gone(spread_url: str) -> None:
+async def test_a_project_is_read_where_it_has_gone(spread_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # However long the move takes.
+    monkeypatch.setattr(directory, "_CURRENT", 3600.0)
     async with opened(spread_url) as database:
         link = await linked(database)
         _, there = await elsewhere(spread_url, PROJECT)
