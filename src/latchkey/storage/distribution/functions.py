@@ -23,17 +23,22 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
-from latchkey.storage.distribution.statements import ROUTES, Apart, EachShard, Home, Planned
+from latchkey.storage.distribution.statements import (
+    COMMENT,
+    INSERTED,
+    ROUTES,
+    TABLE,
+    Apart,
+    EachShard,
+    Home,
+    Planned,
+    UnfitStatementError,
+)
 from latchkey.storage.distribution.tables import TABLES
 from latchkey.storage.sql import all_queries, query
 
-_TABLE = re.compile(
-    r"\b(?P<before>from|join|into|update|using)(?P<space>\s+)(?P<table>[a-z_]+)\b(?!\s*\()", re.IGNORECASE
-)
-_INSERTED = re.compile(r"\b(?P<before>into)(?P<space>\s+)(?P<table>[a-z_]+)\b", re.IGNORECASE)
 _WRITTEN = re.compile(r"\b(?:insert\s+into|update|delete\s+from)\s+(?P<table>[a-z_]+)\b", re.IGNORECASE)
 _LOCKED = re.compile(r"\bfor\s+(?:no\s+key\s+)?(?:update|share)\b", re.IGNORECASE)
-_COMMENT = re.compile(r"--.*$", re.MULTILINE)
 
 _NEXT_KEYS = "at_project.next_customer_keys('@customer_keys@', '@customers@'"
 
@@ -144,10 +149,6 @@ _SEEN = "get_shard_id_for_distribution_column('public.feeds', of_project)"
 _DIRECT = "select {columns} from at_shard.{label}_{{shard}}({values}) where at_node.serves({{shard}})"
 
 
-class UnfitStatementError(Exception):
-    """A statement that cannot run on a shard."""
-
-
 @dataclass(frozen=True, slots=True)
 class Function:
     """A statement, as `at_project.statements` keeps it."""
@@ -198,7 +199,7 @@ def template(name: str, text: str) -> str:
         if old not in text:
             raise UnfitStatementError(f"{name} does not contain what `REPLACED` says: {old}")
         text = text.replace(old, new)
-    bare = _COMMENT.sub("", text)
+    bare = COMMENT.sub("", text)
     home = isinstance(ROUTES[name], Home)
     for match in _WRITTEN.finditer(bare):
         if TABLES.get(match["table"].lower()) == "reference":
@@ -213,11 +214,11 @@ def template(name: str, text: str) -> str:
             raise UnfitStatementError(f"{name} uses {table}, which is {place}.")
         return f"{match['before']}{match['space']}@{table}@"
 
-    return _INSERTED.sub(placed, _TABLE.sub(placed, bare))
+    return INSERTED.sub(placed, TABLE.sub(placed, bare))
 
 
 def writes(text: str) -> bool:
-    bare = _COMMENT.sub("", text)
+    bare = COMMENT.sub("", text)
     return bool(_WRITTEN.search(bare) or _LOCKED.search(bare))
 
 
