@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from latchkey.usecases.access import keys, projects
 from tests.api.client import Shop
 from tests.api.management import get, post, refused
 
@@ -34,34 +33,6 @@ CHANGES = {
     "entitlements/none/actions/attach_products": {"product_ids": ["pro_monthly"]},
     "entitlements/none/actions/detach_products": {"product_ids": ["pro_monthly"]},
 }
-
-
-async def test_401_without_a_key_and_403_with_a_public_one(shop: Shop) -> None:
-    for path in LISTS:
-        refused(await get(shop, path, key=None), 401, "authentication_error", None)
-        refused(await get(shop, path, key=shop.public), 403, "authorization_error", None)
-
-
-async def test_403_with_the_key_of_another_project(shop: Shop) -> None:
-    other = await projects.create_project(shop.database, "Other", shop.clock.now)
-    key = (await keys.create_secret_key(shop.database, other.id, "k", shop.clock.now)).plaintext
-    for path in LISTS:
-        refused(await get(shop, path, key=key), 403, "authorization_error", None)
-    refused(await post(shop, "entitlements", {"id": "mine"}, key=key), 403, "authorization_error", None)
-
-
-async def test_403_for_reading_with_a_key_that_only_writes_and_the_other_way_round(shop: Shop) -> None:
-    async def key_with(scope: str) -> str:
-        made = await keys.create_secret_key(
-            shop.database, shop.project_id, scope, shop.clock.now, scopes=[scope], rate_limit=1000
-        )
-        return made.plaintext
-
-    writer, reader = await key_with("write"), await key_with("read")
-    for path in LISTS:
-        refused(await get(shop, path, key=writer), 403, "authorization_error", None)
-        if path not in {"customers", "entitlements/pro/products"}:
-            refused(await post(shop, path, {}, key=reader), 403, "authorization_error", None)
 
 
 async def test_404_for_whatever_is_not_there(shop: Shop) -> None:
