@@ -30,31 +30,35 @@ def without(body: dict[str, Any], field: str) -> dict[str, Any]:
     return {name: value for name, value in body.items() if name != field}
 
 
+WRONG_PRODUCTS: list[tuple[dict[str, Any], str]] = [
+    ({"id": "a/b"}, "id"),
+    ({"id": "x" * 201}, "id"),
+    ({"id": "rc_promo_pro_monthly"}, "id"),
+    ({"display_name": "   "}, "display_name"),
+    ({"display_name": LONG}, "display_name"),
+    ({"kind": "rental"}, "kind"),
+    ({"duration": None}, "duration"),
+    ({"duration": "P0D"}, "duration"),
+    ({"trial_duration": "week"}, "trial_duration"),
+    ({"price": -0.01}, "price"),
+    ({"price": 9.9999999}, "price"),
+    ({"currency": "usd"}, "currency"),
+    ({"credits": {"code": "COIN", "amount": 0}}, "credits.amount"),
+    ({"credits": {"code": "COIN", "amount": 2**53}}, "credits.amount"),
+    ({"credits": {"amount": 1}}, "credits.code"),
+    ({"credits": {"code": "COIN", "amount": 1, "bonus": 1}}, "credits.bonus"),
+    ({"kind": "one_time", "duration": None, "trial_duration": "P7D"}, "trial_duration"),
+]
+WRONG_LISTS: list[tuple[dict[str, Any], str]] = [
+    ({}, "product_ids"),
+    ({"product_ids": []}, "product_ids"),
+    ({"product_ids": ["pro_yearly", ""]}, "product_ids.1"),
+    ({"product_ids": ["x"] * 101}, "product_ids"),
+]
 # A path, a body, and the field that is named.
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     *(("products", without(PRODUCT, field), field) for field in ("id", "kind", "price", "currency")),
-    *(
-        ("products", {**PRODUCT, **wrong}, param)
-        for wrong, param in [
-            ({"id": "a/b"}, "id"),
-            ({"id": "x" * 201}, "id"),
-            ({"id": "rc_promo_pro_monthly"}, "id"),
-            ({"display_name": "   "}, "display_name"),
-            ({"display_name": LONG}, "display_name"),
-            ({"kind": "rental"}, "kind"),
-            ({"duration": None}, "duration"),
-            ({"duration": "P0D"}, "duration"),
-            ({"trial_duration": "week"}, "trial_duration"),
-            ({"price": -0.01}, "price"),
-            ({"price": 9.9999999}, "price"),
-            ({"currency": "usd"}, "currency"),
-            ({"credits": {"code": "COIN", "amount": 0}}, "credits.amount"),
-            ({"credits": {"code": "COIN", "amount": 2**53}}, "credits.amount"),
-            ({"credits": {"amount": 1}}, "credits.code"),
-            ({"credits": {"code": "COIN", "amount": 1, "bonus": 1}}, "credits.bonus"),
-            ({"kind": "one_time", "duration": None, "trial_duration": "P7D"}, "trial_duration"),
-        ]
-    ),
+    *(("products", {**PRODUCT, **wrong}, param) for wrong, param in WRONG_PRODUCTS),
     ("products/pro_monthly", {"price": 5, "kind": "one_time"}, "kind"),
     ("products/pro_monthly", {"price": 5, "duration": None}, "duration"),
     ("products/pro_monthly", {"price": None}, "price"),
@@ -63,16 +67,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("entitlements", {"id": "a b"}, "id"),
     ("entitlements", {"id": "max", "display_name": LONG}, "display_name"),
     ("entitlements/pro", {"display_name": None}, "display_name"),
-    *(
-        (path, wrong, param)
-        for path in (ATTACH, DETACH)
-        for wrong, param in [
-            ({}, "product_ids"),
-            ({"product_ids": []}, "product_ids"),
-            ({"product_ids": ["pro_yearly", ""]}, "product_ids.1"),
-            ({"product_ids": ["x"] * 101}, "product_ids"),
-        ]
-    ),
+    *((path, wrong, param) for path in (ATTACH, DETACH) for wrong, param in WRONG_LISTS),
     ("virtual_currencies", {"name": "Gems"}, "code"),
     ("virtual_currencies", {"code": "GEM"}, "name"),
     ("virtual_currencies", {"code": "G M", "name": "Gems"}, "code"),
