@@ -11,7 +11,7 @@ from rich.console import Console
 
 from latchkey.cli import output
 from latchkey.cli.at_rest import database_at_rest
-from latchkey.cli.audited import ACTOR
+from latchkey.cli.desk import ACTOR
 from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.reach import DATA, ConfigOption
 from latchkey.domain.restore import Origin

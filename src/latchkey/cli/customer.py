@@ -154,10 +154,8 @@ def _show_views(views: list[View], matched: list[str], as_json: bool, *, more: b
 
 async def _show_access(at: Desk, customer: str, entitlement: str) -> None:
     view = await at.customer(customer)
-    if at.as_json:
-        output.write(render.customer(view))
-    else:
-        output.done(output.plain(explain(view.customer, view.catalog, entitlement, view.now).sentence))
+    sentence = explain(view.customer, view.catalog, entitlement, view.now).sentence
+    at.done(render.customer(view), output.plain(sentence))
 
 
 def _explanations(view: View) -> list[Explanation]:

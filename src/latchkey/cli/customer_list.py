@@ -1,34 +1,25 @@
-"""`latchkey customer list` with a filter, as a table, JSON or CSV; and rebuilding the lists."""
+"""`latchkey customer list` with a filter, as a table, JSON or CSV."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated
 
 import typer
 from msgspec import to_builtins
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from latchkey.cli import output
-from latchkey.cli.audited import audited
 from latchkey.cli.desk import Desk
-from latchkey.cli.output import JsonOption, shown
-from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
+from latchkey.cli.output import shown
 from latchkey.domain.customers.facets import statuses
 from latchkey.domain.customers.filter import NAMES, Filter, Sort, parse, single
 from latchkey.domain.formats import money
 from latchkey.now import real_now
-from latchkey.storage.database import Database
-from latchkey.usecases.access.projects import list_projects, load_project
 from latchkey.usecases.customer_lists.columns import COLUMNS
 from latchkey.usecases.customer_lists.csv_file import csv_pieces
 from latchkey.usecases.customer_lists.listing import list_page, missing_customers
-from latchkey.usecases.customer_lists.rebuilding import rebuild_now
 from latchkey.usecases.customer_lists.segments import load_segment
 from latchkey.usecases.rendering import customer_lists as render
 
@@ -106,39 +97,6 @@ async def show(at: Desk, wanted: Wanted, limit: int) -> None:
 def _tell(missing: int) -> None:
     if missing:
         output.told(f"{missing:,} new customers are not in the lists yet. Try again in a while.")
-
-
-def rebuild_lists(
-    project: Annotated[str | None, typer.Option(help="The project's id. Without it: all projects.")] = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
-) -> None:
-    """Rebuild the customer lists from the stored customers.
-
-    The service can run meanwhile. Until it is done, lists with a filter are incomplete, and say so."""
-    url = database_url(config, data)
-
-    async def run() -> list[str]:
-        async with Database(url, max_size=2) as database:
-            found = [await load_project(database, project)] if project else await list_projects(database)
-            columns = TextColumn("{task.description}"), BarColumn()
-            with Progress(*columns, console=Console(stderr=True), transient=True, disable=as_json) as bar:
-                for one in found:
-                    task = bar.add_task(one.id, total=None)
-                    async with audited(database, one.id, "customer_lists.rebuilt", one.id):
-                        await rebuild_now(database, one.id, real_now, partial(_reached, bar, task))
-            return [one.id for one in found]
-
-    done = asyncio.run(run())
-    if as_json:
-        output.write({"object": "customer_list_rebuild", "projects": done})
-    else:
-        output.done(f"Customer lists rebuilt: {len(done)} {'project' if len(done) == 1 else 'projects'}")
-
-
-def _reached(bar: Progress, task: TaskID, counted: int, newest: int) -> None:
-    bar.update(task, completed=counted, total=newest)
 
 
 def wanted_of(where: Sequence[str] | None, segment: str | None, sort: Sort | None, csv: bool, as_json: bool) -> Wanted:

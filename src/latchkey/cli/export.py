@@ -15,8 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from latchkey.cli import output
-from latchkey.cli.audited import audited
-from latchkey.cli.desk import ProjectOption, chosen
+from latchkey.cli.desk import ProjectOption, audited, chosen
 from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.refusal import Invalid, Refusal

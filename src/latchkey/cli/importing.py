@@ -19,8 +19,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from latchkey.cli import output
-from latchkey.cli.audited import audited
-from latchkey.cli.desk import ProjectOption, chosen
+from latchkey.cli.desk import ProjectOption, audited, chosen
 from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.refusal import Invalid
