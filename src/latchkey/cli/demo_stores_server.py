@@ -54,8 +54,7 @@ async def serve(told: StoresOrders, stop: asyncio.Event) -> None:
 
 
 async def _live(told: StoresOrders, one: StoreOrders, http: HttpClient, authority: Authority) -> None:
-    folder = Folder(Path(one.folder))
-    folder.prepare()
+    folder = Folder(Path(one.folder)).prepare()
     store = _open(one, folder, authority)
 
     async def connect(base_url: str) -> None:

@@ -1,21 +1,19 @@
-"""Commands on a deployment or on one project: the options that all of them have, what they work with, how they show it,
-and the audit log of what they change."""
+"""What commands on a deployment or on one project have in common: options, use cases, and the audit log."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from latchkey.cli import output
-from latchkey.cli.output import JsonOption, YesOption
+from latchkey.cli.command import Printer
+from latchkey.cli.command import command as command
+from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.now import real_now
@@ -27,10 +25,7 @@ from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.rendering.view import View, look_at
 
-T = TypeVar("T")
-At = TypeVar("At")
 D = TypeVar("D", bound="Desk")
-Body = Callable[Concatenate[At, ...], Awaitable[None]]
 ProjectOption = Annotated[
     str | None,
     typer.Option(
@@ -70,33 +65,6 @@ async def audited(
         await audit.finish(database, position, "refused", subject, {**detail, "refusal": refusal.message})
         raise
     await audit.finish(database, position, "done", afterwards or subject, detail)
-
-
-@dataclass(frozen=True, slots=True)
-class Printer:
-    as_json: bool
-
-    def done(self, value: Any, words: str) -> None:
-        """The outcome of a change: JSON for programs, a line for people."""
-        if self.as_json:
-            output.write(value)
-        else:
-            output.done(words)
-
-    def show_list(
-        self,
-        found: Sequence[T],
-        as_data: Callable[[T], Any],
-        columns: Sequence[str],
-        row: Callable[[T], Sequence[str]],
-        nothing: str,
-        more: str = "",
-    ) -> None:
-        """`more` is empty if there are no more than these."""
-        if self.as_json:
-            output.write_list((as_data(one) for one in found), more=bool(more))
-        else:
-            output.show_list([row(one) for one in found], columns, nothing, more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,36 +138,3 @@ async def chosen(database: Database, project: str | None) -> str:
             else f"There are several projects. Choose one with --project: {', '.join(one.id for one in found[:10])}."
         )
     return found[0].id
-
-
-def command(
-    app: typer.Typer, name: str, opened: Callable[..., AbstractAsyncContextManager[At]], *, asks: str = ""
-) -> Callable[[Body[At]], Body[At]]:
-    """Adds a command that works with what `opened` opens. It has the options of its function and those of `opened`,
-    among them --json. With `asks` it also has --yes, and asks that question first; the question may name options."""
-    shared = {
-        word: one.replace(kind=Parameter.KEYWORD_ONLY)
-        for word, one in signature(opened, eval_str=True).parameters.items()
-    }
-    yes = [Parameter("yes", Parameter.KEYWORD_ONLY, annotation=YesOption, default=False)] if asks else []
-
-    def add(body: Body[At]) -> Body[At]:
-        def run(**given: Any) -> None:
-            opening = {word: given.pop(word) for word in shared}
-            if asks:
-                output.confirm(asks.format(**given), yes=given.pop("yes"), as_json=opening["as_json"])
-
-            async def work() -> None:
-                async with opened(**opening) as at:
-                    await body(at, **given)
-
-            asyncio.run(work())
-
-        own = list(signature(body, eval_str=True).parameters.values())[1:]
-        run.__doc__ = body.__doc__
-        run.__signature__ = Signature([*own, *yes, *shared.values()])  # type: ignore[attr-defined]  # Typer reads it
-        run.__annotations__ = {one.name: one.annotation for one in [*own, *yes, *shared.values()]}
-        app.command(name)(run)
-        return body
-
-    return add

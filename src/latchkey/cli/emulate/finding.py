@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from latchkey.cli.command import Printer
 from latchkey.cli.connections import Connection, StoreConnection
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.emulate.folder import Folder
@@ -31,20 +31,20 @@ class Found:
     app: StoreConnection | None = None
     up: Connection | None = None
 
-    def ask(self, method: str, path: str = "", body: Any = None) -> Any:
-        return asyncio.run(PretendStore(self.control_url).ask(method, path, body))
+    async def ask(self, method: str, path: str = "", body: Any = None) -> Any:
+        return await PretendStore(self.control_url).ask(method, path, body)
 
     @property
     def authority(self) -> bytes | None:
         return Path(self.up.ca_cert).read_bytes() if self.up is not None else None
 
-    def purchases(self) -> list[dict[str, Any]]:
-        listed: list[dict[str, Any]] = self.ask("GET", "/purchases")["purchases"]
+    async def purchases(self) -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = (await self.ask("GET", "/purchases"))["purchases"]
         return listed
 
-    def sell_to(self, customer: str, sale: Mapping[str, Any]) -> dict[str, Any]:
+    async def sell_to(self, customer: str, sale: Mapping[str, Any]) -> dict[str, Any]:
         store = PretendStore(self.control_url)
-        if self.app is None and asyncio.run(store.token_for(customer)) is None:
+        if self.app is None and await store.token_for(customer) is None:
             raise Refusal(
                 "Only the stores of a `latchkey up` can show a receipt for a customer. Give an id that is a UUID, "
                 "or use `latchkey emulate receipt`."
@@ -53,7 +53,7 @@ class Found:
         async def show(receipt: Mapping[str, Any]) -> None:
             await self._show({"app_user_id": customer, **receipt})
 
-        return asyncio.run(store.sell_to(customer, sale, show))
+        return await store.sell_to(customer, sale, show)
 
     async def _show(self, receipt: Mapping[str, Any]) -> None:
         """As the demo's app on a phone does it."""
@@ -75,7 +75,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Printer):
     """Which pretend stores a command means."""
 
     folder: Path | None
@@ -102,7 +102,7 @@ class Wanted:
             raise Refusal(f"More than one pretend store runs here; {_WHICH}")
         return found[0]
 
-    def that_sells(self, product_id: str) -> Found:
+    async def that_sells(self, product_id: str) -> Found:
         """The store that has this product: ids have another form at each store, for subscriptions at least."""
         found = self.all()
         if len(found) == 1:
@@ -110,14 +110,19 @@ class Wanted:
         selling = [
             one
             for one in found
-            if any(product_id == (p.get("name") or p["id"]) for p in one.ask("GET", "/products")["products"])
+            if any(product_id == (p.get("name") or p["id"]) for p in (await one.ask("GET", "/products"))["products"])
         ]
-        return _only(selling, f"No pretend store here sells {product_id!r}.")
+        if not selling:
+            raise NotFound(f"No pretend store here sells {product_id!r}.")
+        if len(selling) > 1:
+            raise Refusal(f"More than one pretend store sells that; {_WHICH}")
+        return selling[0]
 
-    def that_knows(self, purchase: str) -> tuple[Found, str]:
+    async def that_knows(self, purchase: str) -> tuple[Found, str]:
         """The store with the purchase that begins so, and the whole id; the words as they are if only one runs."""
         found = self.all()
-        known = [(one, p["purchase"]) for one in found for p in one.purchases() if p["purchase"].startswith(purchase)]
+        every = [(one, bought["purchase"]) for one in found for bought in await one.purchases()]
+        known = [(one, id) for one, id in every if id.startswith(purchase)]
         if len(known) == 1:
             return known[0]
         if len(found) == 1:
@@ -135,11 +140,3 @@ class Wanted:
         except (OSError, msgspec.MsgspecError):
             return []
         return [Found(name, app.control_url, app, up) for name, app in up.stores.items()]
-
-
-def _only(found: list[Found], otherwise: str) -> Found:
-    if not found:
-        raise NotFound(otherwise)
-    if len(found) > 1:
-        raise Refusal(f"More than one pretend store sells that; {_WHICH}")
-    return found[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -22,25 +21,21 @@ PATIENCE = 60.0
 _AGAIN = 0.2
 
 
-def follow(stores: Sequence[Found], test_clock_id: str, to: Ms) -> Ms:
+async def follow(stores: Sequence[Found], test_clock_id: str, to: Ms) -> Ms:
     """Where the test clock stands then. First everything that the stores sent is processed: a clock that runs ahead of
     a renewal would let the subscription end."""
-    up = next((one.up for one in stores if one.up is not None), None)
-    if up is None:
+    found = next((one for one in stores if one.up is not None), None)
+    if found is None or (up := found.up) is None:
         raise Refusal(
             "--test-clock works with the stores of a `latchkey up`. For others, move the clock yourself: "
             f'POST /v2/projects/PROJECT/test_clocks/{test_clock_id}/advance with {{"to_ms": {to}}}.'
         )
     apps = [one.app.app_id for one in stores if one.app is not None]
-    return asyncio.run(_follow(up, Path(up.ca_cert).read_bytes(), apps, test_clock_id, to))
-
-
-async def _follow(up: Connection, authority: bytes, app_ids: Sequence[str], test_clock_id: str, to: Ms) -> Ms:
-    async with HttpClient(timeout=PATIENCE, extra_ca=authority, use_proxy=False) as http:
+    async with HttpClient(timeout=PATIENCE, extra_ca=found.authority, use_proxy=False) as http:
         clock = f"/test_clocks/{quote(test_clock_id, safe='')}"
         # A clock that stands later than the store stays where it is. A name that is wrong is told before waiting.
         to = max(to, (await _ask(http, up, "GET", clock))["now_ms"])
-        for app_id in app_ids:
+        for app_id in apps:
             until = time.monotonic() + PATIENCE
             waiting = f"/store_notifications?status=waiting&limit=1&app_id={app_id}"
             while (await _ask(http, up, "GET", waiting))["items"]:

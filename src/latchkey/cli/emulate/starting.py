@@ -35,27 +35,27 @@ _KINDS = {"apple": APP_STORE, "google": PLAY_STORE, "stripe": STRIPE}
 class Wishes:
     """How it was asked to run."""
 
-    folder: Folder
     service_url: str
     notification_url: str | None
+    production: bool | None
     port: int
     control_port: int
     tls: bool
+    ca: Path | None
+    data: Path
+
+    def authority(self) -> bytes | None:
+        """The certificate authority of the service: the one that was named, or that of a `latchkey up` beside us."""
+        if self.ca is not None:
+            return self.ca.read_bytes()
+        found = read_json(DataFolder(self.data).connection).get("ca_cert")
+        with contextlib.suppress(OSError):
+            return Path(found).read_bytes() if isinstance(found, str) else None
+        return None
 
 
-def authority_of_up(data: Path, given: Path | None) -> bytes | None:
-    """The certificate authority of the service: the one that was named, or that of a `latchkey up` beside us."""
-    if given is not None:
-        return given.read_bytes()
-    found = read_json(DataFolder(data).connection).get("ca_cert")
-    with contextlib.suppress(OSError):
-        return Path(found).read_bytes() if isinstance(found, str) else None
-    return None
-
-
-async def run(store: Emulator[Any, Any], wishes: Wishes, console: Console) -> None:
-    signal = StopSignal()
-    folder = wishes.folder
+async def run(store: Emulator[Any, Any], folder: Folder, wishes: Wishes) -> None:
+    signal, console = StopSignal(), Console(highlight=False)
     if wishes.notification_url is not None:
         store.notification_url = checked_url(wishes.notification_url)
     tls = None
@@ -69,7 +69,7 @@ async def run(store: Emulator[Any, Any], wishes: Wishes, console: Console) -> No
     async with running(store, listening=listening, control=control, tls=tls) as served:
         write_json(folder.credentials, store.credentials(served.base_url))
         store.outbox.told = lambda message, attempt: _show(console, message, attempt)
-        _introduce(console, store, wishes, served)
+        _introduce(console, store, folder, wishes, served)
         write_json(folder.control, {"store": store.name, "control_url": served.control_url})
         ticking = asyncio.create_task(keep_time(store))
         stopping = asyncio.create_task(signal.asked.wait())
@@ -84,8 +84,8 @@ async def run(store: Emulator[Any, Any], wishes: Wishes, console: Console) -> No
             folder.control.unlink(missing_ok=True)
 
 
-def _introduce(console: Console, store: Emulator[Any, Any], wishes: Wishes, served: Served) -> None:
-    folder, title = wishes.folder, TITLES[store.name]
+def _introduce(console: Console, store: Emulator[Any, Any], folder: Folder, wishes: Wishes, served: Served) -> None:
+    title = TITLES[store.name]
     table = Table(title=f"The pretend {title} is up", title_justify="left", title_style="bold green")
     table.show_header, table.box = False, None
     table.add_column(style="bold", no_wrap=True)
