@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import re
 from typing import Any
@@ -21,14 +20,13 @@ from latchkey.dashboard.cookie import DEVICE, HALF, NAME
 from latchkey.dashboard.page import Needs
 from latchkey.dashboard.qr import BORDER, qr_code
 from latchkey.domain.team.account import Role
-from latchkey.domain.team.guessing import CODE
-from latchkey.domain.team.second_factor import HALF_LASTS, STEP
+from latchkey.domain.team.second_factor import STEP
 from latchkey.usecases.access import accounts, projects, sessions, team
 from latchkey.usecases.access.accounts import Account
 from tests.api.client import Reply
 from tests.dashboard.asking import Person, cookie_of, known, set_cookies, signed_in, somebody
 from tests.dashboard.site import PASSWORD, Site, Visitor, serious_findings, visiting
-from tests.dashboard.test_sign_in import SIGN_IN, audited, enter, invitation
+from tests.dashboard.test_sign_in import audited, enter, invitation
 
 CODE_PAGE = "/dashboard/sign-in/code"
 FACTOR = "/dashboard/account/second-factor"
@@ -156,55 +154,6 @@ async def test_a_password_alone_gives_no_session_and_a_code_gives_a_new_one(site
     assert (await (await known(site, token)).get("/dashboard/account")).status == 200
     # The half is used up.
     assert (await give(site, half, code_of(secret, site.clock.now + STEP))).status == 401
-
-
-async def test_a_code_that_was_seen_is_worth_nothing(site: Site) -> None:
-    email, secret, recovery = await protected(site)
-    first, second = [cookie_of(await enter(site, email), HALF) for _ in range(2)]
-    code = code_of(secret, site.clock.now)
-    assert (await give(site, first, code)).status == 303
-    replayed = await give(site, second, code)
-    assert replayed.status == 401
-    assert "set-cookie" not in replayed.headers or NAME not in replayed.headers["set-cookie"]
-    assert (await give(site, second, recovery[0])).status == 303
-    third = cookie_of(await enter(site, email), HALF)
-    assert (await give(site, third, recovery[0])).status == 401
-
-
-async def test_of_two_browsers_with_one_code_at_once_one_gets_in(site: Site) -> None:
-    email, secret, recovery = await protected(site)
-    for code in (code_of(secret, site.clock.now), recovery[0]):
-        halves = [cookie_of(await enter(site, email), HALF) for _ in range(4)]
-        replies = await asyncio.gather(*(give(site, half, code) for half in halves))
-        assert sorted(reply.status for reply in replies) == [303, 401, 401, 401]
-
-
-async def test_guessing_over_many_half_sign_ins_and_addresses_has_to_wait(site: Site) -> None:
-    email, secret, _ = await protected(site)
-    for number in range(CODE.free):
-        half = cookie_of(await enter(site, email, address=f"198.51.100.{number}"), HALF)
-        reply = await give(site, half, wrong_code(secret, site.clock.now), address=f"198.51.100.{number}")
-        assert reply.status == 401
-    half = cookie_of(await enter(site, email, address="203.0.113.77"), HALF)
-    reply = await give(site, half, code_of(secret, site.clock.now), address="203.0.113.77")
-    assert reply.status == 429
-    assert reply.headers["retry-after"] == str(CODE.first // 1000)
-    assert b"Too many wrong codes" in reply.body
-
-
-async def test_a_half_sign_in_ends_by_itself_and_with_a_new_password(site: Site) -> None:
-    email, secret, _ = await protected(site)
-    half = cookie_of(await enter(site, email), HALF)
-    await accounts.set_password(site.database, (await account_of(site, email)).id, PASSWORD, site.clock.now)
-    assert (await give(site, half, code_of(secret, site.clock.now))).status == 401
-    half = cookie_of(await enter(site, email), HALF)
-    site.clock.now += HALF_LASTS
-    assert (await give(site, half, code_of(secret, site.clock.now))).status == 401
-    for cookie in ("", "x", half):
-        reply = await Person(site).ask(
-            "GET", f"{CODE_PAGE}?next=//evil.example", headers={"cookie": f"{HALF}={cookie}"}
-        )
-        assert (reply.status, reply.headers["location"]) == (303, SIGN_IN)
 
 
 async def test_a_link_to_choose_a_password_does_not_go_around_it(site: Site) -> None:
