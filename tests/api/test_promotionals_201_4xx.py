@@ -44,25 +44,10 @@ async def test_a_duration_ends_when_it_says(steady_shop: Shop, duration: str, da
     # A subscription's end is never null; that of a lifetime grant lies 200 years ahead.
     subscriptions = reply.json()["subscriber"]["subscriptions"]
     assert subscriptions[product].pop("store_transaction_id")
-    assert subscriptions == {
-        product: {
-            "auto_resume_date": None,
-            "billing_issues_detected_at": None,
-            "expires_date": "2227-01-15T08:00:01Z" if ends is None else end_to_iso(ends, NOW),
-            "grace_period_expires_date": None,
-            "original_purchase_date": to_iso(NOW),
-            "purchase_date": to_iso(NOW),
-            "refunded_at": None,
-            "unsubscribe_detected_at": None,
-            "is_sandbox": False,
-            "ownership_type": "PURCHASED",
-            "period_type": "normal",
-            "store": "promotional",
-            "display_name": None,
-            "price": {"amount": 0, "currency": "USD"},
-            "management_url": None,
-        }
-    }
+    shown = subscriptions.pop(product)
+    assert subscriptions == {}
+    assert shown["expires_date"] == ("2227-01-15T08:00:01Z" if ends is None else end_to_iso(ends, NOW))
+    assert (shown["store"], shown["is_sandbox"], shown["price"]["amount"]) == ("promotional", False, 0)
     [event] = await told(steady_shop, who)
     assert (event["type"], event["store"], event["period_type"]) == (
         "NON_RENEWING_PURCHASE",
