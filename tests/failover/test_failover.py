@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.exc import SQLAlchemyError
 
 from latchkey.cli.doctor import restored
-from latchkey.cli.doctor_hosts import hosts
+from latchkey.cli.doctor_deployment import hosts
 from latchkey.consumer.storage import primary
 from latchkey.consumer.storage.database import Database as ConsumerDatabase
 from latchkey.now import real_now

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from latchkey.cli import output
 from latchkey.cli.authority import ensure_certificates
-from latchkey.cli.connections import PushConnection
+from latchkey.cli.data_folder import PushConnection
 from latchkey.cli.files import read_json, write_json
 from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.push_sandbox import push_sandbox

@@ -9,10 +9,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from latchkey.cli.connections import Connection
-from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.data_folder import Connection, DataFolder
 from latchkey.cli.reach import DATA
-from latchkey.cli.timings import Timings
+from latchkey.cli.start import Timings
 from latchkey.cli.up_settings import UpSettings
 
 

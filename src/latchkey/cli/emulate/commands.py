@@ -13,9 +13,8 @@ from rich.console import Console
 from latchkey.cli import output
 from latchkey.cli.command import command
 from latchkey.cli.emulate.acting import options, show_notifications, show_purchases
-from latchkey.cli.emulate.finding import FOLDERS, Wanted
+from latchkey.cli.emulate.finding import FOLDERS, Wanted, follow
 from latchkey.cli.emulate.folder import Folder
-from latchkey.cli.emulate.following import follow
 from latchkey.cli.emulate.starting import Wishes, run
 from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.reach import DATA
