@@ -46,11 +46,11 @@ def seen_pages() -> Iterator[Seen]:
     seen: Seen = {}
     page = Visit.page
 
-    def noted(visit: Visit, template: str, status: int = 200, **values: Any) -> Response:
+    def noted(visit: Visit, template: str, status: int | None = None, **values: Any) -> Response:
         response = page(visit, template, status, **values)
-        html = bytes(response.body).decode()
-        if (template, status) not in _checked and len(html) > len(seen.get((template, status), "")):
-            seen[template, status] = html
+        html, key = bytes(response.body).decode(), (template, response.status_code)
+        if key not in _checked and len(html) > len(seen.get(key, "")):
+            seen[key] = html
         return response
 
     with pytest.MonkeyPatch.context() as patch:
