@@ -53,22 +53,23 @@ async def create(
 ) -> None:
     """Create an API key: a secret one for servers, or with --app a public one for apps."""
     now = real_now()
-    if app_id is None:
-        issued = await keys.create_secret_key(
-            at.database,
-            at.project_id,
-            name,
-            now,
-            scopes={scope.strip() for scope in scopes.split(",")},
-            rate_limit=rate_limit,
-            expires_at=typed_ahead(expires, now) if expires is not None else None,
-            allowed_networks=allow or (),
-            shape=shape,
-        )
-    elif expires is not None or allow or shape != "latchkey":
+    if app_id is not None and (expires is not None or allow or shape != "latchkey"):
         raise Refusal("A public key ships inside an app and works on every phone: it has no expiry, networks or shape.")
-    else:
-        issued = await keys.create_public_key(at.database, at.project_id, app_id, name, now, rate_limit=rate_limit)
+    async with at.audited("key.created", name):
+        if app_id is not None:
+            issued = await keys.create_public_key(at.database, at.project_id, app_id, name, now, rate_limit=rate_limit)
+        else:
+            issued = await keys.create_secret_key(
+                at.database,
+                at.project_id,
+                name,
+                now,
+                scopes={scope.strip() for scope in scopes.split(",")},
+                rate_limit=rate_limit,
+                expires_at=typed_ahead(expires, now) if expires is not None else None,
+                allowed_networks=allow or (),
+                shape=shape,
+            )
     _show_once(issued, at.as_json)
 
 
@@ -164,7 +165,8 @@ async def rotate(
 @command(app, "revoke", desk)
 async def revoke(at: Desk, key_id: KeyArgument) -> None:
     """Revoke a key for good. The next request with it is refused."""
-    key = await keys.revoke_key(at.database, at.project_id, key_id, real_now())
+    async with at.audited("key.revoked", key_id):
+        key = await keys.revoke_key(at.database, at.project_id, key_id, real_now())
     at.done(_as_data(key), f"{key.id} ({key.hint}) was revoked on {shown(key.revoked_at)}")
 
 
