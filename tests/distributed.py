@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
+from latchkey.storage.at_hand import AtHand
 from latchkey.storage.database import Database, connect
 from latchkey.storage.distribution.distribute import distribute
 from latchkey.storage.distribution.tables import TABLES
@@ -87,7 +88,8 @@ class Spread:
         await self._empty()
         await self._opened.open()
         database = Database(self.url, max_size=8)
-        database._pool = self._opened.pool
+        database._pool, database._hot = self._opened.pool, AtHand(self._opened.hot.pool)
+        database._hot.most = 0
         database._nodes, database._away = self._opened._nodes, self._opened._away
         return database
 
@@ -96,7 +98,8 @@ class Spread:
         pool = self._opened.pool
         if database._pool is not pool:
             await database.close()
-        if pool.is_closing() or pool.get_idle_size() != pool.get_size():
+        pools = (pool, self._opened.hot.pool)
+        if any(one.is_closing() or one.get_idle_size() != one.get_size() for one in pools):
             await self._opened.close()
         # As in `keep`: other connections of Citus see other tables.
         connection = await connect(self.url)

@@ -43,7 +43,7 @@ class Counted:
 async def counted(shop: Shop) -> AsyncIterator[Counted]:
     async with Database(shop.database.url, max_size=1) as database:
         counted = Counted(Shop(database, shop.project_id))
-        async with database.acquire() as connection:
+        async with database.at_hand() as connection:
             # Whatever the first use of a connection reads about types and the catalog.
             connection.add_query_logger(lambda record: counted.statements.append(record.query))
         await counted.shop.act("purchase", user="first", product="pro_monthly")

@@ -135,7 +135,7 @@ REPLACED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     ),
 }
 
-# As of every session on plain PostgreSQL; see `database.session_settings`.
+# As of the hot pool on plain PostgreSQL; see `database.py`.
 _SETTINGS = """
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_memoize = off set jit = off

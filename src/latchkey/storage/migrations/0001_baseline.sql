@@ -1,10 +1,6 @@
 -- Every table of a customer's data starts with (project_id, customer_id), so that one customer's rows can be on one node
 -- of a distributed PostgreSQL. Instants are bigint epoch milliseconds; money is bigint millionths of a unit.
 
--- An index beside a primary key begins with another column than project_id. While a table is empty PostgreSQL considers
--- every index with the right first column equally good, and keeps the plan when the table has grown: a lookup would then
--- scan all rows of the project. Queries that must not use the primary key hide its first column: `project_id || ''`.
-
 create table projects (
     id text primary key,
     name text not null,
@@ -1389,12 +1385,10 @@ create table customer_facets (
     stores text[] not null,
     primary key (customer_id, project_id)
 );
--- Lists are planned with their actual filter and with statistics, so these may begin with project_id. They hide the customer,
--- and all other queries hide the project: a lookup of one customer can use the primary key alone.
-create index customer_facets_last_seen on customer_facets (project_id, last_seen_at, (customer_id + 0));
-create index customer_facets_first_seen on customer_facets (project_id, first_seen_at, (customer_id + 0));
-create index customer_facets_spent on customer_facets (project_id, spent_usd, (customer_id + 0));
-create index customer_facets_country on customer_facets (project_id, country, last_seen_at, (customer_id + 0));
+create index customer_facets_last_seen on customer_facets (project_id, last_seen_at, customer_id);
+create index customer_facets_first_seen on customer_facets (project_id, first_seen_at, customer_id);
+create index customer_facets_spent on customer_facets (project_id, spent_usd, customer_id);
+create index customer_facets_country on customer_facets (project_id, country, last_seen_at, customer_id);
 create index customer_facets_trial on customer_facets (project_id, trial_until) where trial_until is not null;
 create index customer_facets_granted on customer_facets (project_id, granted_until) where granted_until is not null;
 create index customer_facets_issue on customer_facets (project_id, billing_issue_until) where billing_issue_until is not null;
@@ -1621,7 +1615,7 @@ begin
     -- The index of a partition knows only the ids in that partition. Under the feed's lock nobody adds one meanwhile.
     if told_part >= 1000 and exists (
         select from events e
-        where e.part < told_part / 1000 * 1000 and e.project_id || '' = of_project and e.id = any(event_ids)
+        where e.part < told_part / 1000 * 1000 and e.project_id = of_project and e.id = any(event_ids)
     ) then
         raise unique_violation using message = 'an event with this id exists already';
     end if;

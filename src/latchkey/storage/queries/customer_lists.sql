@@ -28,7 +28,7 @@ cross join lateral (
 ) as c
 left join lateral (
     select f.customer_id from customer_facets f
-    where f.customer_id = c.id and f.project_id || '' = a.project_id
+    where f.customer_id = c.id and f.project_id = a.project_id
     limit 1
 ) as known on true;
 
@@ -74,8 +74,8 @@ with gone as (
 update facet_rolls set counted = 0, mark_id = null, mark_xid = null, marked_at = null where project_id = $1;
 
 -- name: plan_each_list
--- for this transaction: plan each list with its actual filter, with whatever scans and sorts fit it
-select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'on', true);
+-- for this transaction: plan each list with its actual filter
+select set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: customer_list_standing
 -- how many customers of a project have no facets yet, up to a limit, and the earliest now of anybody in it
@@ -132,9 +132,9 @@ with page as materialized (
     {matching_facets}
         and ($19::bigint is null or (
             case $18::text when 'last_seen' then f.last_seen_at when 'first_seen' then f.first_seen_at
-                when 'spent' then f.spent_usd else f.customer_id end, f.customer_id + 0
+                when 'spent' then f.spent_usd else f.customer_id end, f.customer_id
         ) < ($19, $20::bigint))
-    order by sorted_by desc, f.customer_id + 0 desc
+    order by sorted_by desc, f.customer_id desc
     limit $21
 )
 select p.*, c.app_user_id, c.state
@@ -345,4 +345,4 @@ limit $3;
 
 -- name: forget_in_bulk_grants
 -- replace the ids of an erased customer; an error may quote the id
-update bulk_grant_customers set app_user_id = $3, error = null where app_user_id = any($2::text[]) and project_id || '' = $1;
+update bulk_grant_customers set app_user_id = $3, error = null where app_user_id = any($2::text[]) and project_id = $1;

@@ -36,7 +36,7 @@ limit $5;
 -- name: export_gone_customers
 -- customers that were erased or merged by a transaction since a transaction id
 select customer_id from gone_customers
-where project_id || '' = $1 and xid >= $2 and customer_id > $3
+where project_id = $1 and xid >= $2 and customer_id > $3
 order by customer_id
 limit $4;
 
@@ -59,7 +59,7 @@ limit $5;
 -- name: export_tokens
 -- what these purchases can be read again with, the latest first
 select store, store_id, handle from store_handles
-where project_id || '' = $1 and store_id = any($2::text[])
+where project_id = $1 and store_id = any($2::text[])
 order by store, store_id, first_seen_at desc, last_told_at desc;
 
 -- name: create_export
