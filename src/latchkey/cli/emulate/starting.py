@@ -10,7 +10,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from latchkey.cli.authority import ensure_certificates
 from latchkey.cli.data_folder import DataFolder
@@ -18,7 +17,7 @@ from latchkey.cli.emulate.finding import FOLDERS, TITLES
 from latchkey.cli.emulate.folder import Folder
 from latchkey.cli.files import read_json, write_json
 from latchkey.cli.listeners import bind, bind_wished
-from latchkey.cli.output import shown
+from latchkey.cli.output import shown, titled
 from latchkey.cli.stop_signal import StopSignal
 from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STRIPE
 from latchkey.emulators.control import checked_url
@@ -86,10 +85,7 @@ async def run(store: Emulator[Any, Any], folder: Folder, wishes: Wishes) -> None
 
 def _introduce(console: Console, store: Emulator[Any, Any], folder: Folder, wishes: Wishes, served: Served) -> None:
     title = TITLES[store.name]
-    table = Table(title=f"The pretend {title} is up", title_justify="left", title_style="bold green")
-    table.show_header, table.box = False, None
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
+    table = titled(f"The pretend {title} is up")
     table.add_row(f"{title} API", served.base_url)
     table.add_row("Control API", served.control_url)
     table.add_row("Its clock", shown(store.clock.now()))
