@@ -29,7 +29,7 @@ begin
     set local session_replication_role = replica;
     for one in
         select oid::regclass::text as name from pg_class
-        where relnamespace = 'public'::regnamespace and relkind = 'r' and relname <> 'schema_migrations'
+        where relnamespace = 'public'::regnamespace and relkind = 'r'
             and oid not in (select logicalrelid from pg_dist_partition)
     loop
         execute 'delete from ' || one.name;
@@ -78,7 +78,7 @@ class Spread:
             for table in TABLES:
                 copied = BytesIO()
                 await connection.copy_from_query(f"select * from {table}", output=copied)
-                if copied.getvalue() and table != "schema_migrations":
+                if copied.getvalue():
                     rows[table] = copied.getvalue()
         await connection.close()
         self._rows = rows

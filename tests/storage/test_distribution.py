@@ -11,7 +11,6 @@ import pytest
 from latchkey.storage.distribution import merging
 from latchkey.storage.distribution.distribute import require_cluster
 from latchkey.storage.distribution.functions import (
-    REPLACED,
     direct_call,
     function,
     template,
@@ -83,17 +82,6 @@ def test_a_statement_of_a_project_names_no_table_that_other_nodes_lack(name: str
     assert not isinstance(ROUTES[name], Home) or all(TABLES[table] == "reference" for table in shards)
 
 
-def test_everything_that_means_something_else_on_a_shard_is_replaced() -> None:
-    begins = SCHEMA.index("create function write_changes")
-    body = SCHEMA[begins : SCHEMA.index("end $$;", begins)]
-
-    assert "@customer_keys@" in template("write_changes", body)
-    assert set(REPLACED) <= set(wanted())
-    for name in set(wanted()) - {"write_changes"}:
-        made = template(name, query(name))
-        assert not re.search(r"pg_notify|nextval\(pg_get|pg_current_xact_id", made), name
-
-
 def test_what_is_inserted_on_a_shard_names_its_identity_column() -> None:
     """Tables of shards have no default for it."""
     begins = SCHEMA.index("create function write_changes")
@@ -104,7 +92,7 @@ def test_what_is_inserted_on_a_shard_names_its_identity_column() -> None:
         for table, columns in tables
         if TABLES[table] == "by project" and (found := re.search(r"^ +(\w+) bigint generated", columns, re.MULTILINE))
     }
-    assert {"customers", "chart_blocks"} <= set(identities)
+    assert {"customers", "facet_marks"} <= set(identities)
     for name in wanted():
         made = template(name, bodies.get(name) or query(name))
         for table, columns in re.findall(r"insert into @([a-z_]+)@ \(([^)]*)\)", made):

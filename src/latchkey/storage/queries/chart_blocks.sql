@@ -67,8 +67,12 @@ with gone as (
         ) as k
     ))
 )
-insert into chart_blocks (project_id, environment, kind, cuboid, rows, first_day, last_day, quantity, header, data)
-select $1, n.environment, n.kind, n.cuboid, n.rows, n.first_day, n.last_day, n.quantity, n.header, n.data
+-- Numbered by project, which is locked.
+insert into chart_blocks (
+    project_id, run, environment, kind, cuboid, rows, first_day, last_day, quantity, header, data
+)
+select $1, (select coalesce(max(b.run), 0) from chart_blocks b where b.project_id = $1) + row_number() over (),
+    n.environment, n.kind, n.cuboid, n.rows, n.first_day, n.last_day, n.quantity, n.header, n.data
 from unnest(
     $6::text[], $7::smallint[], $8::smallint[], $9::integer[], $10::integer[], $11::integer[], $12::bigint[],
     $13::bytea[], $14::bytea[]

@@ -40,8 +40,9 @@ cross join lateral (
 
 -- name: mark_for_charts
 -- look at these customers again in the next batch
-insert into chart_marks (project_id, customer_id)
-select * from unnest($1::text[], $2::bigint[]);
+insert into chart_marks (project_id, id, customer_id)
+select n.project_id, nextval('chart_marks_id_seq'), n.customer_id
+from unnest($1::text[], $2::bigint[]) as n (project_id, customer_id);
 
 -- name: chart_subjects_of
 -- what these subjects have contributed, where they came from, and their billing issues

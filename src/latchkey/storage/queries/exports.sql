@@ -3,8 +3,7 @@
 select
     pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid,
     pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next_xid,
-    (select system_identifier from pg_control_system())::text
-        || '-' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as epoch,
+    export_epoch() as epoch,
     coalesce((select position from feeds where project_id = $1), 0) as position,
     coalesce((select id from customers where project_id = $1 order by id desc limit 1), 0) as last_customer,
     (select catalog_version from projects where id = $1) as catalog_version;
