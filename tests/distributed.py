@@ -90,7 +90,7 @@ class Spread:
         database = Database(self.url, max_size=8)
         database._pool, database._hot = self._opened.pool, AtHand(self._opened.hot.pool)
         database._hot.most = 0
-        database._nodes, database._away = self._opened._nodes, self._opened._away
+        database._cluster = self._opened._cluster
         return database
 
     async def take_back(self, database: Database) -> bool:

@@ -39,7 +39,9 @@ class Line:
         return await lanes.claim(self.yard.database, {self.webhook.key: amount}, self.now, self.now + LEASE)
 
     async def record(self, claims: Sequence[Claim], status: int = 200) -> int:
-        recorded = await recording.record(self.yard.database, [self.outcome(one, status) for one in claims], self.now)
+        recorded, _ = await recording.record(
+            self.yard.database, [self.outcome(one, status) for one in claims], self.now
+        )
         await health.note(self.yard.database, recorded, self.now)
         return len(recorded)
 
@@ -73,7 +75,8 @@ async def test_each_attempt_of_a_batch_has_its_own_headers_and_body(line: Line) 
         for number, (headers, body) in enumerate(responses)
     ]
     outcomes = [Outcome(claim, attempt, None) for claim, attempt in zip(claims, attempts, strict=True)]
-    assert len(await recording.record(line.yard.database, outcomes, line.now)) == len(claims) == 4
+    recorded, _ = await recording.record(line.yard.database, outcomes, line.now)
+    assert len(recorded) == len(claims) == 4
     logged = await line.yard.database.pool.fetch(
         "select customer_id, request_headers, response_headers, response_body from attempts where sequence = 2"
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
@@ -15,10 +14,7 @@ from asyncpg.pool import PoolConnectionProxy
 from latchkey.database_address import parse
 from latchkey.database_address import without_password as without_password
 from latchkey.storage.at_hand import IDLE_SECONDS, AtHand, Taken
-from latchkey.storage.distribution.away import Away
-from latchkey.storage.distribution.connection import connection_class
-from latchkey.storage.distribution.directory import load as load_directory
-from latchkey.storage.distribution.nodes import NodeAddress, Nodes, address, is_distributed
+from latchkey.storage.distribution.cluster import Cluster
 from latchkey.storage.errors import DatabaseUnreachableError, NoPrimaryError, WrongAddressError
 from latchkey.storage.pooler import IN_TRANSACTION_MODE, MIXED_UP
 from latchkey.storage.primary import Primary
@@ -81,9 +77,8 @@ class Database:
         self._primary: Primary | None = None
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._hot: AtHand | None = None
-        # Of a distributed database.
-        self._nodes: Nodes | None = None
-        self._away: Away | None = None
+        # None: it is a plain database.
+        self._cluster: Cluster | None = None
 
     async def open(self) -> None:
         if self._pool is not None:
@@ -94,13 +89,13 @@ class Database:
         except _UNREACHABLE as error:
             raise unreachable(self.url, error) from error
         try:
-            distributed = await self._if_distributed(primary)
+            self._cluster = await self._find_cluster(primary)
             ordinary = max(1, self._max_size // 2)
-            self._pool = await self._create_pool(primary, distributed, self._min_size, ordinary, {})
+            self._pool = await self._create_pool(primary, self._min_size, ordinary, {})
             hot = max(1, self._max_size - ordinary)
             # Its first connection is opened when it is needed: most commands need none.
             least = self._min_size if self._min_size > 1 else 0
-            self._hot = AtHand(await self._create_pool(primary, distributed, least, hot, _HOT))
+            self._hot = AtHand(await self._create_pool(primary, least, hot, _HOT))
             self._primary = primary
         except _UNREACHABLE as error:
             raise unreachable(self.url, error) from error
@@ -111,78 +106,57 @@ class Database:
     async def _create_pool(
         self,
         primary: Primary,
-        distributed: type[asyncpg.Connection[asyncpg.Record]] | None,
         least: int,
         most: int,
         settings: Mapping[str, str],
     ) -> asyncpg.Pool[asyncpg.Record]:
+        cluster = self._cluster
         # Without an address: the primary knows it.
         connecting: Any = lambda _, **options: primary.connect(**options)  # noqa: E731 - typed for the driver
         return await asyncpg.create_pool(
             connect=connecting,
-            connection_class=distributed or asyncpg.Connection,
+            connection_class=cluster.connection_class if cluster is not None else asyncpg.Connection,
             min_size=min(least, most),
             max_size=most,
             timeout=self._connect_timeout,
             statement_cache_size=512,
             max_inactive_connection_lifetime=IDLE_SECONDS,
-            # Those of a distributed database come last: Citus finds the node of a statement by its parameters.
-            server_settings={**settings, **self._server_settings},
+            server_settings={**self._server_settings, **settings, **(cluster.settings if cluster is not None else {})},
             init=use_raw_json,
-            reset=_keep_as_it_is if distributed is None else _keep_if_useful,
+            reset=cluster.release if cluster is not None else _keep_as_it_is,
         )
 
-    async def _if_distributed(self, primary: Primary) -> type[asyncpg.Connection[asyncpg.Record]] | None:
-        """The class of connections to a distributed database, which need to know it first. None: it is a plain one."""
+    async def _find_cluster(self, primary: Primary) -> Cluster | None:
         connection = await primary.connect(timeout=self._connect_timeout, server_settings=dict(self._server_settings))
         try:
-            if not await is_distributed(connection):
-                return None
-            self._server_settings["plan_cache_mode"] = "force_custom_plan"
-            directory = await load_directory(connection)
-            self._nodes = directory.nodes = Nodes(self._connect_to_node)
-            self._away = directory.away = Away(partial(self._ask_node, directory.on_shards["feed_head"].text))
-            return connection_class(directory)
+            return await Cluster.find(connection, self.url, self._connect_to, self.acquire)
         finally:
             await connection.close()
 
-    async def _connect_to_node(self, node: NodeAddress) -> asyncpg.Connection[asyncpg.Record]:
-        connection = await Primary(parse(address(parse(self.url).hosts[0].url, node))).connect(
-            timeout=self._connect_timeout,
-            statement_cache_size=512,
-            # For a call of a shard's function Citus has no node to find.
-            server_settings={**self._server_settings, **_HOT},
+    async def _connect_to(self, url: str) -> asyncpg.Connection[asyncpg.Record]:
+        """A connection as those of the hot pool, to another server."""
+        connection = await Primary(parse(url)).connect(
+            timeout=self._connect_timeout, statement_cache_size=512, server_settings={**self._server_settings, **_HOT}
         )
         await use_raw_json(connection)
         return connection
 
-    async def _ask_node(self, text: str, project_id: str) -> None:
-        """Raises while the coordinator does not reach the node of a project."""
-        async with self.pool.acquire() as connection:
-            said: Any = connection
-            await said.plain(text, project_id, project_id)
-
     @property
     def is_distributed(self) -> bool:
-        return self._nodes is not None
+        return self._cluster is not None
 
     async def nodes(self, connection: Any) -> dict[str, bool]:
         """Of a distributed database: the nodes that have projects, and whether they answer."""
-        if self._away is None:
-            return {}
-        found = await connection.directory.nodes_with_shards(connection)
-        return {f"{node.host}:{node.port}": node not in self._away for node in found if node is not None}
+        return await self._cluster.nodes(connection) if self._cluster is not None else {}
 
     async def close(self) -> None:
         pool, self._pool = self._pool, None
         hot, self._hot = self._hot, None
         if pool is None or hot is None:
             return
-        if self._away is not None:
-            await self._away.close()
         await hot.release_all()
-        if self._nodes is not None:
-            await self._nodes.close()
+        if self._cluster is not None:
+            await self._cluster.close()
         try:
             await asyncio.wait_for(asyncio.gather(pool.close(), hot.pool.close()), timeout=10.0)
         except TimeoutError:
@@ -323,12 +297,6 @@ def _json_bytes(value: bytes | str) -> bytes:
 
 async def _keep_as_it_is(connection: Any) -> None:
     pass
-
-
-async def _keep_if_useful(connection: Any) -> None:
-    """For a distributed database."""
-    if connection in connection.directory.spoiled:
-        connection.terminate()
 
 
 def unreachable(url: str, error: BaseException) -> DatabaseUnreachableError:

@@ -25,6 +25,11 @@ StorageError
     └── ServerDidNotStartError  PostgreSQL was started but did not become ready
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 
 class StorageError(Exception):
     """Something is wrong with the database, and the message says what to do next."""
@@ -39,7 +44,11 @@ class MovedError(OutageError):
 
 
 class NodeAwayError(OutageError):
-    pass
+    def __init__(self, words: str, rows: Sequence[Any] = (), places: Sequence[int] | None = None) -> None:
+        super().__init__(words)
+        # Of a list of which other nodes have their part: what these answered, and the places of the rest. None: all.
+        self.rows = rows
+        self.places = places
 
 
 class DatabaseUnreachableError(OutageError):
