@@ -71,6 +71,7 @@ async def delivered(yard: Yard, worker: Worker, count: int) -> None:
     await worker.until_recorded()
 
 
+@pytest.mark.one_server("it names statements, which have other texts there")
 async def test_every_retry_comes_in_time_not_only_the_first_of_a_webhook(yard: Yard) -> None:
     await yard.hook(yard.receiver().url("/flaky/1"), retry_seconds=(3,), event_types=("NON_RENEWING_PURCHASE",))
     async with counted(yard.database.url) as (database, said), working(yard, database, said) as worker:
