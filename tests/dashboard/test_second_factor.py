@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from latchkey.dashboard.application import EVERY_PAGE
 from latchkey.dashboard.cookie import DEVICE, HALF, NAME
 from latchkey.dashboard.page import Needs
-from latchkey.dashboard.qr import BORDER, qr_code
+from latchkey.dashboard.pages.second_factor import BORDER, qr_code
 from latchkey.domain.team.account import Role
 from latchkey.domain.team.second_factor import STEP
 from latchkey.usecases.access import accounts, projects, sessions, team
