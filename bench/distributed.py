@@ -103,7 +103,8 @@ class Side:
         assert len(claims) == CLAIMED, len(claims)
         attempt = recording.Attempt(now, 3, 200, None, b'{"content-type":"application/json"}', b'[["server","x"]]')
         outcomes = [recording.Outcome(claim, attempt, None) for claim in claims]
-        assert len(await recording.record(self.database, outcomes, now)) == CLAIMED
+        recorded, _ = await recording.record(self.database, outcomes, now)
+        assert len(recorded) == CLAIMED
 
     async def page(self) -> None:
         found = await page_of_events(self.database, PROJECT_ID, after=self.first_event, limit=PAGE)

@@ -20,7 +20,6 @@ from latchkey.now import real_now
 CUSTOMERS = int(os.environ.get("LATCHKEY_BENCH_EXPORTED", "100000"))
 PERIODS = 10
 MEGABYTE = 1024 * 1024
-TOUCH = "update customers set last_seen_at = last_seen_at + 1 where id % 1000 = 0"
 # Of the process; Python with all that it imports takes about half of it.
 BAR_MB = 400
 

@@ -32,8 +32,6 @@ select 'proj_demo', head.position - $3 + made.place, gen_random_uuid()::text, ma
 from unnest($1::bigint[]) with ordinality as made (customer_id, place), head
 """
 
-TOLD = "select count(*) from events where type = 'EXPIRATION' and sequence = 3"
-
 
 async def run(ground: Ground, count: int = COUNT) -> list[Row]:
     # Bought a month before the second in which all of them end, a few seconds from now.

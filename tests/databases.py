@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import asyncpg
 
+from latchkey.storage.at_hand import AtHand
 from latchkey.storage.database import Database
 from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.usecases.sandbox.demo import Demo
@@ -115,14 +116,16 @@ class Kept:
         self.url = url
         self._connection = connection
         self._shape = shape
-        self._opened = Database(url, max_size=8)
+        self._opened = Database(url, max_size=12)
         self._uses = 0
 
     async def open(self) -> Database:
         """An object of its own for every test: what a test replaces on it is gone with the test."""
         await self._opened.open()
-        database = Database(self.url, max_size=8)
-        database._pool = self._opened.pool
+        database = Database(self.url, max_size=12)
+        database._pool, database._hot = self._opened.pool, AtHand(self._opened.hot.pool)
+        # A test leaves no connection in use.
+        database._hot.most = 0
         self._uses += 1
         return database
 
@@ -132,10 +135,11 @@ class Kept:
         if lent._pool is not pool:
             await lent.close()
             return False
-        if self._uses >= USES or pool.is_closing() or pool.get_idle_size() != pool.get_size():
+        pools = (pool, self._opened.hot.pool)
+        if self._uses >= USES or any(one.is_closing() or one.get_idle_size() != one.get_size() for one in pools):
             return False
         row = await self._connection.fetchrow(_CONNECTED)
-        if row is None or tuple(row) != (pool.get_size(), 0):
+        if row is None or tuple(row) != (sum(one.get_size() for one in pools), 0):
             return False
         if await self._connection.fetchval(_SHAPE) != self._shape:
             return False

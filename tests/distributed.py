@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
+from latchkey.storage.at_hand import AtHand
 from latchkey.storage.database import Database, connect
 from latchkey.storage.distribution.distribute import distribute
 from latchkey.storage.distribution.tables import TABLES
@@ -28,7 +29,7 @@ begin
     set local session_replication_role = replica;
     for one in
         select oid::regclass::text as name from pg_class
-        where relnamespace = 'public'::regnamespace and relkind = 'r' and relname <> 'schema_migrations'
+        where relnamespace = 'public'::regnamespace and relkind = 'r'
             and oid not in (select logicalrelid from pg_dist_partition)
     loop
         execute 'delete from ' || one.name;
@@ -77,7 +78,7 @@ class Spread:
             for table in TABLES:
                 copied = BytesIO()
                 await connection.copy_from_query(f"select * from {table}", output=copied)
-                if copied.getvalue() and table != "schema_migrations":
+                if copied.getvalue():
                     rows[table] = copied.getvalue()
         await connection.close()
         self._rows = rows
@@ -87,8 +88,9 @@ class Spread:
         await self._empty()
         await self._opened.open()
         database = Database(self.url, max_size=8)
-        database._pool = self._opened.pool
-        database._nodes, database._away = self._opened._nodes, self._opened._away
+        database._pool, database._hot = self._opened.pool, AtHand(self._opened.hot.pool)
+        database._hot.most = 0
+        database._cluster = self._opened._cluster
         return database
 
     async def take_back(self, database: Database) -> bool:
@@ -96,7 +98,8 @@ class Spread:
         pool = self._opened.pool
         if database._pool is not pool:
             await database.close()
-        if pool.is_closing() or pool.get_idle_size() != pool.get_size():
+        pools = (pool, self._opened.hot.pool)
+        if any(one.is_closing() or one.get_idle_size() != one.get_size() for one in pools):
             await self._opened.close()
         # As in `keep`: other connections of Citus see other tables.
         connection = await connect(self.url)
@@ -121,6 +124,9 @@ class Spread:
         connection = await connect(self.url)
         for table, rows in self._rows.items():
             await connection.copy_to_table(table, source=BytesIO(rows))
+        # What `databases.hold_minute` has done.
+        await connection.execute("alter function take_requests reset search_path")
+        await connection.execute("drop schema if exists held cascade")
         await connection.close()
 
 

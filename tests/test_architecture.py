@@ -60,7 +60,6 @@ ARROWS: dict[str, set[str]] = {
     "safety": {"domain", "settings", "storage"},
 }
 # These put the parts together, so they import them all. Nobody imports them; only the command line starts the service.
-COMPOSITION = {"app", "cli"}
 ARROWS["app"] = ARROWS.keys() - {"consumer", "client", "push", "runtime", "emulators"}
 ARROWS["cli"] = ARROWS.keys() | {"app"}
 
@@ -256,11 +255,6 @@ def impurities(path: Path) -> Iterator[str]:
             yield f"{node.lineno}: {type(node).__name__}"
 
 
-def test_an_impurity_is_found() -> None:
-    assert {"time", "asyncio"} <= set(impurities(SOURCE / "usecases" / "engine" / "leases.py"))
-    assert any(one.endswith("Await") for one in impurities(SOURCE / "usecases" / "engine" / "leases.py"))
-
-
 def test_rules_are_functions_over_frozen_data() -> None:
     for path in sources("domain"):
         for node in nodes(path):
@@ -300,23 +294,6 @@ def test_sql_is_spoken_in_storage_only() -> None:
     assert not spoken
 
 
-@pytest.mark.parametrize(
-    ("text", "is_sql"),
-    [
-        ("select id from customers where id = $1", True),
-        ("SELECT 1 FROM events", True),
-        ("insert into events values (1)", True),
-        ("update customers set state = $1", True),
-        ("delete from customers", True),
-        ("Select a product from the list.", False),
-        ("what to update", False),
-        ("deleted from another device", False),
-    ],
-)
-def test_sql_is_told_from_prose(text: str, is_sql: bool) -> None:
-    assert bool(SQL.search(text)) is is_sql
-
-
 def uses_of_driver(path: Path) -> list[str]:
     """Imports of the driver, of SQL texts or of rows, and calls that send SQL."""
     found = [name for name in imports(path) if name.startswith(DRIVER)]
@@ -327,12 +304,6 @@ def uses_of_driver(path: Path) -> list[str]:
 
 def test_only_storage_talks_to_the_driver() -> None:
     assert not {name_of(path): found for path in sources(*WITHOUT_DRIVER) if (found := uses_of_driver(path))}
-
-
-def test_the_use_of_a_driver_is_found() -> None:
-    assert "asyncpg" in uses_of_driver(SOURCE / "storage" / "database.py")
-    assert "latchkey.storage.sql.query" in uses_of_driver(SOURCE / "storage" / "events" / "feed.py")
-    assert any(".fetchrow()" in one for one in uses_of_driver(SOURCE / "storage" / "events" / "feed.py"))
 
 
 # Stores.

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import logging
 import os
 import socket
-import struct
-import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, cast
@@ -32,17 +29,16 @@ PATIENCE_SECONDS = 5.0
 
 # For connections that were made before new ones are ignored: until their requests have arrived.
 LAST_REQUESTS_SECONDS = 0.5
-# A filter for the packets of a listening socket, which begin with the header of TCP: byte 13 has the flags. A SYN that
-# is dropped is sent again after a second, and refused then.
-_DROP_SYN = ((0x30, 0, 0, 13), (0x54, 0, 0, 0x12), (0x15, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0x40000))
-_SO_ATTACH_FILTER, _SO_DETACH_FILTER = 26, 27
+# Options of Linux that Python has no names for: packets with fewer hops left than this are dropped. No usual system
+# sends its own with 255.
+_IP_MINTTL, _IPV6_MINHOPCOUNT = 21, 73
+_ALL_PACKETS, _NO_PACKETS = 0, 255
 
 
 class Listener:
     def __init__(self, application: Any, listening: socket.socket, settings: Settings) -> None:
-        # Of a process that had this socket before.
-        with contextlib.suppress(OSError):
-            listening.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
+        # A process that had this socket before may have left it ignoring connections.
+        _take(listening, _ALL_PACKETS)
         listening.listen(BACKLOG)
         self._listening = listening
         self._leaving = False
@@ -71,11 +67,8 @@ class Listener:
         would be reset when the socket closes."""
         self._leaving = True
         await asyncio.sleep(seconds)
-        if seconds and sys.platform == "linux":
-            filter_ = b"".join(struct.pack("HBBI", *one) for one in _DROP_SYN)
-            kept = ctypes.create_string_buffer(filter_)
-            program = struct.pack("HP", len(_DROP_SYN), ctypes.addressof(kept))
-            self._listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+        if seconds:
+            _take(self._listening, _NO_PACKETS)
             await asyncio.sleep(LAST_REQUESTS_SECONDS)
 
     def stop(self) -> None:
@@ -96,6 +89,16 @@ class Listener:
             return answering
 
         return answer
+
+
+def _take(listening: socket.socket, hops: int) -> None:
+    """Which packets make a new connection; those of connections that exist are not concerned. A client whose first
+    packet was dropped sends it again after a second, and is refused then."""
+    # A sandbox may not know these.
+    with contextlib.suppress(OSError):
+        listening.setsockopt(socket.IPPROTO_IP, _IP_MINTTL, hops)
+        if listening.family is socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, _IPV6_MINHOPCOUNT, hops)
 
 
 async def _send_last(send: Any, message: Any) -> None:

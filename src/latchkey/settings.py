@@ -71,7 +71,7 @@ Key = Annotated[bytes, Meta(description="32 random bytes in base64; make one wit
 
 class Settings(Struct, frozen=True, kw_only=True):
     database_url: str = ""
-    database_connections: Annotated[int, Meta(ge=1, le=1_000)] = 10
+    database_connections: Annotated[int, Meta(ge=2, le=1_000)] = 10
     statement_timeout_ms: Timeout = 30_000
     lock_timeout_ms: Timeout = 10_000
     host: str = "127.0.0.1"

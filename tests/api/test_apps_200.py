@@ -19,36 +19,17 @@ async def new_app(shop: Shop) -> dict[str, Any]:
 async def test_a_new_app_comes_with_a_key_that_is_shown_this_once(shop: Shop) -> None:
     made = await new_app(shop)
     first = made.pop("public_api_key")
-    assert made == {
-        "object": "app",
-        "id": made["id"],
-        "project_id": "proj_demo",
-        "name": "Phone",
-        "store": "app_store",
-        "type": "app_store",
-        "created_at": NOW,
-        "notification_url": made["notification_url"],
-    }
+    assert (made["name"], made["store"]) == ("Phone", "app_store")
     assert re.fullmatch(r"https://localhost/incoming/[A-Za-z0-9_-]{32}", made["notification_url"])
     assert first["key"].startswith("appl_")
     assert (await shop.v1("newcomer", key=first["key"])).status == 201
     assert (await get(shop, f"apps/{made['id']}")).json() == made
     [listed] = await walk(shop, f"apps/{made['id']}/public_api_keys")
-    assert listed == {
-        "object": "public_api_key",
-        "id": first["id"],
-        "project_id": "proj_demo",
-        "app_id": made["id"],
-        "name": "Phone",
-        "rate_limit": 480,
-        "masked_key": f"appl_…{first['key'][-4:]}",
-        "key": first["key"],
-        "environment": "production",
-        "created_at": NOW,
-        "revoked_at": None,
-        # It was used just now, which is written a little later.
-        "last_used_at": listed["last_used_at"],
-    }
+    assert (listed["key"], listed["masked_key"], listed["name"]) == (
+        first["key"],
+        f"appl_…{first['key'][-4:]}",
+        "Phone",
+    )
 
 
 async def test_apps_are_listed_oldest_first(shop: Shop) -> None:

@@ -40,48 +40,12 @@ async def test_a_public_key_may_set_them_though_it_cannot_read_them(steady_shop:
     assert await noted(steady_shop, "pat") == {"plan": one("x")}
 
 
-async def test_of_two_values_the_newer_wins_in_whatever_order_they_come(steady_shop: Shop) -> None:
-    await note(steady_shop, "lww", {"plan": one("second", NOW + 1)})
-    await note(steady_shop, "lww", {"plan": one("first", NOW)})
-    assert await noted(steady_shop, "lww") == {"plan": one("second", NOW + 1)}
-    await note(steady_shop, "lww", {"plan": one("same moment", NOW + 1)})
-    assert await noted(steady_shop, "lww") == {"plan": one("second", NOW + 1)}
-    await note(steady_shop, "lww", {"plan": one("third", NOW + 2)})
-    assert await noted(steady_shop, "lww") == {"plan": one("third", NOW + 2)}
-
-
-@pytest.mark.parametrize("nothing", [None, ""])
-async def test_nothing_deletes_and_a_late_older_value_does_not_bring_it_back(
-    steady_shop: Shop, nothing: str | None
-) -> None:
-    who = f"gone{nothing}"
-    await note(steady_shop, who, {"plan": one("x", NOW), "kept": one("y")})
-    await note(steady_shop, who, {"plan": one(nothing, NOW + 2)})
-    assert await noted(steady_shop, who) == {"kept": one("y")}
-    await note(steady_shop, who, {"plan": one("late", NOW + 1)})
-    assert await noted(steady_shop, who) == {"kept": one("y")}
-    await note(steady_shop, who, {"plan": one("again", NOW + 3)})
-    assert (await noted(steady_shop, who))["plan"] == one("again", NOW + 3)
-
-
-async def test_names_and_values_of_exactly_the_limit_are_kept(steady_shop: Shop) -> None:
-    attributes = {"n" * 40: one("ü" * 500), "$displayName": one("Ada 🎟"), "a.b-c_d e": one(" ")}
-    assert (await note(steady_shop, "long", attributes)).status == 200
-    assert await noted(steady_shop, "long") == attributes
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("n" * 41, "x"),
-        ("", "x"),
-        ("$", "x"),
-        ("$$email", "x"),
         ("ä", "x"),
-        ("new\nline", "x"),
         ("plan", "x" * 501),
         ("$email", "nobody"),
-        ("$email", "a b@example.com"),
     ],
 )
 async def test_what_cannot_be_kept_is_7263_and_named_and_the_others_are_saved(

@@ -15,45 +15,6 @@ from tests.api.client import DAY, LIFETIME, NOW, Shop
 PATH = "/v2/projects/proj_demo/customers/ada"
 
 
-async def test_the_whole_body_of_a_customer_who_bought_a_month(shop: Shop) -> None:
-    await shop.act("purchase", "ada", "team_monthly")
-    await shop.note("ada", __email="ada@example.com")
-    reply = await shop.v2("ada")
-    assert reply.status == 200
-    assert reply.json() == {
-        "object": "customer",
-        "id": "ada",
-        "project_id": "proj_demo",
-        "first_seen_at": NOW,
-        "last_seen_at": NOW,
-        "last_seen_app_version": None,
-        "last_seen_country": None,
-        "last_seen_platform": None,
-        "last_seen_platform_version": None,
-        "active_entitlements": {
-            "object": "list",
-            "items": [
-                {
-                    "object": "customer.active_entitlement",
-                    "entitlement_id": entitlement_id,
-                    "expires_at": NOW + 31 * DAY,
-                }
-                for entitlement_id in ("pro", "team")
-            ],
-            "next_page": None,
-            "url": f"{PATH}/active_entitlements",
-        },
-        "attributes": {
-            "object": "list",
-            "items": [
-                {"object": "customer.attribute", "name": "$email", "value": "ada@example.com", "updated_at": NOW}
-            ],
-            "next_page": None,
-            "url": f"{PATH}/attributes",
-        },
-    }
-
-
 async def test_an_enrolled_customer_shows_the_experiment(shop: Shop) -> None:
     async with shop.database.acquire() as connection:
         await connection.execute(

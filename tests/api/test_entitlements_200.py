@@ -16,14 +16,7 @@ DETACH = "entitlements/{}/actions/detach_products"
 async def test_an_entitlement_is_made_read_renamed_and_deleted(shop: Shop) -> None:
     made = await post(shop, "entitlements", {"id": "max", "display_name": "Max"})
     assert made.status == 201
-    assert made.json() == {
-        "object": "entitlement",
-        "id": "max",
-        "project_id": "proj_demo",
-        "lookup_key": "max",
-        "display_name": "Max",
-        "created_at": NOW,
-    }
+    assert (made.json()["id"], made.json()["lookup_key"]) == ("max", "max")
     renamed = await patch(shop, "entitlements/max", {"display_name": "Maximum"})
     assert renamed.json() == {**made.json(), "display_name": "Maximum"}
     assert (await get(shop, "entitlements/max")).json() == renamed.json()

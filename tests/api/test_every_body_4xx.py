@@ -29,6 +29,13 @@ RAW = {
     "half a surrogate pair": b'{"a": "\\ud800"}',
     "NUL": b'{"a": "\\u0000"}',
     "not a number": b'{"a": NaN}',
+    "infinite": b'{"a": [-Infinity]}',
+    "beyond every number": b'{"a": [1e999]}',
+    "a number without end": b'{"a": ' + b"1" * 5_000 + b"}",
+    "half a surrogate pair, raw": b'{"a": "\xed\xa0\x80"}',
+    "NUL in a name": b'{"nul \\u0000": 1}',
+    "NUL, raw": b'{"a": "\x00"}',
+    "a mark of byte order": b"\xef\xbb\xbf{}",
     "an array": b"[]",
     "an array of objects": b"[{}]",
     "null": b"null",
@@ -36,6 +43,7 @@ RAW = {
     "a number": b"1",
     "nothing but a space": b" ",
     "too deep": b'{"a":' * 100 + b"1" + b"}" * 100,
+    "far too deep": b"[" * 200_000,
 }
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
 from latchkey.domain.formats import instant
+from latchkey.domain.instants import Ms
 from latchkey.wire.lifetime import never_ends
 from tests.api.client import DAY, NOW, Shop
 from tests.api.doings import advance, did, make_clock, move_in
 from tests.api.management import get, post, refused
+
+Step: TypeAlias = tuple[str, dict[str, Any]]
 
 ENDS = NOW + 31 * DAY
 
@@ -50,68 +53,45 @@ async def test_active_because_it_was_bought(steady_shop: Shop) -> None:
     assert body["transaction_id"]
     assert set(body["granting_products"]) == {"pro_monthly", "pro_yearly", "pro_lifetime", "team_monthly"}
     assert instant(ENDS) in body["sentence"]
-    await did(steady_shop, "cancel", "active", "pro_monthly")
-    body = await why(steady_shop, "active")
-    assert (body["reason"], body["renews"]) == ("active", False)
-    assert "does not renew" in body["sentence"]
 
 
-async def test_active_for_ever(steady_shop: Shop) -> None:
-    await did(steady_shop, "purchase", "forever", "pro_lifetime")
-    body = await why(steady_shop, "forever")
-    assert (body["reason"], body["until"], body["renews"]) == ("active", None, None)
-    assert "for ever" in body["sentence"]
+MONTH: Step = ("purchase", {"product_id": "pro_monthly"})
+FOR_EVER: Step = ("purchase", {"product_id": "pro_lifetime"})
+ON_TRIAL: Step = ("purchase", {"product_id": "pro_monthly", "trial": True})
+GRACE: Step = ("fail_billing", {"grace_days": 3})
+PAUSE: Step = ("pause", {"resume_at_ms": ENDS + 9 * DAY})
+OUTAGE: Step = ("store_outage", {"product_id": "pro_monthly"})
+
+# What is done, how far the clock is moved, and the reason, end and words in the explanation.
+REASONS: dict[str, tuple[list[Step], Ms, str, Ms | None, str]] = {
+    "cancelled": ([MONTH, ("cancel", {})], NOW, "active", ENDS, "does not renew"),
+    "for ever": ([FOR_EVER], NOW, "active", None, "for ever"),
+    "trial": ([ON_TRIAL], NOW, "trial", NOW + 7 * DAY, ""),
+    "payment failed": ([MONTH, GRACE], NOW, "active", ENDS + 3 * DAY, "failed, and a grace"),
+    "grace": ([MONTH, GRACE], ENDS, "grace_period", ENDS + 3 * DAY, ""),
+    "retry": ([MONTH, GRACE], ENDS + 3 * DAY, "billing_retry", ENDS + 3 * DAY, ""),
+    "paused": ([MONTH, PAUSE], ENDS, "paused", ENDS, ""),
+    "refunded": ([MONTH, ("refund", {})], NOW, "refunded", NOW, ""),
+    "refunded for ever": ([FOR_EVER, ("refund", {})], NOW, "refunded", NOW, ""),
+    "refund of an early renewal": ([MONTH, ("renew", {}), ("refund", {})], NOW, "refunded", NOW, ""),
+    "expired": ([MONTH, ("expire", {})], NOW, "expired", NOW, ""),
+    "temporary": ([OUTAGE], NOW, "temporary", NOW + DAY, ""),
+    "temporary, over": ([OUTAGE], NOW + DAY, "expired", NOW + DAY, ""),
+}
 
 
-async def test_since_is_when_access_began_without_a_gap(steady_shop: Shop) -> None:
-    clock = await clocked(steady_shop, "loyal")
-    await did(steady_shop, "purchase", "loyal", "pro_monthly")
-    await advance(steady_shop, clock, by="P3M")
-    body = await why(steady_shop, "loyal")
-    assert (body["reason"], body["since"]) == ("active", NOW)
-
-
-async def test_trial(steady_shop: Shop) -> None:
-    await did(steady_shop, "purchase", "trial", "pro_monthly", trial=True)
-    body = await why(steady_shop, "trial")
-    assert (body["reason"], body["until"]) == ("trial", NOW + 7 * DAY)
-
-
-async def test_grace_period_and_billing_retry(steady_shop: Shop) -> None:
-    clock = await clocked(steady_shop, "late")
-    await did(steady_shop, "purchase", "late", "pro_monthly")
-    await did(steady_shop, "fail_billing", "late", grace_days=3)
-    assert (await why(steady_shop, "late"))["reason"] == "active"
-    await advance(steady_shop, clock, to_ms=ENDS)
-    body = await why(steady_shop, "late")
-    assert (body["reason"], body["until"]) == ("grace_period", ENDS + 3 * DAY)
-    await advance(steady_shop, clock, by="P3D")
-    assert (await why(steady_shop, "late"))["reason"] == "billing_retry"
-
-
-async def test_paused(steady_shop: Shop) -> None:
-    clock = await clocked(steady_shop, "paused")
-    await did(steady_shop, "purchase", "paused", "pro_monthly")
-    await did(steady_shop, "pause", "paused", resume_at_ms=ENDS + 9 * DAY)
-    await advance(steady_shop, clock, to_ms=ENDS)
-    assert (await why(steady_shop, "paused"))["reason"] == "paused"
-
-
-@pytest.mark.parametrize("product", ["pro_monthly", "pro_lifetime"])
-async def test_refunded(steady_shop: Shop, product: str) -> None:
-    who = f"refunded_{product}"
-    await did(steady_shop, "purchase", who, product)
-    await did(steady_shop, "refund", who, product)
+@pytest.mark.parametrize("name", REASONS)
+async def test_a_reason_and_its_end(steady_shop: Shop, name: str) -> None:
+    steps, moved_to, reason, until, words = REASONS[name]
+    who = name.replace(" ", "_").replace(",", "")
+    clock = await clocked(steady_shop, who)
+    for action, fields in steps:
+        await did(steady_shop, action, who, **fields)
+    if moved_to > NOW:
+        await advance(steady_shop, clock, to_ms=moved_to)
     body = await why(steady_shop, who)
-    assert (body["reason"], body["until"]) == ("refunded", NOW)
-
-
-async def test_a_refund_of_an_early_renewal_ends_access_too(steady_shop: Shop) -> None:
-    await did(steady_shop, "purchase", "early", "pro_monthly")
-    await did(steady_shop, "renew", "early", "pro_monthly")
-    await did(steady_shop, "refund", "early", "pro_monthly")
-    body = await why(steady_shop, "early")
-    assert (body["reason"], body["until"]) == ("refunded", NOW)
+    assert (body["reason"], body["until"]) == (reason, until)
+    assert words in body["sentence"]
 
 
 async def test_what_will_not_simply_renew_is_not_said_to(steady_shop: Shop) -> None:
@@ -147,25 +127,12 @@ async def test_turning_renewal_on_again_is_among_what_would_change_it(steady_sho
     assert "Turning renewal on again would keep it." in (await why(steady_shop, "leaves"))["would_change"]
 
 
-async def test_expired_and_revoked(steady_shop: Shop) -> None:
-    await did(steady_shop, "purchase", "expired", "pro_monthly")
-    await did(steady_shop, "expire", "expired")
-    body = await why(steady_shop, "expired")
-    assert (body["reason"], body["until"], body["renews"]) == ("expired", NOW, False)
+async def test_granted_and_revoked(steady_shop: Shop) -> None:
     await steady_shop.note("revoked", plan="x")
     await post(steady_shop, "customers/revoked/actions/grant_entitlement", {"entitlement_id": "pro"})
     assert (await why(steady_shop, "revoked"))["reason"] == "granted"
     await post(steady_shop, "customers/revoked/actions/revoke_granted_entitlement", {"entitlement_id": "pro"})
     assert (await why(steady_shop, "revoked"))["reason"] == "revoked"
-
-
-async def test_temporary(steady_shop: Shop) -> None:
-    clock = await clocked(steady_shop, "meanwhile")
-    await did(steady_shop, "store_outage", "meanwhile", "pro_monthly")
-    body = await why(steady_shop, "meanwhile")
-    assert (body["reason"], body["until"]) == ("temporary", NOW + DAY)
-    await advance(steady_shop, clock, by="P1D")
-    assert (await why(steady_shop, "meanwhile"))["reason"] == "expired"
 
 
 async def test_never_granted_and_unknown(steady_shop: Shop) -> None:

@@ -19,7 +19,6 @@ from tests.api.doings import (
     show_receipt,
     subscriber,
     told,
-    types_told,
 )
 from tests.api.management import get, holds
 
@@ -35,65 +34,54 @@ async def ids(shop: Shop, app_user_id: str) -> set[str]:
     return {item["id"] for item in items}
 
 
-async def test_an_unknown_anonymous_user_and_an_unknown_id_make_one_customer_201(shop: Shop) -> None:
-    reply = await identify(shop, ANONYMOUS, "ada")
-    assert reply.status == 201
-    assert reply.json() == (await shop.v1("ada")).json()
-    assert reply.json()["subscriber"]["original_app_user_id"] == ANONYMOUS
-    assert await ids(shop, "ada") == {ANONYMOUS, "ada"}
+# What each has bought, the log-in before, the log-in and its status; then the ids and the access of the new id.
+LOG_INS: dict[str, tuple[dict[str, str], tuple[str, str] | None, tuple[str, str], int, set[str], set[str]]] = {
+    "two unknown ids": ({}, None, (ANONYMOUS, "ada"), 201, {ANONYMOUS, "ada"}, set()),
+    "unknown id": ({ANONYMOUS: "pro_monthly"}, None, (ANONYMOUS, "ada"), 201, {ANONYMOUS, "ada"}, {"pro"}),
+    "merged": (
+        {ANONYMOUS: "pro_monthly", "ada": "team_monthly"},
+        None,
+        (ANONYMOUS, "ada"),
+        200,
+        {ANONYMOUS, "ada"},
+        {"pro", "team"},
+    ),
+    "unknown anonymous": ({"ada": "pro_monthly"}, None, (ANONYMOUS, "ada"), 200, {ANONYMOUS, "ada"}, {"pro"}),
+    "the id has an anonymous alias": (
+        {ANONYMOUS: "pro_monthly"},
+        (OTHER_ANONYMOUS, "ada"),
+        (ANONYMOUS, "ada"),
+        200,
+        {OTHER_ANONYMOUS, "ada"},
+        set(),
+    ),
+    "a second name": ({}, (ANONYMOUS, "ada"), (ANONYMOUS, "bob"), 201, {"bob"}, set()),
+    "named, to an unknown id": ({"ada": "pro_monthly"}, None, ("ada", "bob"), 201, {"bob"}, set()),
+    "named, to a known id": (
+        {"ada": "pro_monthly", "bob": "team_monthly"},
+        None,
+        ("ada", "bob"),
+        200,
+        {"bob"},
+        {"pro", "team"},
+    ),
+}
 
 
-async def test_a_known_anonymous_customer_takes_the_unknown_id_201(shop: Shop) -> None:
-    await show_receipt(shop, ANONYMOUS)
-    reply = await identify(shop, ANONYMOUS, "ada")
-    assert reply.status == 201
-    assert set(reply.json()["subscriber"]["entitlements"]) == {"pro"}
-    assert (await shop.v2(quote(ANONYMOUS))).json()["id"] == "ada"
-    assert await types_told(shop, "ada") == ["INITIAL_PURCHASE", "SUBSCRIBER_ALIAS"]
-
-
-async def test_a_known_anonymous_customer_merges_into_an_existing_id_without_an_anonymous_one_200(shop: Shop) -> None:
-    await show_receipt(shop, ANONYMOUS, "test_1_a")
-    await show_receipt(shop, "ada", "test_1_b", "team_monthly")
-    reply = await identify(shop, ANONYMOUS, "ada")
-    assert reply.status == 200
-    assert set(reply.json()["subscriber"]["subscriptions"]) == {"pro_monthly", "team_monthly"}
-    assert await ids(shop, "ada") == await ids(shop, ANONYMOUS) == {ANONYMOUS, "ada"}
-
-
-async def test_an_unknown_anonymous_user_becomes_an_alias_of_an_existing_id_200(shop: Shop) -> None:
-    await show_receipt(shop, "ada")
-    assert (await identify(shop, ANONYMOUS, "ada")).status == 200
-    assert await ids(shop, ANONYMOUS) == {ANONYMOUS, "ada"}
-    assert (await subscriber(shop))["original_app_user_id"] == "ada"
-
-
-async def test_an_existing_id_that_has_an_anonymous_alias_already_is_switched_to_200(shop: Shop) -> None:
-    await identify(shop, OTHER_ANONYMOUS, "ada")
-    await show_receipt(shop, ANONYMOUS)
-    reply = await identify(shop, ANONYMOUS, "ada")
-    assert reply.status == 200
-    assert reply.json()["subscriber"]["entitlements"] == {}
-    assert await ids(shop, "ada") == {OTHER_ANONYMOUS, "ada"}
-    assert await holds(shop, quote(ANONYMOUS)) == {"pro"}
-
-
-async def test_a_named_user_switches_to_an_unknown_id_201_and_nothing_merges(shop: Shop) -> None:
-    await show_receipt(shop, "ada")
-    reply = await identify(shop, "ada", "bob")
-    assert reply.status == 201
-    assert reply.json()["subscriber"]["original_app_user_id"] == "bob"
-    assert await ids(shop, "bob") == {"bob"}
-    assert await holds(shop, "ada") == {"pro"}
-
-
-async def test_a_named_user_switches_to_an_existing_id_200_and_nothing_merges(shop: Shop) -> None:
-    await show_receipt(shop, "ada", "test_1_a")
-    await show_receipt(shop, "bob", "test_1_b", "team_monthly")
-    reply = await identify(shop, "ada", "bob")
-    assert reply.status == 200
-    assert set(reply.json()["subscriber"]["entitlements"]) == {"pro", "team"}
-    assert await ids(shop, "ada") == {"ada"}
+@pytest.mark.parametrize("name", LOG_INS)
+async def test_logging_in_merges_or_switches(shop: Shop, name: str) -> None:
+    bought, before, (old, new), status, known, held = LOG_INS[name]
+    for who, product in bought.items():
+        await show_receipt(shop, who, f"test_1_{who[-3:]}", product)
+    if before is not None:
+        await identify(shop, *before)
+    reply = await identify(shop, old, new)
+    assert reply.status == status
+    assert reply.json() == (await shop.v1(new)).json()
+    assert await ids(shop, new) == known
+    assert await holds(shop, new) == held
+    if old not in known and old in bought:
+        assert "pro" in await holds(shop, quote(old))
 
 
 async def test_an_unknown_named_user_is_not_made_by_switching_away_from_it(shop: Shop) -> None:
@@ -113,13 +101,6 @@ async def test_logging_in_again_is_200_and_changes_nothing(shop: Shop) -> None:
     assert (await identify(shop, ANONYMOUS, "ada")).status == 200
     assert (await identify(shop, "ada", ANONYMOUS)).status == 200
     assert await count_rows(shop) == before
-
-
-async def test_one_anonymous_user_logs_in_as_a_second_name_and_only_switches(shop: Shop) -> None:
-    await identify(shop, ANONYMOUS, "ada")
-    assert (await identify(shop, ANONYMOUS, "bob")).status == 201
-    assert await ids(shop, ANONYMOUS) == {ANONYMOUS, "ada"}
-    assert await ids(shop, "bob") == {"bob"}
 
 
 async def test_logging_in_many_times_at_once_creates_once(shop: Shop) -> None:

@@ -59,23 +59,6 @@ async def test_a_revoked_key_is_401_from_the_next_request_on(shop: Shop, path: s
     assert (await shop.client.get(path, key=issued.plaintext)).status == 401
 
 
-@pytest.mark.parametrize("path", [V1, V2, f"{V2}/active_entitlements"])
-async def test_a_key_without_the_scope_is_403(shop: Shop, path: str) -> None:
-    await shop.note("ada", plan="x")
-    issued = await keys.create_secret_key(shop.database, shop.project_id, "writer", NOW, scopes=["write"])
-    reply = await shop.client.get(path, key=issued.plaintext)
-    assert reply.status == 403
-    assert reply.json().get("code", 7243) == 7243
-    assert reply.json().get("type", "authorization_error") == "authorization_error"
-
-
-@pytest.mark.parametrize("path", [V2, f"{V2}/attributes", f"{V2}/active_entitlements"])
-async def test_a_public_key_on_v2_is_403(shop: Shop, path: str) -> None:
-    await shop.note("ada", plan="x")
-    reply = await shop.client.get(path, key=shop.public)
-    assert (reply.status, reply.json()["type"]) == (403, "authorization_error")
-
-
 @pytest.mark.parametrize("path", [V2, f"{V2}/attributes"])
 async def test_a_key_of_another_project_on_v2_is_403_whether_the_customer_exists_or_not(shop: Shop, path: str) -> None:
     other = await projects.create_project(shop.database, "Other", NOW)

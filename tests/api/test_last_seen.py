@@ -178,7 +178,7 @@ async def test_stopping_waits_for_a_write_that_has_begun(shop: Shop) -> None:
         return not presence._notes
 
     async with database.transaction() as connection:
-        key = await connection.fetchval("select id from customers for update")
+        key = await connection.fetchval("select id from customers where project_id = $1 for update", shop.project_id)
         presence.start()
         presence.note(shop.project_id, key, LastSeen(NOW + 7))
         # The background writer has taken the visit, and waits for the row.

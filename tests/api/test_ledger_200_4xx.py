@@ -38,32 +38,9 @@ async def test_a_subscription_is_found_by_its_store_id_and_read_by_its_own(stead
     path = f"/v2/projects/proj_demo/subscriptions/{found['id']}"
     assert entitlements["url"] == f"{path}/entitlements"
     paid = {"currency": "USD", "gross": 9.99, "commission": 0.0, "tax": 0.0, "proceeds": 9.99}
-    assert found == {
-        "object": "subscription",
-        "id": found["id"],
-        "customer_id": "reader",
-        "original_customer_id": "reader",
-        "product_id": "pro_monthly",
-        "starts_at": NOW,
-        "current_period_starts_at": NOW,
-        "current_period_ends_at": ENDS,
-        "ends_at": ENDS,
-        "gives_access": True,
-        "pending_payment": False,
-        "auto_renewal_status": "will_renew",
-        "status": "active",
-        "total_revenue_in_usd": paid,
-        "revenue": [paid],
-        "unconverted_payments": 0,
-        "presented_offering_id": None,
-        "environment": "sandbox",
-        "store": "test_store",
-        "store_subscription_identifier": token,
-        "ownership": "purchased",
-        "pending_changes": None,
-        "country": None,
-        "management_url": None,
-    }
+    assert (found["customer_id"], found["product_id"], found["status"]) == ("reader", "pro_monthly", "active")
+    assert (found["total_revenue_in_usd"], found["revenue"]) == (paid, [paid])
+    assert (found["store"], found["store_subscription_identifier"]) == ("test_store", token)
     assert found["id"].startswith("sub_")
     read = await steady_shop.client.get(path)
     assert (read.status, read.json()) == (200, {**found, "entitlements": entitlements})

@@ -25,29 +25,7 @@ async def test_a_receipt_of_a_stranger_makes_the_subscriber_and_answers_with_it(
     assert shown != body["subscriptions"]["pro_monthly"].pop("store_transaction_id") == TOKEN
     assert body == read
     assert body["first_seen"] == body["original_purchase_date"] == to_iso(NOW)
-    assert body["subscriptions"]["pro_monthly"] == {
-        "auto_resume_date": None,
-        "billing_issues_detected_at": None,
-        "expires_date": end_to_iso(NOW + 31 * DAY, NOW),
-        "grace_period_expires_date": None,
-        "original_purchase_date": to_iso(NOW),
-        "purchase_date": to_iso(NOW),
-        "refunded_at": None,
-        "unsubscribe_detected_at": None,
-        "is_sandbox": True,
-        "ownership_type": "PURCHASED",
-        "period_type": "normal",
-        "store": "test_store",
-        "display_name": "Pro, monthly",
-        "price": {"amount": 9.99, "currency": "USD"},
-        "management_url": None,
-    }
-    assert body["entitlements"]["pro"] == {
-        "expires_date": end_to_iso(NOW + 31 * DAY, NOW),
-        "grace_period_expires_date": None,
-        "product_identifier": "pro_monthly",
-        "purchase_date": to_iso(NOW),
-    }
+    assert body["entitlements"]["pro"]["expires_date"] == end_to_iso(NOW + 31 * DAY, NOW)
     assert await holds(shop, "ada") == {"pro"}
 
 
@@ -94,20 +72,8 @@ async def test_another_receipt_for_the_same_product_is_another_purchase(shop: Sh
 async def test_a_one_time_receipt_is_a_non_subscription(shop: Shop) -> None:
     body = (await show_receipt(shop, "ada", product_id="pro_lifetime")).json()["subscriber"]
     assert body["subscriptions"] == {}
-    assert body["non_subscriptions"] == {
-        "pro_lifetime": [
-            {
-                "id": TOKEN,
-                "is_sandbox": True,
-                "purchase_date": to_iso(NOW),
-                "original_purchase_date": to_iso(NOW),
-                "store": "test_store",
-                "store_transaction_id": TOKEN,
-                "display_name": "Pro, for ever",
-                "price": {"amount": 199.99, "currency": "USD"},
-            }
-        ]
-    }
+    [bought] = body["non_subscriptions"]["pro_lifetime"]
+    assert (bought["id"], bought["purchase_date"], bought["price"]["amount"]) == (TOKEN, to_iso(NOW), 199.99)
     assert body["entitlements"]["pro"]["expires_date"] is None
 
 

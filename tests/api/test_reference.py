@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from latchkey.api.application import routes
-from latchkey.api.examples import examples, stem
+from latchkey.api.documentation import examples, stem
 from latchkey.api.reference import slug
 from tests.api.client import Shop
 

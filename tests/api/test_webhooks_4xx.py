@@ -6,102 +6,39 @@ from typing import Any
 
 import pytest
 
-from latchkey.usecases.access.keys import create_secret_key
 from tests.api.management import delete, patch, refused
 from tests.api.receiving import HOOKS, Post
 
 GOOD = {"name": "Mine", "url": "https://app.example.com/hook"}
+# `tests/domain/test_address.py` has the forms of addresses, `test_every_body_4xx.py` values of other types.
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"name": ""}, "name"),
     ({"name": "  "}, "name"),
     ({"name": "x" * 1501}, "name"),
-    ({"name": "a\nb"}, "name"),
-    ({"name": 7}, "name"),
     ({"name": None}, "name"),
-    ({"url": ""}, "url"),
     ({"url": None}, "url"),
-    ({"url": 7}, "url"),
     ({"url": "http://app.example.com/hook"}, "url"),
-    ({"url": "ftp://app.example.com"}, "url"),
-    ({"url": "app.example.com/hook"}, "url"),
-    ({"url": "//app.example.com/hook"}, "url"),
-    ({"url": "https://"}, "url"),
-    ({"url": "https:///hook"}, "url"),
-    ({"url": "https://app.example.com:0/"}, "url"),
-    ({"url": "https://app.example.com:99999/"}, "url"),
     ({"url": "https://user:password@app.example.com/"}, "url"),
-    ({"url": "https://app.example.com/a b"}, "url"),
     ({"url": "https://app.example.com/\r\nX: y"}, "url"),
-    ({"url": "https://bücher.example/"}, "url"),
-    ({"url": "https://app.example.com\\@10.0.0.1/"}, "url"),
     ({"url": "https://app.example.com/" + "x" * 2048}, "url"),
     ({"authorization_header": ""}, "authorization_header"),
-    ({"authorization_header": " Bearer x"}, "authorization_header"),
     ({"authorization_header": "Bearer x "}, "authorization_header"),
     ({"authorization_header": "Bearer x\r\nX-Evil: 1"}, "authorization_header"),
     ({"authorization_header": "Bearer schlüssel"}, "authorization_header"),
     ({"authorization_header": "x" * 4097}, "authorization_header"),
-    ({"authorization_header": 7}, "authorization_header"),
-    ({"authorization_header": ["Bearer x"]}, "authorization_header"),
-    ({"environment": "both"}, "environment"),
     ({"environment": "PRODUCTION"}, "environment"),
-    ({"environment": ""}, "environment"),
-    ({"environment": 1}, "environment"),
-    ({"event_types": "RENEWAL"}, "event_types"),
     ({"event_types": ["Renewal"]}, "event_types.0"),
     ({"event_types": ["RENEWAL", "BIRTHDAY"]}, "event_types.1"),
-    ({"event_types": [1]}, "event_types.0"),
     ({"event_types": ["RENEWAL"] * 101}, "event_types"),
-    ({"app_id": ""}, "app_id"),
     ({"app_id": "a b"}, "app_id"),
-    ({"app_id": 7}, "app_id"),
-    ({"retry_schedule_seconds": 5}, "retry_schedule_seconds"),
     ({"retry_schedule_seconds": [0]}, "retry_schedule_seconds.0"),
-    ({"retry_schedule_seconds": [5, -1]}, "retry_schedule_seconds.1"),
     ({"retry_schedule_seconds": [604_801]}, "retry_schedule_seconds.0"),
-    ({"retry_schedule_seconds": [1.5]}, "retry_schedule_seconds.0"),
-    ({"retry_schedule_seconds": ["5"]}, "retry_schedule_seconds.0"),
-    ({"retry_schedule_seconds": [True]}, "retry_schedule_seconds.0"),
     ({"retry_schedule_seconds": [1] * 51}, "retry_schedule_seconds"),
     ({"in_flight_limit": 0}, "in_flight_limit"),
     ({"in_flight_limit": 1001}, "in_flight_limit"),
-    ({"in_flight_limit": -1}, "in_flight_limit"),
-    ({"in_flight_limit": 2**63}, "in_flight_limit"),
-    ({"in_flight_limit": "10"}, "in_flight_limit"),
-    ({"in_flight_limit": 1.5}, "in_flight_limit"),
     ({"enabled": None}, "enabled"),
-    ({"enabled": 1}, "enabled"),
-    ({"enabled": "true"}, "enabled"),
     ({"signing_secret": "whsec_mine"}, "signing_secret"),
-    ({"id": "wh_mine"}, "id"),
-    ({"colour": "red"}, "colour"),
 ]
-PRIVATE = (
-    "10.0.0.1",
-    "172.16.9.9",
-    "192.168.1.1",
-    "169.254.169.254",
-    "100.64.0.1",
-    "0.0.0.0",
-    "0",
-    "224.0.0.1",
-    "255.255.255.255",
-    "192.0.2.1",
-    "198.51.100.7",
-    "203.0.113.7",
-    "0xa9fea9fe",
-    "2852039166",
-    "0251.0376.0251.0376",
-    "10.1",
-    "[::]",
-    "[fc00::1]",
-    "[fe80::1]",
-    "[::ffff:10.0.0.1]",
-    "[64:ff9b::a00:1]",
-    "[2002:a00:1::]",
-    "[2001:db8::1]",
-    "[ff02::1]",
-)
+PRIVATE = ("10.0.0.1", "169.254.169.254", "0xa9fea9fe", "2852039166", "10.1", "[::ffff:10.0.0.1]", "[fc00::1]")
 
 
 @pytest.fixture
@@ -204,21 +141,3 @@ async def test_a_page_of_the_log_that_cannot_be_is_refused(post: Post, made: str
         refused(await post.call("GET", f"{made}/deliveries?{query}"), 404, "resource_missing", param)
     refused(await post.call("GET", f"{made}/deliveries/nothing"), 404, "resource_missing", "delivery_id")
     refused(await post.call("POST", f"{made}/deliveries/nothing/resend"), 404, "resource_missing", "delivery_id")
-
-
-async def test_a_key_that_may_only_read_changes_nothing(post: Post, made: str) -> None:
-    issued = await create_secret_key(post.database, post.project_id, "Reads", post.clock.now, scopes=["read"])
-    path = f"/v2/projects/{post.project_id}/{HOOKS}"
-    assert (await post.client.get(f"{path}/{made}", key=issued.plaintext)).status == 200
-    for below, body in (
-        ("", GOOD),
-        (f"/{made}", {}),
-        (f"/{made}/test", {"type": "TEST"}),
-        (f"/{made}/rotate_signing_secret", {}),
-        (f"/{made}/replay", {"since_ms": 1_800_000_000_000, "status": "all"}),
-    ):
-        assert (await post.client.post(path + below, body, key=issued.plaintext)).status == 403
-        assert (await post.client.post(path + below, body, key=post.public)).status == 403
-        assert (await post.client.post(path.replace("demo", "other") + below, body)).status == 403
-    assert (await post.client.request("DELETE", f"{path}/{made}", key=issued.plaintext)).status == 403
-    assert post.arrivals == []

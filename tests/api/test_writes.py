@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from msgspec import json
-from starlette.types import Receive, Scope, Send
 
 from latchkey.api.body import CheckedBody
 from latchkey.api.exchange import Exchange
@@ -153,28 +152,6 @@ async def test_a_write_that_succeeds_is_answered_with_the_same_bytes_both_ways(s
         assert reply.status in (200, 422), reply
 
 
-@pytest.mark.parametrize("name", GOOD)
-async def test_a_write_that_fits_never_meets_the_framework(steady_shop: Shop, name: str) -> None:
-    async def nobody(scope: Scope, receive: Receive, send: Send) -> None:
-        raise AssertionError("the framework was asked")
-
-    front: Any = steady_shop.client.app
-    only = Front(
-        nobody,
-        front._lifespan,
-        front.services,
-        front._reads,
-        front._writes,
-        front._metrics,
-        front._watch,
-        front._requests,
-        front._access_log,
-    )
-    alone = Client(only, steady_shop.secret, steady_shop.public)
-    for step in GOOD[name]:
-        assert (await step.of(alone, f"alone{abs(hash(name))}")).status in (200, 422)
-
-
 WRONG_RECEIPTS: list[dict[str, Any]] = [
     {"app_user_id": ""}, {"app_user_id": "none"}, {"app_user_id": None}, {"fetch_token": ""},
     {"fetch_token": "x"}, {"fetch_token": 5}, {"product_id": ""}, {"product_id": None},
@@ -216,14 +193,6 @@ async def test_a_write_that_is_refused_is_refused_with_the_same_bytes_both_ways(
     (reply,) = await the_same(steady_shop, [BAD[number]], who=f"bad{number:03}")
     assert reply.status != 200, reply
     assert await count_rows(steady_shop) == before
-
-
-async def test_a_key_without_the_scope_is_refused_the_same_way(steady_shop: Shop) -> None:
-    shop = steady_shop
-    reader = await keys.create_secret_key(shop.database, shop.project_id, "reads", NOW, scopes=frozenset({"read"}))
-    for key, status in ((reader.plaintext, 403), (shop.public, 200)):
-        (reply,) = await the_same(shop, [receipt(key=key)])
-        assert reply.status == status
 
 
 @pytest.mark.parametrize("platforms", [("symbian", "ios"), ("ios", "symbian")])

@@ -29,7 +29,7 @@ async def test_numbers_skip_ahead_in_all_projects(citus_url: str) -> None:
     async with Database(citus_url, max_size=3) as database:
         for floor in (2, 4):
             for id in PROJECTS:
-                shop = Shop(database, id)
+                shop = Shop(database, id, NOON + floor)
                 await shop.act("purchase", f"bob{floor}", "pro_monthly")
                 assert [event.sequence for event in await shop.events(f"bob{floor}")] == [floor * SEQUENCES + 1]
             await after_restore(database, Wanted(again=True), NOON, actor="a test")

@@ -14,7 +14,9 @@ from latchkey.domain.customers.customer import newcomer
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.customers import records as customers
 from latchkey.storage.database import Database
+from latchkey.storage.distribution import directory
 from latchkey.storage.distribution.functions import is_asked_of_nodes
+from latchkey.storage.distribution.nodes import Nodes
 from latchkey.storage.sql import all_queries, query
 from latchkey.usecases.access.keys import create_secret_key, hash_of, revoke_key
 from latchkey.usecases.access.projects import create_project
@@ -47,10 +49,13 @@ async def head(database: Database) -> int | None:
     return position
 
 
+def links_of(database: Database) -> Nodes:
+    assert database._cluster is not None
+    return database._cluster.links
+
+
 def links(database: Database) -> list[Any]:
-    nodes = database._nodes
-    assert nodes is not None
-    return [link for idle in nodes._idle.values() for link in idle]
+    return [link for idle in links_of(database)._idle.values() for link in idle]
 
 
 async def linked(database: Database) -> Any:
@@ -58,7 +63,7 @@ async def linked(database: Database) -> Any:
 
     async def is_there() -> bool:
         await head(database)
-        return bool(links(database)) and database._nodes is not None and not database._nodes._making
+        return bool(links(database)) and not links_of(database)._making
 
     await until(is_there, "no connection to a node was made")
     return links(database)[-1]
@@ -101,7 +106,9 @@ async def test_what_a_node_cannot_answer_is_asked_of_the_coordinator(spread_url:
         assert await head(database) == 0
 
 
-async def test_a_project_is_read_where_it_has_gone(spread_url: str) -> None:
+async def test_a_project_is_read_where_it_has_gone(spread_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # However long the move takes.
+    monkeypatch.setattr(directory, "_CURRENT", 3600.0)
     async with opened(spread_url) as database:
         link = await linked(database)
         _, there = await elsewhere(spread_url, PROJECT)

@@ -71,6 +71,12 @@ async def terminal(demo_shelf: DemoShelf) -> AsyncIterator[Terminal]:
         yield Terminal(database, demo_shelf.demo.project_id, environment)
 
 
+async def test_a_key_that_is_created_and_revoked_is_in_the_audit_log(terminal: Terminal) -> None:
+    made = await terminal.ask("key", "create", "--name", "server")
+    await terminal.ask("key", "revoke", made["id"])
+    assert await terminal.audited() == [("key.revoked", made["id"], "done"), ("key.created", "server", "done")]
+
+
 async def test_customers_are_shown_found_granted_revoked_and_deleted(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

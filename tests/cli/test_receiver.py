@@ -13,8 +13,7 @@ from typing import Any, Self
 import pytest
 from standardwebhooks.webhooks import Webhook as Verifier
 
-from latchkey.cli.forwarding import CannotForwardError, Forwarder, check
-from latchkey.cli.receiver import NotConnectedError, receiver
+from latchkey.cli.receiver import CannotForwardError, Forwarder, NotConnectedError, check, receiver
 from latchkey.delivery.receiver import Arrival, _Seen
 from tests.cli.running import Running, Up, typed
 from tests.cli.test_up_webhooks import call

@@ -6,6 +6,7 @@ import gc
 import signal
 import subprocess
 import sys
+import time
 from importlib import import_module
 
 import pytest
@@ -83,3 +84,11 @@ def test_a_process_of_the_supervisor_loads_its_code_and_then_runs(module: str, m
     start.main()
     loads = ["api"] if module == child.__name__ else []
     assert log == ["SIGINT SIG_IGN", "api", "loading", *loads, "loaded", "start 7 api"]
+
+
+def test_each_step_and_their_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    timings = start.Timings()
+    for seconds, step in ((0.7, "code"), (1.0, "database"), (2.25, "processes")):
+        monkeypatch.setattr(time, "monotonic", lambda seconds=seconds: start.BEGAN + seconds)
+        timings.done(step)
+    assert str(timings) == "2.2 s (code 0.7, database 0.3, processes 1.2)"

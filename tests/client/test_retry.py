@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from latchkey.client.errors import ApiError, BadAnswer, ClientError, NotFound, RateLimited, Unreachable
-from latchkey.client.retry import parse_retry_after, wait_before_retry
+from latchkey.client.transport import parse_retry_after, wait_before_retry
 
 
 @pytest.mark.parametrize(

@@ -248,14 +248,20 @@ async def test_a_setting_asks_for_500_instead(sqlite_url: str, monkeypatch: pyte
         assert sum((await here.counts()).values()) == 0
 
 
-async def test_a_200_never_means_lost(sqlite_url: str) -> None:
+async def test_an_outage_of_the_database_is_no_fault_of_the_event_so_it_is_sent_again(sqlite_url: str) -> None:
     async with world(sqlite_url) as here:
+        database, delivered = here.consumer._store.database, event()
+        write = database.write
 
-        async def away(_: Any) -> None:
-            raise OSError("the disk is gone")
+        async def full(_: Any) -> None:
+            # There is room again before anything else is written.
+            database.write = write  # type: ignore[method-assign]
+            raise OSError("the disk is full")
 
-        here.consumer._store.database.write = away  # type: ignore[assignment]
-        assert (await here.deliver(event())).status == 500
+        database.write = full  # type: ignore[assignment]
+        assert (await here.deliver(delivered)).status == 500
+        assert (await here.counts())["billing_events_set_aside"] == 0
+        assert (await here.deliver(delivered)).json() == {"message": "Event processed"}
 
 
 @pytest.mark.parametrize("unchecked_seconds", [0, 3600])

@@ -17,7 +17,7 @@ from uuid import UUID
 import pytest
 from msgspec import json, structs
 
-from latchkey.api.examples import stem
+from latchkey.api.documentation import stem
 from latchkey.delivery import webhook
 from latchkey.delivery.dialect import body_of
 from latchkey.delivery.queue import requeue

@@ -27,6 +27,7 @@ async def audit(database: Database) -> tuple[dict[str, Customer], dict[str, list
     filed = {row["customer_id"]: row["amount"] for row in movements}
     named = await database.pool.fetch("select app_user_id, customer_id from aliases")
 
+    assert len(rows) == head, "a position is missing in the feed"
     assert [row["position"] for row in rows] == list(range(1, head + 1)), "a position is missing in the feed"
     told: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:

@@ -8,16 +8,21 @@ from playwright.async_api import Browser
 
 from latchkey.domain.team.account import Role
 from tests.api.doings import unhurried
+from tests.dashboard.accessibility import faults, seen_pages
 from tests.dashboard.site import Site, Visitor, opened, visiting
 from tests.databases import Shelf
 
 
 @pytest.fixture(scope="module")
-async def site(shelf: Shelf, short_folder: Path) -> AsyncIterator[Site]:
-    """One site for all tests of a file; each keeps to customers and things of its own."""
-    async with shelf.lend() as database, opened(database, short_folder) as site:
-        await unhurried(site)
-        yield site
+async def site(shelf: Shelf, short_folder: Path, browser: Browser) -> AsyncIterator[Site]:
+    """One site for all tests of a file; each keeps to customers and things of its own. All pages that they saw are
+    accessible and fit the screen."""
+    with seen_pages() as seen:
+        async with shelf.lend() as database, opened(database, short_folder) as site:
+            await unhurried(site)
+            yield site
+        found = await faults(browser, seen)
+    assert not found, "\n".join(found)
 
 
 @pytest.fixture

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
-from playwright.async_api import Browser, expect
-
 from latchkey.domain.team.account import Role
 from latchkey.usecases.access import audit
 from tests.dashboard.asking import Person, somebody
-from tests.dashboard.site import PASSWORD, Site, Visitor, serious_findings, visiting
+from tests.dashboard.site import PASSWORD, Site
+from tests.dashboard.tab import tab
 
 NASTY = "<script>alert(1)</script>\u202e" + "long" * 200
 
@@ -29,43 +26,35 @@ async def note(site: Site, number: int, *, actor: str = "the command line", outc
     return position
 
 
-async def test_everything_is_there_newest_first_and_page_after_page(site: Site, viewer: Visitor) -> None:
+async def test_everything_is_there_newest_first_and_page_after_page(site: Site) -> None:
     for number in range(60):
         await note(site, number)
-    page = await viewer.open("/audit?actor=the+command+line")
-    assert await serious_findings(page) == []
-    rows = page.locator("tbody tr")
-    await expect(rows).to_have_count(50)
-    await expect(rows.first).to_contain_text("thing-59")
-    await page.get_by_role("link", name="Older").click()
-    await expect(rows).to_have_count(10)
-    await expect(rows.last).to_contain_text("thing-0")
-    await expect(page.get_by_role("link", name="Older")).to_have_count(0)
+    page = await tab(site, Role.VIEWER, "/audit?actor=the+command+line")
+    assert len(page.rows) == 50
+    assert "thing-59" in page.rows[0]
+    await page.follow("Older")
+    assert len(page.rows) == 10
+    assert "thing-0" in page.rows[-1]
+    assert not page.soup.select("a[rel=next]")
 
 
-async def test_one_finds_what_somebody_did_and_looks_closer(site: Site, viewer: Visitor) -> None:
+async def test_one_finds_what_somebody_did_and_looks_closer(site: Site) -> None:
     me = await somebody(site, Role.DEVELOPER)
     settings = site.path("/settings").removeprefix(site.url)
     assert (await me.post(settings, {"name": "Demo", "restore_behavior": "keep", "test_store": "open"})).status == 303
     assert (await me.post(settings, {"name": "", "restore_behavior": "keep", "test_store": "open"})).status == 400
-    page = await viewer.open("/audit")
-    await page.get_by_label("Who").fill(me.email)
-    await page.get_by_label("What").select_option("project.changed")
-    await page.get_by_role("button", name="Show").click()
-    rows = page.locator("tbody tr")
-    await expect(rows).to_have_count(2)
-    await expect(rows.first).to_contain_text("refused")
-    await expect(rows.last).to_contain_text("done")
-    await rows.last.get_by_role("link", name="Project changed").click()
-    await expect(page.get_by_text('"restore_behavior"')).to_be_visible()
-    await expect(page.get_by_text("127.0.0.1")).to_be_visible()
-    assert await serious_findings(page) == []
-    await page.get_by_role("link", name="Everything they did").click()
-    await expect(rows).to_have_count(2)
-    await page.get_by_label("Who").fill("nobody@example.com")
-    await page.get_by_role("button", name="Show").click()
-    await expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
-    assert await serious_findings(page) == []
+    page = await tab(site, Role.VIEWER, "/audit")
+    await page.press("Show", {"Who": me.email, "What": "project.changed"})
+    [refused, done] = page.rows
+    assert "refused" in refused
+    assert "done" in done
+    await page.follow("Project changed", "tr:last-child")
+    assert '"restore_behavior"' in page.text()
+    assert "127.0.0.1" in page.text()
+    await page.follow("Everything they did")
+    assert len(page.rows) == 2
+    await page.press("Show", {"Who": "nobody@example.com"})
+    assert "Nothing matches" in page.text()
 
 
 async def test_sign_ins_of_members_are_in_it_and_those_of_others_are_not(site: Site) -> None:
@@ -112,16 +101,14 @@ async def test_a_sign_in_is_by_the_account_and_a_failed_one_by_the_address_that_
     assert member in body
 
 
-async def test_what_is_done_with_an_api_key_is_found_by_the_key(site: Site, viewer: Visitor) -> None:
+async def test_what_is_done_with_an_api_key_is_found_by_the_key(site: Site) -> None:
     reply = await site.client.post(f"/v2/projects/{site.project_id}/entitlements", {"id": "audited"})
     assert reply.status == 201
-    page = await viewer.open("/audit?action=entitlement.created")
-    row = page.locator("tbody tr", has_text="audited")
-    await expect(row).to_contain_text("API key")
-    await row.get_by_role("link").click()
-    await page.get_by_role("link", name="Everything they did").click()
-    await expect(page.locator("tbody tr", has_text="audited")).to_have_count(1)
-    assert await serious_findings(page) == []
+    page = await tab(site, Role.VIEWER, "/audit?action=entitlement.created")
+    assert "API key" in page.row("audited")
+    await page.follow("Entitlement created", "tbody")
+    await page.follow("Everything they did")
+    assert page.row("audited")
 
 
 async def test_nonsense_in_the_address_is_a_clear_refusal(site: Site) -> None:
@@ -135,16 +122,10 @@ async def test_nonsense_in_the_address_is_a_clear_refusal(site: Site) -> None:
         assert (await viewer.get(path + query)).status == status, query
 
 
-async def test_hostile_details_are_shown_as_text_on_a_phone_in_the_dark(browser: Browser, site: Site) -> None:
+async def test_hostile_details_are_shown_as_text(site: Site) -> None:
     done, begun = await note(site, 99, actor=NASTY[:200]), await note(site, 100, outcome="begun")
-    phone = {"width": 390, "height": 800}
-    async with visiting(browser, site, Role.VIEWER, color_scheme="dark", viewport=phone) as viewer:
-        page = await viewer.open(f"/audit/{done}")
-        await expect(page.get_by_text(re.compile("<script>")).first).to_be_visible()
-        assert await serious_findings(page) == []
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        await page.goto(site.path(f"/audit/{begun}"))
-        await expect(page.get_by_text("not finished")).to_be_visible()
-        await page.goto(site.path("/audit"))
-        assert await serious_findings(page) == []
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page = await tab(site, Role.VIEWER, f"/audit/{done}")
+    assert "<script>" in page.text()
+    assert not page.soup.select("main script")
+    await page.open(f"/audit/{begun}")
+    assert "not finished" in page.text()

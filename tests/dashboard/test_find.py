@@ -10,7 +10,7 @@ from playwright.async_api import Browser, expect
 
 from latchkey.dashboard.application import EVERY_PAGE
 from latchkey.dashboard.page import PROJECT, ROOT, Page
-from latchkey.dashboard.page_index import ENTRIES, Entry, entries_for
+from latchkey.dashboard.pages.find import ENTRIES, Entry, entries_for
 from latchkey.domain.team.account import Role
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.customers.erasure import erase

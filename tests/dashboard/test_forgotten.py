@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from playwright.async_api import Browser, expect
 
 from latchkey.domain.team.account import Role
 from latchkey.domain.team.guessing import ADDRESS
@@ -18,7 +17,8 @@ from latchkey.usecases.mail.outbox import Mail, send_next
 from latchkey.usecases.mail.sending import MailFolder
 from tests.api.client import Reply
 from tests.dashboard.asking import Person, somebody
-from tests.dashboard.site import PASSWORD, Site, Visitor, serious_findings, visiting
+from tests.dashboard.site import PASSWORD, Site
+from tests.dashboard.tab import tab
 from tests.dashboard.test_sign_in import SIGN_IN, audited, enter
 
 FORGOTTEN = "/dashboard/forgotten"
@@ -64,33 +64,24 @@ async def ask(site: Site, email: str, address: str = "192.0.2.9", **headers: str
     return await Person(site).ask("POST", FORGOTTEN, body=body, address=address, headers=headers)
 
 
-async def test_somebody_forgets_the_password_and_chooses_a_new_one(browser: Browser, site: Site, mail: Mail) -> None:
+async def test_somebody_forgets_the_password_and_chooses_a_new_one(site: Site, mail: Mail) -> None:
     email = await site.person(Role.VIEWER, password=PASSWORD)
     account = await accounts.find_account(site.database, email)
     assert account is not None
     elsewhere = await sessions.open_session(site.database, account.id, "127.0.0.1", "", site.clock.now)
-    phone = {"width": 390, "height": 800}
-    async with visiting(browser, site, None, color_scheme="dark", viewport=phone) as visitor:
-        page = await visitor.open("")
-        await page.get_by_role("link", name="Forgot the password?").click()
-        assert await serious_findings(page) == []
-        await page.get_by_label("E-mail").fill(email)
-        await page.get_by_role("button", name="Send the link").click()
-        await expect(page.get_by_role("status")).to_contain_text("a mail with a link is on its way")
-        assert await serious_findings(page) == []
-        link = (await links(site, mail))[email]
-        reply = await page.goto(link)
-        assert reply is not None
-        headers = reply.headers
-        # The link is not told to other sites, and no cache keeps the page.
-        assert (headers["referrer-policy"], headers["cache-control"]) == ("same-origin", "no-store")
-        await page.get_by_label("Password").fill(NEW)
-        await page.get_by_role("button", name="Save and sign in").click()
-        await expect(page).to_have_url(re.compile(r"/dashboard"))
+    page = await tab(site, None)
+    await page.follow("Forgot the password?")
+    await page.press("Send the link", {"E-mail": email})
+    assert "a mail with a link is on its way" in page.notice
+    link = urlsplit((await links(site, mail))[email]).path
+    await page.open(link)
+    # The link is not told to other sites, and no cache keeps the page.
+    assert (page.headers["referrer-policy"], page.headers["cache-control"]) == ("same-origin", "no-store")
+    await page.press("Save and sign in", {"Password": NEW})
+    assert (page.status, page.below) == (200, "")
     assert await accounts.has_password(site.database, email, NEW)
     assert await sessions.find_session(site.database, elsewhere, None, site.clock.now) is None
-    again = await Person(site).get(urlsplit(link).path)
-    assert again.status == 404
+    assert (await page.open(link)).status == 404
 
 
 async def test_who_changes_the_password_gets_a_mail_but_not_who_chooses_the_first(site: Site, mail: Mail) -> None:
@@ -143,12 +134,11 @@ async def test_another_site_cannot_ask(site: Site, mail: Mail) -> None:
     assert (await ask(site, "ada@example.com", origin="https://evil.example")).status == 403
 
 
-async def test_who_is_added_gets_a_mail_and_the_page_shows_no_link(site: Site, owner: Visitor, mail: Mail) -> None:
-    page = await owner.open("/team")
-    await page.get_by_label("E-mail").fill("new.colleague@example.com")
-    await page.get_by_role("button", name="Add").click()
-    await expect(page.get_by_role("status").first).to_contain_text("A mail with a link goes as a file in")
-    assert "/invitations/" not in await page.content()
+async def test_who_is_added_gets_a_mail_and_the_page_shows_no_link(site: Site, mail: Mail) -> None:
+    page = await tab(site, Role.OWNER, "/team")
+    await page.press("Add", {"E-mail": "new.colleague@example.com"})
+    assert "A mail with a link goes as a file in" in page.notice
+    assert "/invitations/" not in page.html
     link = (await links(site, mail))["new.colleague@example.com"]
     body = urlencode({"password": NEW}).encode()
     assert (await Person(site).ask("POST", urlsplit(link).path, body=body)).status == 303

@@ -1,4 +1,4 @@
-"""The journal in a browser: list, filters, one entry, processing again."""
+"""The journal: list, filters, one entry, processing again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from latchkey.usecases.access import audit
 from tests.api.apple import AppStore, app_store, connected_app, process
 from tests.api.management import get
 from tests.dashboard.asking import somebody
-from tests.dashboard.site import Site, Visitor, serious_findings
+from tests.dashboard.site import Site, Visitor
+from tests.dashboard.tab import tab
 
 
 @pytest.fixture
@@ -40,57 +41,48 @@ async def entries(site: Site, app: dict[str, Any], query: str = "") -> list[dict
     return items
 
 
-async def test_an_entry_shows_what_came_what_was_checked_and_what_followed(
-    site: Site, viewer: Visitor, app: dict[str, Any]
-) -> None:
+async def test_an_entry_shows_what_came_what_was_checked_and_what_followed(site: Site, app: dict[str, Any]) -> None:
     [sale] = await entries(site, app, "&kind=SUBSCRIBED")
-    page = await viewer.open(f"/journal?app={app['id']}")
-    await expect(page.locator("tbody tr")).to_have_count(2)
-    assert await serious_findings(page) == []
-    await page.get_by_role("link", name="SUBSCRIBED").click()
-    await expect(page.get_by_role("heading", level=1)).to_contain_text("applied")
-    main = page.locator("main")
-    await expect(main).to_contain_text(sale["external_id"])
-    for name in sale["checked"].values():
-        await expect(main).to_contain_text(name[:40])
-    await expect(main).to_contain_text("Only owners and developers see it")
-    assert await page.locator("main form").count() == 0, "a viewer changes nothing"
-    assert await serious_findings(page) == []
-    await page.get_by_role("link", name=sale["event_ids"][0]).click()
-    await expect(page.get_by_role("heading", level=1)).to_have_text("INITIAL_PURCHASE")
-    await page.go_back()
-    await page.get_by_role("link", name=sale["customer_id"]).click()
-    await expect(page.get_by_role("heading", level=1)).to_contain_text(sale["customer_id"])
+    page = await tab(site, Role.VIEWER, f"/journal?app={app['id']}")
+    assert len(page.rows) == 2
+    await page.follow("SUBSCRIBED")
+    entry = page.path
+    assert "applied" in page.heading
+    for shown in (sale["external_id"], *(name[:40] for name in sale["checked"].values())):
+        assert shown in page.text()
+    assert "Only owners and developers see it" in page.text()
+    assert page.is_only_read, "a viewer changes nothing"
+    await page.follow(sale["event_ids"][0])
+    assert page.heading == "INITIAL_PURCHASE"
+    await page.open(entry)
+    await page.follow(sale["customer_id"])
+    assert sale["customer_id"] in page.heading
 
 
-async def test_only_who_may_change_things_sees_the_payload(site: Site, developer: Visitor, app: dict[str, Any]) -> None:
+async def test_only_who_may_change_things_sees_the_payload(site: Site, app: dict[str, Any]) -> None:
     """What is in it can be shown as a receipt."""
     [sale] = await entries(site, app, "&kind=SUBSCRIBED")
     payload = (await get(site, f"store_notifications/{sale['id']}")).json()["payload"]
     for role in (Role.VIEWER, Role.SUPPORT):
-        seen = await (await somebody(site, role)).get(f"/dashboard/projects/{site.project_id}/journal/{sale['id']}")
+        seen = await tab(site, role, f"/journal/{sale['id']}")
         assert seen.status == 200
-        assert "bundleId" not in seen.body.decode()
-        assert payload[:60] not in seen.body.decode()
-    page = await developer.open(f"/journal/{sale['id']}")
-    await expect(page.get_by_label("What the payload says")).to_contain_text('"bundleId": "com.example.notes"')
-    await expect(page.get_by_label("What the payload says")).to_contain_text('"productId": "pro_monthly"')
-    await page.get_by_text("As it came").click()
-    await expect(page.get_by_label("Payload as it came")).to_contain_text("eyJ")
-    assert await serious_findings(page) == []
+        assert "bundleId" not in seen.html
+        assert payload[:60] not in seen.html
+    page = await tab(site, Role.DEVELOPER, f"/journal/{sale['id']}")
+    payload = page.text('[aria-label="What the payload says"]')
+    assert '"bundleId": "com.example.notes"' in payload
+    assert '"productId": "pro_monthly"' in payload
+    assert "eyJ" in page.text('[aria-label="Payload as it came"]')
 
 
-async def test_the_filters_narrow_the_list(site: Site, viewer: Visitor, app: dict[str, Any]) -> None:
+async def test_the_filters_narrow_the_list(site: Site, app: dict[str, Any]) -> None:
     [sale] = await entries(site, app, "&kind=SUBSCRIBED")
-    page = await viewer.open("/journal")
-    await page.get_by_label("App").select_option(app["id"])
+    page = await tab(site, Role.VIEWER, "/journal")
     for label, value, rows in (("Kind", "TEST", 1), ("Kind", "", 2), ("Purchase", sale["subject"], 1)):
-        await page.get_by_label(label, exact=True).fill(value)
-        await page.get_by_role("button", name="Filter").click()
-        await expect(page.locator("tbody tr")).to_have_count(rows)
-    await page.get_by_label("Status").select_option("failed")
-    await page.get_by_role("button", name="Filter").click()
-    await expect(page.get_by_text("No entry fits these filters")).to_be_visible()
+        await page.press("Filter", {"App": app["id"], label: value})
+        assert len(page.rows) == rows
+    await page.press("Filter", {"Status": "failed"})
+    assert "No entry fits these filters" in page.text()
 
 
 async def test_one_entry_and_all_since_a_moment_are_processed_again(
@@ -120,19 +112,18 @@ async def test_one_entry_and_all_since_a_moment_are_processed_again(
     assert (one.action, one.subject) == ("store_notification.reprocessed", sale["id"])
 
 
-async def test_a_failed_entry_is_announced_and_says_why(site: Site, developer: Visitor, store: AppStore) -> None:
+async def test_a_failed_entry_is_announced_and_says_why(site: Site, store: AppStore) -> None:
     app = await connected_app(site, store)
     store.emulator.outbox.messages.clear()
     store.emulator.sell(product_id="pro_monthly", buyer="bob")
     await store.send(site, app["notification_url"])
     await site.client.request("DELETE", f"/v2/projects/{site.project_id}/apps/{app['id']}/credentials")
     await process(site)
-    page = await developer.open()
-    await page.get_by_role("link", name="See why").click()
-    row = page.locator("tbody tr").first
-    await expect(row).to_contain_text("The app has no credentials for its store")
-    await row.get_by_role("link").first.click()
-    await expect(page.locator("#entry")).to_contain_text("Why it failed")
+    page = await tab(site, Role.DEVELOPER)
+    await page.follow("See why")
+    assert "The app has no credentials for its store" in page.rows[0]
+    await page.follow("", "tbody tr:first-child")
+    assert "Why it failed" in page.text("#entry")
 
 
 async def test_what_is_not_there_or_makes_no_sense_is_answered_with_a_page(site: Site) -> None:

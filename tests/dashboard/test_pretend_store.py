@@ -1,4 +1,4 @@
-"""The page of a pretend store in a browser: Google Play, a test clock that follows, and a store that is down.
+"""The page of a pretend store: Google Play, a test clock that follows, and a store that is down.
 
 `tests/cli/test_up.py` has the page of the pretend App Store in a real `latchkey up`."""
 
@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 import pytest
 from msgspec.structs import replace
-from playwright.async_api import expect
 
 from latchkey.domain.instants import DAY
 from latchkey.domain.team.account import Role
@@ -25,8 +24,8 @@ from tests.api.doings import make_clock, move_in
 from tests.api.management import get, walk
 from tests.dashboard.asking import somebody
 from tests.dashboard.customer_stories import last_audit
-from tests.dashboard.site import Site, Visitor, serious_findings
-from tests.dashboard.test_customer_actions import carry_out, unfold
+from tests.dashboard.site import Site
+from tests.dashboard.tab import tab
 from tests.emulators.google.shop import play_store
 from tests.emulators.stripe.shop import stripe_account
 
@@ -77,37 +76,32 @@ async def events(site: Site, customer: str) -> list[str]:
     return [item["type"] for item in await walk(site, "events") if item["app_user_id"] == customer]
 
 
-async def test_a_purchase_is_made_as_google_and_says_when_it_is_acknowledged(
-    site: Site, developer: Visitor, app: dict[str, Any]
-) -> None:
+async def test_a_purchase_is_made_as_google_and_says_when_it_is_acknowledged(site: Site, app: dict[str, Any]) -> None:
     async with processing(site):
-        page = await developer.open(f"/apps/{app['id']}")
-        await page.get_by_role("link", name="Pretend Play Store").click()
-        await page.get_by_label("Customer").fill("gustav")
-        await expect(page.get_by_label("Product")).to_have_value("pro_monthly:monthly")
-        await page.get_by_role("button", name="Buy as Google").click()
-        row = page.locator("#purchases tbody tr", has_text="gustav")
-        await expect(row).to_contain_text("not acknowledged")
-        await expect(page.locator("main")).to_contain_text("wait for that before you move the clock")
-        assert await serious_findings(page) == []
+        page = await tab(site, Role.DEVELOPER, f"/apps/{app['id']}")
+        await page.follow("Pretend Play Store")
+        assert page.value("Product") == "pro_monthly:monthly"
+        await page.press("Buy as Google", {"Customer": "gustav"})
+        assert "not acknowledged" in page.row("gustav", "#purchases")
+        assert "wait for that before you move the clock" in page.text()
         site.clock.now += 60_000
         assert await processor(site).acknowledge_due()
-        await page.reload()
-        await expect(row).to_contain_text("active")
-        await expect(row).not_to_contain_text("not acknowledged")
-        await row.get_by_role("button", name="Cancel").click()
-        await expect(row).to_contain_text("cancelled")
-        await row.get_by_role("button", name="Turn renewal on").click()
-        await expect(row).not_to_contain_text("cancelled")
-        await row.get_by_role("button", name="Refund").click()
-        await expect(row).to_contain_text("refunded")
-        await expect(page.locator("#notifications tbody tr").first).to_contain_text("delivered")
-        await row.get_by_role("link", name="gustav").click()
-        await expect(page.get_by_role("heading", level=1)).to_contain_text("gustav")
+        await page.open(f"/apps/{app['id']}/pretend-store")
+        assert "active" in page.row("gustav", "#purchases")
+        assert "not acknowledged" not in page.row("gustav", "#purchases")
+        await page.press("Cancel", within="gustav")
+        assert "cancelled" in page.row("gustav", "#purchases")
+        await page.press("Turn renewal on", within="gustav")
+        assert "cancelled" not in page.row("gustav", "#purchases")
+        await page.press("Refund", within="gustav")
+        assert "refunded" in page.row("gustav", "#purchases")
+        assert "delivered" in page.text("#notifications tbody tr")
+        await page.follow("gustav")
+        assert page.heading == "gustav"
 
 
 async def test_a_store_extends_cancels_and_refunds_from_the_customers_page(
-    site: Site, developer: Visitor, app: dict[str, Any], store: tuple[GoogleEmulator, Served]
+    site: Site, app: dict[str, Any], store: tuple[GoogleEmulator, Served]
 ) -> None:
     emulator, _ = store
     bought = emulator.sell(product_id="pro_monthly:monthly", buyer="gerd", account_token="gerd")
@@ -115,58 +109,47 @@ async def test_a_store_extends_cancels_and_refunds_from_the_customers_page(
     ends_at = emulator.known(bought).ends_at or 0
     await emulator.deliver()
     assert await processor(site).process_due()
-    page = await developer.open("/customers/gerd")
-    form = await unfold(page, "Extend pro_monthly:monthly")
-    await form.get_by_label("Days more").fill("10")
-    await carry_out(form, "Extend")
-    await expect(page.get_by_role("status")).to_contain_text("Extended. It runs until")
+    page = await tab(site, Role.DEVELOPER, "/customers/gerd")
+    await page.press("Extend", {"Days more": "10"}, sure=True)
+    assert "Extended. It runs until" in page.notice
     assert emulator.known(bought).ends_at == ends_at + 10 * DAY
-    form = await unfold(page, "Cancel pro_monthly:monthly")
-    await carry_out(form, "Cancel the renewal")
-    await expect(page.get_by_role("status")).to_contain_text("Cancelled.")
+    await page.press("Cancel the renewal", sure=True)
+    assert "Cancelled." in page.notice
     assert not emulator.known(bought).auto_renew
     # Google extends only what renews, and the page says so.
-    form = await unfold(page, "Extend pro_monthly:monthly")
-    await carry_out(form, "Extend")
-    await expect(page.get_by_role("alert")).to_contain_text("Google does not do this for the purchase as it stands")
+    await page.press("Extend", {"Days more": "10"}, sure=True)
+    assert "Google does not do this for the purchase as it stands" in page.alert
     assert (await last_audit(site))[:3] == ("customer.extended", "gerd", "refused")
-    assert await serious_findings(page) == []
-    page = await developer.open("/customers/gerd")
-    form = await unfold(page, "Refund pro_monthly:monthly")
-    await carry_out(form, "Refund")
-    await expect(page.get_by_role("status")).to_contain_text("Refunded.")
+    await page.press("Refund", sure=True)
+    assert "Refunded." in page.notice
     assert emulator.known(bought).refunded_at is not None
-    await expect(page.locator("details.action", has_text="Refund")).to_have_count(0)
+    assert not [words for words in page.texts("details.action") if "Refund" in words]
     action, subject, outcome, detail = await last_audit(site)
     assert (action, subject, outcome, detail["store"]) == ("customer.refunded", "gerd", "done", "play_store")
     assert await events(site, "gerd") == ["INITIAL_PURCHASE", "SUBSCRIPTION_EXTENDED", "CANCELLATION", "REFUND"]
-    developer.complaints = [words for words in developer.complaints if "status of 422" not in words]
 
 
-async def test_a_test_clock_follows_the_stores_clock(site: Site, developer: Visitor, app: dict[str, Any]) -> None:
+async def test_a_test_clock_follows_the_stores_clock(site: Site, app: dict[str, Any]) -> None:
     """Without it the end of a subscription in the store's future would not have happened here yet."""
     clock = await make_clock(site, site.clock.now, "with the store")
     await move_in(site, "greta", clock)
     async with processing(site):
-        page = await developer.open(f"/apps/{app['id']}/pretend-store")
-        await page.get_by_label("Customer").fill("greta")
-        await page.get_by_role("button", name="Buy as Google").click()
-        row = page.locator("#purchases tbody tr", has_text="greta")
-        await row.wait_for()
+        page = await tab(site, Role.DEVELOPER, f"/apps/{app['id']}/pretend-store")
+        await page.press("Buy as Google", {"Customer": "greta"})
+        assert page.row("greta", "#purchases")
         site.clock.now += 60_000
         assert await processor(site).acknowledge_due()
-        await page.get_by_label("The test clock that follows").select_option(clock)
-        await page.get_by_role("button", name="+ 1 month").click()
-        await expect(page.get_by_role("status").first).to_contain_text("The test clock followed to")
+        await page.press("+ 1 month", {"The test clock that follows": clock})
+        assert "The test clock followed to" in page.notice
         assert await events(site, "greta") == ["INITIAL_PURCHASE", "RENEWAL"]
         # It stays chosen, also for the buttons of a purchase.
-        await expect(page.get_by_label("The test clock that follows")).to_have_value(clock)
-        await row.get_by_role("button", name="Renew").click()
-        await expect(page.get_by_role("status").first).to_contain_text("Done: renew. The test clock followed to")
-        await row.get_by_role("button", name="Cancel").click()
-        await expect(row).to_contain_text("cancelled")
-        await page.get_by_role("button", name="+ 1 month").click()
-        await expect(row).to_contain_text("over")
+        assert page.value("The test clock that follows") == clock
+        await page.press("Renew", within="greta")
+        assert "Done: renew. The test clock followed to" in page.notice
+        await page.press("Cancel", within="greta")
+        assert "cancelled" in page.row("greta", "#purchases")
+        await page.press("+ 1 month")
+        assert "over" in page.row("greta", "#purchases")
     assert await events(site, "greta") == ["INITIAL_PURCHASE", "RENEWAL", "RENEWAL", "CANCELLATION", "EXPIRATION"]
     stands = (await get(site, f"test_clocks/{clock}")).json()["now_ms"]
     assert stands > NOW + 86 * 86_400_000
@@ -203,29 +186,22 @@ async def test_a_purchase_is_made_as_stripe(site: Site) -> None:
         assert (truth.account_token, truth.active) == ("sven", True)
 
 
-async def test_a_store_that_is_down_is_said_and_offers_nothing(site: Site, developer: Visitor) -> None:
+async def test_a_store_that_is_down_is_said_and_offers_nothing(site: Site) -> None:
     app = await new_app(site, "play_store")
     kept: Any = site.dashboard[0]._guard
     named = kept._settings.store_emulators
     # Nobody can listen on port 1 of loopback unasked.
     name_stores(site, f"{site.project_id}/{app['id']}=http://127.0.0.1:1/control")
     try:
-        page = await developer.open(f"/apps/{app['id']}/pretend-store")
-        await expect(page.get_by_role("alert")).to_contain_text("does not answer. Is it still running?")
-        await expect(page.get_by_role("button", name="Buy as Google")).to_have_count(0)
-        await expect(page.locator("#purchases")).to_have_count(0)
-        assert await serious_findings(page) == []
-        # The browser tells of the status itself.
-        assert all("503" in complaint for complaint in developer.complaints)
-        developer.complaints.clear()
-        me = await somebody(site, Role.OWNER)
-        start = f"/dashboard/projects/{site.project_id}/apps/{app['id']}/pretend-store"
+        page = await tab(site, Role.OWNER, f"/apps/{app['id']}/pretend-store")
+        assert (page.status, page.alert.endswith("does not answer. Is it still running?")) == (503, True)
+        assert not page.soup.select("main form, #purchases")
         for what, form in (
             ("sell", {"customer": "gina", "product": "pro_monthly:monthly"}),
             ("act", {"purchase": "x", "act": "refund"}),
             ("clock", {"by": "P1D"}),
         ):
-            reply = await me.post(f"{start}/{what}", form)
+            reply = await page.person.post(f"{page.path}/{what}", form)
             assert (reply.status, "does not answer" in reply.body.decode()) == (503, True), what
     finally:
         name_stores(site, *named)

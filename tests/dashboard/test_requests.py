@@ -1,4 +1,4 @@
-"""The log of requests in a browser: what a key did, how it was answered, and how to find it."""
+"""The log of requests as a page: what a key did, how it was answered, and how to find it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from playwright.async_api import Browser, expect
 from latchkey.domain.team.account import Role
 from latchkey.storage.access import request_log
 from latchkey.usecases.access import keys
-from tests.dashboard.site import Site, Visitor, serious_findings, visiting
+from tests.dashboard.site import Site, serious_findings, visiting
+from tests.dashboard.tab import tab
 
 V1 = "/v1/subscribers/{app_user_id}"
 PHONE = {"width": 390, "height": 800}
@@ -33,43 +34,33 @@ async def fill(site: Site, name: str) -> keys.ApiKey:
     return key
 
 
-async def test_the_requests_of_a_key_are_found_from_the_list_of_keys(site: Site, viewer: Visitor) -> None:
+async def test_the_requests_of_a_key_are_found_from_the_list_of_keys(site: Site) -> None:
     await fill(site, "till")
-    page = await viewer.open("/keys")
-    row = page.get_by_role("row").filter(has_text="till")
-    await expect(row).not_to_contain_text("never")
-    assert await serious_findings(page) == []
-    await page.get_by_role("link", name="Requests with till").click()
-    rows = page.locator("tbody tr")
-    await expect(rows).to_have_count(50)
-    await expect(rows.nth(0)).to_contain_text("1,234 more requests not kept")
-    await expect(rows.nth(1)).to_contain_text("500")
-    assert await serious_findings(page) == []
-    await page.get_by_role("link", name="Older").click()
-    await expect(rows).to_have_count(12)
+    page = await tab(site, Role.VIEWER, "/keys")
+    assert "never" not in page.row("till")
+    await page.follow("Requests with till")
+    assert len(page.rows) == 50
+    assert "1,234 more requests not kept" in page.rows[0]
+    assert "500" in page.rows[1]
+    await page.follow("Older")
+    assert len(page.rows) == 12
 
 
-async def test_requests_are_filtered_by_status_and_route(site: Site, viewer: Visitor) -> None:
+async def test_requests_are_filtered_by_status_and_route(site: Site) -> None:
     key = await fill(site, "counter")
-    page = await viewer.open("/requests")
-    await page.get_by_label("Key").select_option(key.id)
-    await page.get_by_label("Status").select_option("4")
-    await page.get_by_role("button", name="Filter").click()
-    rows = page.locator("tbody tr")
-    await expect(rows).to_have_count(20)
-    await expect(rows.first).to_contain_text("POST /v1/receipts")
-    await page.get_by_label("Route").select_option(V1)
-    await page.get_by_role("button", name="Filter").click()
-    await expect(page.get_by_role("heading", name="No request matches")).to_be_visible()
-    assert await serious_findings(page) == []
+    page = await tab(site, Role.VIEWER, "/requests")
+    await page.press("Filter", {"Key": key.id, "Status": "4"})
+    assert len(page.rows) == 20
+    assert "POST /v1/receipts" in page.rows[0]
+    await page.press("Filter", {"Route": V1})
+    assert "No request matches" in page.text()
 
 
-async def test_the_page_is_readable_in_the_dark_and_on_a_phone(site: Site, browser: Browser) -> None:
+async def test_on_a_phone_each_request_is_a_block(site: Site, browser: Browser) -> None:
     await fill(site, "kiosk")
     async with visiting(browser, site, Role.VIEWER, color_scheme="dark", viewport=PHONE) as visitor:
         page = await visitor.open("/requests")
-        await expect(page.locator("tbody tr").first).to_be_visible()
-        assert await serious_findings(page) == []
-        # Each request is a block, although one row has a sentence across several columns.
+        # Although one row has a sentence across several columns.
         await expect(page.locator("main table")).to_have_class("stacked")
+        assert await serious_findings(page) == []
         assert await page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

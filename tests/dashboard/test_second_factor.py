@@ -1,8 +1,7 @@
-"""The second factor in a browser and against attackers: no code, no session."""
+"""The second factor as people use it and against attackers: no code, no session."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import re
 from typing import Any
@@ -13,26 +12,24 @@ import segno
 from cryptography.hazmat.primitives.hashes import SHA1
 from cryptography.hazmat.primitives.twofactor.totp import TOTP
 from msgspec.structs import replace
-from playwright.async_api import Browser, Page, expect
 from structlog.testing import capture_logs
 
 from latchkey.dashboard.application import EVERY_PAGE
 from latchkey.dashboard.cookie import DEVICE, HALF, NAME
 from latchkey.dashboard.page import Needs
-from latchkey.dashboard.qr import BORDER, qr_code
+from latchkey.dashboard.pages.second_factor import BORDER, qr_code
 from latchkey.domain.team.account import Role
-from latchkey.domain.team.guessing import CODE
-from latchkey.domain.team.second_factor import HALF_LASTS, STEP
+from latchkey.domain.team.second_factor import STEP
 from latchkey.usecases.access import accounts, projects, sessions, team
 from latchkey.usecases.access.accounts import Account
 from tests.api.client import Reply
 from tests.dashboard.asking import Person, cookie_of, known, set_cookies, signed_in, somebody
-from tests.dashboard.site import PASSWORD, Site, Visitor, serious_findings, visiting
-from tests.dashboard.test_sign_in import SIGN_IN, audited, enter, invitation
+from tests.dashboard.site import PASSWORD, Site
+from tests.dashboard.tab import tab
+from tests.dashboard.test_sign_in import audited, enter, invitation
 
 CODE_PAGE = "/dashboard/sign-in/code"
 FACTOR = "/dashboard/account/second-factor"
-PHONE = {"width": 390, "height": 800}
 
 
 def code_of(secret: str, at: int) -> str:
@@ -71,68 +68,41 @@ async def give(
     return await Person(site).ask("POST", CODE_PAGE, body=body, address=address, headers={"cookie": cookies})
 
 
-async def test_somebody_sets_it_up_signs_in_with_it_and_removes_it(browser: Browser, site: Site) -> None:
+async def test_somebody_sets_it_up_signs_in_with_it_and_removes_it(site: Site) -> None:
     email = await site.person(Role.VIEWER, password=PASSWORD)
-    async with visiting(browser, site, None, color_scheme="dark", viewport=PHONE) as visitor:
-        page = await visitor.open("/settings")
-        await _password(page, email)
-        await expect(page).to_have_url(site.path("/settings"))
-        await page.goto(f"{site.url}/dashboard/account")
-        assert await serious_findings(page) == []
-        await page.get_by_role("link", name="Set it up").click()
-        assert await serious_findings(page) == []
-        await page.get_by_label("Your password").fill("not the password")
-        await page.get_by_role("button", name="Go on").click()
-        await expect(page.get_by_role("alert")).to_contain_text("The password is not right.")
-        visitor.complaints.clear()
-        await page.get_by_label("Your password").fill(PASSWORD)
-        await page.get_by_role("button", name="Go on").click()
-        await expect(page.get_by_role("img", name="QR code")).to_be_visible()
-        assert await serious_findings(page) == []
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        secret = await page.locator(".snippet code").inner_text()
-        await page.get_by_label("Code", exact=True).fill(wrong_code(secret, site.clock.now))
-        await page.get_by_role("button", name="Turn it on").click()
-        await expect(page.get_by_role("alert")).to_contain_text("That code is not right")
-        visitor.complaints.clear()
-        await page.get_by_label("Code", exact=True).fill(code_of(secret, site.clock.now))
-        await page.get_by_role("button", name="Turn it on").click()
-        await expect(page.get_by_role("status").first).to_contain_text("You will not see them again")
-        assert await serious_findings(page) == []
-        recovery = (await page.locator(".snippet code").inner_text()).split()
-        assert len(recovery) == 10
-        await page.get_by_role("link", name="I have them").click()
-        await expect(page.get_by_text("10 of 10 recovery codes are left.")).to_be_visible()
-        assert await serious_findings(page) == []
+    page = await tab(site, None, "/settings")
+    await page.press("Sign in", {"E-mail": email, "Password": PASSWORD})
+    assert page.below == "/settings"
+    await page.open("/dashboard/account")
+    await page.follow("Set it up")
+    await page.press("Go on", {"Your password": "not the password"})
+    assert "The password is not right." in page.alert
+    await page.press("Go on", {"Your password": PASSWORD})
+    assert page.soup.select('svg[role=img][aria-label^="QR code"]')
+    secret = page.text(".snippet code")
+    await page.press("Turn it on", {"Code": wrong_code(secret, site.clock.now)})
+    assert "That code is not right" in page.alert
+    await page.press("Turn it on", {"Code": code_of(secret, site.clock.now)})
+    assert "You will not see them again" in page.notice
+    recovery = page.text(".snippet code").split()
+    assert len(recovery) == 10
+    await page.follow("I have them")
+    assert "10 of 10 recovery codes are left." in page.text()
 
-        await page.get_by_text("Menu", exact=True).click()
-        await page.get_by_role("button", name="Sign out").click()
-        await page.goto(site.path("/settings"))
-        await _password(page, email)
-        await expect(page.get_by_role("heading", name="Enter a code")).to_be_visible()
-        assert await serious_findings(page) == []
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert NAME not in {one["name"] for one in await visitor.context.cookies()}
-        [half] = [one for one in await visitor.context.cookies() if one["name"] == HALF]
-        assert (half["httpOnly"], half["secure"], half["sameSite"]) == (True, True, "Strict")
-        await page.get_by_label("Code", exact=True).fill(recovery[0].upper())
-        await page.get_by_role("button", name="Sign in").click()
-        await expect(page).to_have_url(site.path("/settings"))
-        assert HALF not in {one["name"] for one in await visitor.context.cookies()}
+    await page.press("Sign out")
+    await page.open("/settings")
+    await page.press("Sign in", {"E-mail": email, "Password": PASSWORD})
+    assert page.heading == "Enter a code"
+    assert NAME not in page.cookies
+    await page.press("Sign in", {"Code": recovery[0].upper()})
+    assert page.below == "/settings"
+    assert HALF not in page.cookies
 
-        await page.goto(f"{site.url}{FACTOR}")
-        await expect(page.get_by_text("9 of 10 recovery codes are left.")).to_be_visible()
-        await page.get_by_text("Remove the second factor…").click()
-        await page.get_by_label("Code or password").last.fill(PASSWORD)
-        await page.get_by_role("button", name="Remove").click()
-        await expect(page.get_by_role("status").first).to_contain_text("Your second factor is removed.")
+    await page.open(FACTOR)
+    assert "9 of 10 recovery codes are left." in page.text()
+    await page.press("Remove", {"Code or password": PASSWORD})
+    assert page.notice == "Your second factor is removed."
     assert not (await account_of(site, email)).has_second_factor
-
-
-async def _password(page: Page, email: str) -> None:
-    await page.get_by_label("E-mail").fill(email)
-    await page.get_by_label("Password").fill(PASSWORD)
-    await page.get_by_role("button", name="Sign in").click()
 
 
 async def test_a_password_alone_gives_no_session_and_a_code_gives_a_new_one(site: Site) -> None:
@@ -140,6 +110,8 @@ async def test_a_password_alone_gives_no_session_and_a_code_gives_a_new_one(site
     reply = await enter(site, email, next="/dashboard/account")
     assert (reply.status, reply.headers["location"]) == (303, f"{CODE_PAGE}?next=%2Fdashboard%2Faccount")
     half = cookie_of(reply, HALF)
+    [attributes] = [line.lower() for line in set_cookies(reply) if line.startswith(HALF)]
+    assert all(word in attributes for word in ("httponly", "secure", "samesite=strict"))
     assert cookie_of(reply, NAME) == '""', "whatever session the browser had is over"
     assert not any(line.startswith(DEVICE) for line in set_cookies(reply))
     # The half of a sign-in is no session, by whatever name it is sent.
@@ -156,55 +128,6 @@ async def test_a_password_alone_gives_no_session_and_a_code_gives_a_new_one(site
     assert (await (await known(site, token)).get("/dashboard/account")).status == 200
     # The half is used up.
     assert (await give(site, half, code_of(secret, site.clock.now + STEP))).status == 401
-
-
-async def test_a_code_that_was_seen_is_worth_nothing(site: Site) -> None:
-    email, secret, recovery = await protected(site)
-    first, second = [cookie_of(await enter(site, email), HALF) for _ in range(2)]
-    code = code_of(secret, site.clock.now)
-    assert (await give(site, first, code)).status == 303
-    replayed = await give(site, second, code)
-    assert replayed.status == 401
-    assert "set-cookie" not in replayed.headers or NAME not in replayed.headers["set-cookie"]
-    assert (await give(site, second, recovery[0])).status == 303
-    third = cookie_of(await enter(site, email), HALF)
-    assert (await give(site, third, recovery[0])).status == 401
-
-
-async def test_of_two_browsers_with_one_code_at_once_one_gets_in(site: Site) -> None:
-    email, secret, recovery = await protected(site)
-    for code in (code_of(secret, site.clock.now), recovery[0]):
-        halves = [cookie_of(await enter(site, email), HALF) for _ in range(4)]
-        replies = await asyncio.gather(*(give(site, half, code) for half in halves))
-        assert sorted(reply.status for reply in replies) == [303, 401, 401, 401]
-
-
-async def test_guessing_over_many_half_sign_ins_and_addresses_has_to_wait(site: Site) -> None:
-    email, secret, _ = await protected(site)
-    for number in range(CODE.free):
-        half = cookie_of(await enter(site, email, address=f"198.51.100.{number}"), HALF)
-        reply = await give(site, half, wrong_code(secret, site.clock.now), address=f"198.51.100.{number}")
-        assert reply.status == 401
-    half = cookie_of(await enter(site, email, address="203.0.113.77"), HALF)
-    reply = await give(site, half, code_of(secret, site.clock.now), address="203.0.113.77")
-    assert reply.status == 429
-    assert reply.headers["retry-after"] == str(CODE.first // 1000)
-    assert b"Too many wrong codes" in reply.body
-
-
-async def test_a_half_sign_in_ends_by_itself_and_with_a_new_password(site: Site) -> None:
-    email, secret, _ = await protected(site)
-    half = cookie_of(await enter(site, email), HALF)
-    await accounts.set_password(site.database, (await account_of(site, email)).id, PASSWORD, site.clock.now)
-    assert (await give(site, half, code_of(secret, site.clock.now))).status == 401
-    half = cookie_of(await enter(site, email), HALF)
-    site.clock.now += HALF_LASTS
-    assert (await give(site, half, code_of(secret, site.clock.now))).status == 401
-    for cookie in ("", "x", half):
-        reply = await Person(site).ask(
-            "GET", f"{CODE_PAGE}?next=//evil.example", headers={"cookie": f"{HALF}={cookie}"}
-        )
-        assert (reply.status, reply.headers["location"]) == (303, SIGN_IN)
 
 
 async def test_a_link_to_choose_a_password_does_not_go_around_it(site: Site) -> None:
@@ -245,20 +168,13 @@ async def test_removing_it_and_new_codes_need_a_code_or_the_password(site: Site)
     assert not (await account_of(site, email)).has_second_factor
 
 
-async def test_an_owner_sees_who_has_it_and_resets_it_unless_another_project_is_concerned(
-    site: Site, owner: Visitor
-) -> None:
+async def test_an_owner_sees_who_has_it_and_resets_it_unless_another_project_is_concerned(site: Site) -> None:
     email, _, _ = await protected(site, Role.DEVELOPER)
-    page = await owner.open("/team")
-    assert await serious_findings(page) == []
-    row = page.get_by_role("row").filter(has_text=email)
-    await expect(row.get_by_text("on", exact=True)).to_be_visible()
-    await row.get_by_role("link", name="Change").click()
-    assert await serious_findings(page) == []
-    await page.get_by_text("Reset the second factor…").click()
-    await page.get_by_label("I mean it").first.check()
-    await page.get_by_role("button", name="Reset").click()
-    await expect(page.get_by_role("status").first).to_contain_text(f"{email} is not asked for a code any more.")
+    page = await tab(site, Role.OWNER, "/team")
+    assert "developer on " in page.row(email)
+    await page.follow(f"Change {email}")
+    await page.press("Reset", sure=True)
+    assert page.notice == f"{email} is not asked for a code any more."
     assert not (await account_of(site, email)).has_second_factor
     assert (await audited(site, "member.second_factor_reset"))[-1][1:3] == (email, "done")
 
@@ -281,7 +197,7 @@ def required(site: Site) -> Any:
 
 
 @pytest.mark.usefixtures("required")
-async def test_where_it_is_required_nothing_works_before_it_is_set_up(browser: Browser, site: Site) -> None:
+async def test_where_it_is_required_nothing_works_before_it_is_set_up(site: Site) -> None:
     email = await site.person(Role.OWNER, password=PASSWORD)
     reply = await enter(site, email)
     me = await known(site, cookie_of(reply))
@@ -301,18 +217,14 @@ async def test_where_it_is_required_nothing_works_before_it_is_set_up(browser: B
     )
     assert (await (await known(site, through)).get("/dashboard/account")).status == 200
 
-    async with visiting(browser, site, Role.VIEWER) as visitor:
-        shown = await visitor.open("/customers")
-        await expect(shown).to_have_url(f"{site.url}{FACTOR}")
-        await expect(shown.get_by_text("Everybody here needs a second factor.")).to_be_visible()
-        assert await serious_findings(shown) == []
-        await shown.get_by_role("button", name="Go on").click()
-        secret = await shown.locator(".snippet code").inner_text()
-        await shown.get_by_label("Code", exact=True).fill(code_of(secret, site.clock.now))
-        await shown.get_by_role("button", name="Turn it on").click()
-        await shown.get_by_role("link", name="I have them").click()
-        await shown.goto(site.path("/customers"))
-        await expect(shown).to_have_url(site.path("/customers"))
+    shown = await tab(site, Role.VIEWER, "/customers")
+    assert shown.path == FACTOR
+    assert "Everybody here needs a second factor." in shown.text("body")
+    await shown.press("Go on")
+    await shown.press("Turn it on", {"Code": code_of(shown.text(".snippet code"), site.clock.now)})
+    await shown.follow("I have them")
+    await shown.open("/customers")
+    assert shown.below == "/customers"
 
 
 async def test_no_code_and_no_secret_is_in_the_log_or_in_the_audit_log(site: Site) -> None:

@@ -2,60 +2,44 @@
 
 from __future__ import annotations
 
-import re
-
-from playwright.async_api import Browser, expect
+from urllib.parse import urlsplit
 
 from latchkey.domain.team.account import Role
 from latchkey.usecases.access import accounts, projects, team
-from tests.dashboard.asking import Person, somebody
-from tests.dashboard.site import PASSWORD, Site, Visitor, serious_findings, visiting
+from tests.dashboard.asking import somebody
+from tests.dashboard.site import PASSWORD, Site
+from tests.dashboard.tab import tab
 
 
-async def test_an_owner_adds_somebody_who_gets_in_by_the_link(browser: Browser, site: Site, owner: Visitor) -> None:
-    page = await owner.open("/team")
-    assert await serious_findings(page) == []
-    await page.get_by_label("E-mail").fill("Grace@Example.com")
-    await page.get_by_label("Name").fill("Grace <b>Hopper</b>")
-    await page.get_by_label("Role").select_option("support")
-    await page.get_by_role("button", name="Add").click()
-    await expect(page.get_by_role("heading", name="A link for Grace <b>Hopper</b>")).to_be_visible()
-    assert await serious_findings(page) == []
-    link = await page.locator(".snippet code").inner_text()
-    assert link.startswith(f"{site.url}/dashboard/invitations/")
-    async with visiting(browser, site, None) as grace:
-        hers = await grace.open()
-        await hers.goto(link)
-        await hers.get_by_label("Password").fill(PASSWORD)
-        await hers.get_by_role("button", name="Save and sign in").click()
-        await expect(hers.locator(".me")).to_contain_text("Grace <b>Hopper</b> support")
+async def test_an_owner_adds_somebody_who_gets_in_by_the_link(site: Site) -> None:
+    page = await tab(site, Role.OWNER, "/team")
+    await page.press("Add", {"E-mail": "Grace@Example.com", "Name": "Grace <b>Hopper</b>", "Role": "support"})
+    assert page.heading == "A link for Grace <b>Hopper</b>"
+    link = page.text(".snippet code").removeprefix("https://dashboard.test")
+    hers = await (await tab(site, None)).open(link)
+    await hers.press("Save and sign in", {"Password": PASSWORD})
+    assert "Grace <b>Hopper</b> support" in hers.text(".me")
     # The link is shown once, and is on no later page.
-    await page.get_by_role("link", name="Back to the team").click()
-    await expect(page.get_by_role("row", name=re.compile("grace@example.com"))).to_contain_text("support")
-    assert link.rpartition("/")[2] not in await page.content()
+    await page.follow("Back to the team")
+    assert "support" in page.row("grace@example.com")
+    assert link.rpartition("/")[2] not in page.html
 
 
-async def test_an_owner_changes_a_role_makes_a_new_link_and_removes_somebody(site: Site, owner: Visitor) -> None:
+async def test_an_owner_changes_a_role_makes_a_new_link_and_removes_somebody(site: Site) -> None:
     them = await somebody(site, Role.VIEWER)
-    page = await owner.open("/team")
-    await page.get_by_role("link", name=f"Change {them.email}").click()
-    assert await serious_findings(page) == []
-    await page.get_by_label("Developer").check()
-    await page.get_by_role("button", name="Change role").click()
-    await expect(page.get_by_text(f"{them.email} is developer now.")).to_be_visible()
-    await page.get_by_role("link", name=f"Change {them.email}").click()
-    await page.get_by_text("New link to choose a password…").click()
-    await page.get_by_role("button", name="Make a link").click()
-    link = (await page.locator(".snippet code").inner_text()).removeprefix(site.url)
-    assert (await Person(site).get(link)).status == 200
-    await page.get_by_role("link", name="Back to the team").click()
-    await page.get_by_role("link", name=f"Change {them.email}").click()
-    await page.get_by_text("Remove from the project…").click()
+    page = await tab(site, Role.OWNER, "/team")
+    await page.follow(f"Change {them.email}")
+    await page.press("Change role", {"Developer": True})
+    assert f"{them.email} is developer now." in page.notice
+    await page.follow(f"Change {them.email}")
+    await page.press("Make a link")
+    assert (await (await tab(site, None)).open(urlsplit(page.text(".snippet code")).path)).status == 200
+    await page.follow("Back to the team")
+    await page.follow(f"Change {them.email}")
     here = site.path("/team").removeprefix(site.url)
     assert (await them.get(here)).status == 200
-    await page.get_by_label("I mean it").check()
-    await page.get_by_role("button", name="Remove").click()
-    await expect(page.get_by_text(f"{them.email} does not belong to this project any more.")).to_be_visible()
+    await page.press("Remove", sure=True)
+    assert f"{them.email} does not belong to this project any more." in page.notice
     # At once: their session is still open, but has no access any more.
     assert (await them.get(here)).status == 404
     async with site.database.acquire() as connection:
@@ -130,23 +114,16 @@ async def test_the_last_owner_stays(site: Site) -> None:
     assert (await me.get(base)).status == 404
 
 
-async def test_a_viewer_sees_the_team_and_no_button_on_a_phone_in_the_dark(browser: Browser, site: Site) -> None:
-    phone = {"width": 390, "height": 800}
-    async with visiting(browser, site, Role.VIEWER, color_scheme="dark", viewport=phone) as viewer:
-        page = await viewer.open("/team")
-        await expect(page.get_by_text("Only owners change the team.")).to_be_visible()
-        await expect(page.get_by_role("button", name="Add")).to_have_count(0)
-        await expect(page.get_by_role("link", name=re.compile("^Change"))).to_have_count(0)
-        assert await serious_findings(page) == []
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+async def test_a_viewer_sees_the_team_and_no_button(site: Site) -> None:
+    page = await tab(site, Role.VIEWER, "/team")
+    assert "Only owners change the team." in page.text()
+    assert page.is_only_read
+    assert "Change" not in page.text("tbody")
 
 
-async def test_who_may_not_is_told_so_on_a_page_that_leads_back(site: Site, viewer: Visitor) -> None:
-    page = await viewer.open("/team/acc_somebody")
-    await expect(page.get_by_role("heading", name="Not allowed")).to_be_visible()
-    await expect(page.get_by_text("Your role here, viewer, does not allow this.")).to_be_visible()
-    assert await serious_findings(page) == []
-    assert all("403" in complaint for complaint in viewer.complaints)
-    viewer.complaints.clear()
-    await page.get_by_role("link", name="Back").click()
-    await expect(page).to_have_url(site.path())
+async def test_who_may_not_is_told_so_on_a_page_that_leads_back(site: Site) -> None:
+    page = await tab(site, Role.VIEWER, "/team/acc_somebody")
+    assert (page.status, page.heading) == (403, "Not allowed")
+    assert "Your role here, viewer, does not allow this." in page.text()
+    await page.follow("Back")
+    assert page.below == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.dashboard.user_agent import in_words
+from latchkey.dashboard.pages.account import in_words
 
 _WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
 _IOS = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko)"

@@ -1,4 +1,4 @@
-"""Webhooks in a browser: somebody sets one up, sees it fail, and repairs it."""
+"""Webhooks: somebody sets one up, sees it fail, and repairs it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import expect
 
 from latchkey.delivery.queue import requeue
 from latchkey.domain.instants import DAY
@@ -19,7 +19,8 @@ from tests.api.doings import did
 from tests.api.receiving import HOOKS
 from tests.api.test_operational_events import failing, failures
 from tests.dashboard.asking import somebody
-from tests.dashboard.site import PASSWORD, Site, Visitor, serious_findings, visiting
+from tests.dashboard.site import PASSWORD, Site, Visitor, serious_findings
+from tests.dashboard.tab import tab
 from tests.patience import until
 
 AUTHORIZATION = "Bearer open-sesame-4711"
@@ -136,113 +137,89 @@ async def test_sign_in_add_a_webhook_test_it_see_it_fail_resend_and_replay(site:
     await expect(page.locator("#health")).to_contain_text("The last delivery succeeded.")
 
 
-async def test_a_webhook_is_edited_and_its_authorization_kept_until_another_is_typed(
-    site: Site, developer: Visitor
-) -> None:
+async def test_a_webhook_is_edited_and_its_authorization_kept_until_another_is_typed(site: Site) -> None:
     id = (await site.hook("/", authorization_header=AUTHORIZATION))["id"]
-    page = await developer.open(f"/webhooks/{id}/edit")
-    await expect(page.get_by_label("Authorization header value")).to_have_value("")
-    await page.get_by_label("Name").fill("Renamed")
-    await page.get_by_label("Environment").select_option("Production")
-    await page.get_by_label("App").select_option("app_demo")
-    await page.get_by_label("Dialect").select_option("RevenueCat")
-    await page.get_by_label("REFUND", exact=True).check()
-    await page.get_by_text("Retries and speed").click()
-    await page.get_by_label("Retry delays").fill("10s, 2m 1h")
-    assert await serious_findings(page) == []
-    await page.get_by_role("button", name="Save").click()
-    await expect(page.get_by_role("status")).to_contain_text("Saved")
+    page = await tab(site, Role.DEVELOPER, f"/webhooks/{id}/edit")
+    assert page.value("Authorization header value") == ""
+    changes = {"Name": "Renamed", "Environment": "Production", "App": "app_demo", "Dialect": "RevenueCat"}
+    await page.press("Save", {**changes, "REFUND": True, "Retry delays": "10s, 2m 1h"})
+    assert "Saved" in page.notice
     shown = await site.shown(id)
     assert (shown["name"], shown["environment"], shown["event_types"]) == ("Renamed", "production", ["REFUND"])
     assert (shown["retry_schedule_seconds"], shown["app_id"]) == ([10, 120, 3600], "app_demo")
     assert shown["has_authorization_header"]
     assert shown["dialect"] == "revenuecat"
-    await page.get_by_label("Event type").select_option("REFUND")
-    await page.get_by_role("button", name="Send Test Event").click()
-    await expect(page.get_by_role("heading", name="Your server accepted the test event")).to_be_visible()
+    await page.press("Send Test Event", {"Event type": "REFUND"})
+    assert "Your server accepted the test event" in page.text("#answer")
     assert b'"cancel_reason":"CUSTOMER_SUPPORT"' in site.arrivals[-1].body
     assert site.arrivals[-1].headers["authorization"] == AUTHORIZATION
 
-    await page.get_by_role("link", name="Edit").click()
-    await page.get_by_label("Send no Authorization header any more").check()
-    await page.get_by_role("button", name="Save").click()
-    await expect(page.get_by_text("none is sent")).to_be_visible()
+    await page.follow("Edit")
+    await page.press("Save", {"Send no Authorization header any more": True})
+    assert "none is sent" in page.text()
     assert not (await site.shown(id))["has_authorization_header"]
 
 
-async def test_pause_resume_rotate_and_delete(site: Site, owner: Visitor) -> None:
+async def test_pause_resume_rotate_and_delete(site: Site) -> None:
     made = await site.hook("/", name="Short-lived")
-    page = await owner.open(f"/webhooks/{made['id']}")
-    await page.get_by_role("button", name="Pause").click()
-    await expect(page.locator("h1")).to_contain_text("paused")
+    page = await tab(site, Role.OWNER, f"/webhooks/{made['id']}")
+    await page.press("Pause")
+    assert "paused" in page.heading
     await did(site, "purchase", "cid", "pro_yearly")
-    await page.reload()
-    await expect(page.locator("#health")).to_contain_text("once it is resumed")
     [waiting] = await site.settled(made["id"], "waiting")
-    await page.goto(site.path(f"/webhooks/{made['id']}/deliveries/{waiting['id']}"))
-    await expect(page.get_by_text("until the webhook is resumed")).to_be_visible()
-    await page.go_back()
-    await page.get_by_role("button", name="Resume").click()
-    await expect(page.locator("h1")).to_contain_text("ok")
+    await page.open(f"/webhooks/{made['id']}/deliveries/{waiting['id']}")
+    assert "until the webhook is resumed" in page.text()
+    await page.open(f"/webhooks/{made['id']}")
+    assert "once it is resumed" in page.text("#health")
+    await page.press("Resume")
+    assert "ok" in page.heading
     await site.settled(made["id"], "delivered")
 
-    await page.get_by_text("Rotate the signing secret").click()
-    await page.get_by_label("The old secret signs too, for").select_option("7 days")
-    await page.locator("details[open]").get_by_label("I mean it").check()
-    await page.get_by_role("button", name="Make a new secret").click()
-    secret = await page.locator(".secret").inner_text()
+    await page.press("Make a new secret", {"The old secret signs too, for": "7 days"}, sure=True)
+    secret = page.text(".secret")
     assert secret.startswith("whsec_")
     assert secret != made["signing_secret"]
-    await expect(page.get_by_text("two signatures")).to_be_visible()
-    await page.get_by_role("link", name="Done").click()
-    await expect(page.get_by_text("the old one signs too, until")).to_be_visible()
-    await page.get_by_role("button", name="Send Test Event").click()
-    await expect(page.locator("#answer")).to_be_visible()
+    assert "two signatures" in page.text()
+    await page.follow("Done")
+    assert "the old one signs too, until" in page.text()
+    await page.press("Send Test Event")
+    assert page.text("#answer")
     assert len(site.arrivals[-1].headers["webhook-signature"].split()) == 2
 
-    await page.get_by_text("Delete this webhook").click()
-    await page.locator("details[open]").get_by_label("I mean it").check()
-    await page.get_by_role("button", name="Delete", exact=True).click()
-    await expect(page.get_by_role("status")).to_contain_text("Nothing more is sent")
-    await expect(page.get_by_text("Short-lived")).to_have_count(0)
+    await page.press("Delete", within="Delete this webhook", sure=True)
+    assert "Nothing more is sent" in page.notice
+    assert "Short-lived" not in page.text()
     assert (await site.call("GET", made["id"])).status == 404
 
 
-async def test_the_log_is_read_page_by_page_and_within_a_time(site: Site, viewer: Visitor) -> None:
+async def test_the_log_is_read_page_by_page_and_within_a_time(site: Site) -> None:
     id = (await site.hook("/", name="Busy"))["id"]
     for number in range(51):
         await did(site, "purchase", f"many_{number}", "pro_yearly")
     await site.settled(id, "delivered", 20)
-    page = await viewer.open(f"/webhooks/{id}/deliveries")
-    await expect(page.locator("tbody tr")).to_have_count(50)
-    await page.get_by_role("link", name="Older").click()
-    await expect(page.locator("tbody tr")).to_have_count(1)
-    await expect(page.get_by_role("link", name="many_0")).to_be_visible()
-    await page.get_by_label("Since (UTC)").fill("2027-01-16T00:00")
-    await page.get_by_role("button", name="Filter").click()
-    await expect(page.get_by_role("heading", name="No delivery matches")).to_be_visible()
-    await page.get_by_label("Until (UTC)").fill("2027-01-15T00:00")
-    await page.get_by_role("button", name="Filter").click()
-    await expect(page.get_by_role("alert")).to_contain_text("must be later")
-    viewer.complaints.clear()
+    page = await tab(site, Role.VIEWER, f"/webhooks/{id}/deliveries")
+    assert len(page.rows) == 50
+    await page.follow("Older")
+    [row] = page.rows
+    assert "many_0" in row
+    await page.press("Filter", {"Since (UTC)": "2027-01-16T00:00"})
+    assert "No delivery matches" in page.text()
+    await page.press("Filter", {"Until (UTC)": "2027-01-15T00:00"})
+    assert "must be later" in page.alert
 
 
-async def test_a_viewer_reads_everything_and_finds_nothing_to_press(site: Site, viewer: Visitor) -> None:
+async def test_a_viewer_reads_everything_and_finds_nothing_to_press(site: Site) -> None:
     id = (await site.hook("/", name="Looked at"))["id"]
     await did(site, "purchase", "dora", "pro_yearly")
     [one] = await site.settled(id, "delivered")
+    page = await tab(site, Role.VIEWER)
     for path in ("", f"/{id}", f"/{id}/deliveries", f"/{id}/deliveries/{one['id']}"):
-        page = await viewer.open(f"/webhooks{path}")
-        await expect(page.get_by_text("Looked at").first).to_be_visible()
-        assert await buttons(page) in ([], ["Filter"])
-        await page.close()
+        await page.open(f"/webhooks{path}")
+        assert "Looked at" in page.text()
+        assert page.is_only_read
 
 
-async def buttons(page: Page) -> list[str]:
-    return await page.locator("main :is(button:visible, .button:visible, details.action)").all_inner_texts()
-
-
-async def test_a_webhook_that_fails_or_was_paused_by_itself_is_announced(site: Site, viewer: Visitor) -> None:
+async def test_a_webhook_that_fails_or_was_paused_by_itself_is_announced(site: Site) -> None:
     broken = (await site.hook("/status/500", name="Broken", retry_schedule_seconds=[5] * 50))["id"]
     for number in range(3):
         await did(site, "purchase", f"unlucky_{number}", "pro_yearly")
@@ -258,15 +235,13 @@ async def test_a_webhook_that_fails_or_was_paused_by_itself_is_announced(site: S
                 keys[by_hand]: Health(3, None, now - 60_000, None, now),
             },
         )
-    page = await viewer.open("/webhooks")
-    notices = page.locator("p.notice")
-    await expect(notices).to_have_count(2)
-    await expect(notices.first).to_contain_text("Broken has been failing since")
-    await expect(notices.last).to_contain_text("Given up was paused automatically just now, after failing for 6 days")
-    assert await serious_findings(page) == []
-    await notices.first.get_by_role("link").click()
-    await expect(page.locator("h1")).to_contain_text("failing")
-    await expect(page.get_by_text("It failed again and again.")).to_be_visible()
+    page = await tab(site, Role.VIEWER, "/webhooks")
+    [first, last] = page.texts("p.notice")
+    assert "Broken has been failing since" in first
+    assert "Given up was paused automatically just now, after failing for 6 days" in last
+    await page.follow("", "p.notice")
+    assert "failing" in page.heading
+    assert "It failed again and again." in page.text()
     await site.call("POST", broken, {"enabled": False})
 
 
@@ -287,9 +262,7 @@ async def nothing_under_way(site: Site) -> None:
     await until(met, "an attempt was not recorded")
 
 
-async def test_a_failing_webhook_says_why_on_top_and_its_log_is_filtered_by_the_answer(
-    site: Site, viewer: Visitor
-) -> None:
+async def test_a_failing_webhook_says_why_on_top_and_its_log_is_filtered_by_the_answer(site: Site) -> None:
     broken = (await site.hook("/status/503", name="Down", retry_schedule_seconds=[3600]))["id"]
     # The circuit opens after ten failures. Events after that are the newest, and wait without an attempt.
     for number in range(12):
@@ -299,36 +272,23 @@ async def test_a_failing_webhook_says_why_on_top_and_its_log_is_filtered_by_the_
     await nothing_under_way(site)
     for number in range(10):
         await did(site, "purchase", f"late_{number}", "pro_yearly")
-    page = await viewer.open(f"/webhooks/{broken}")
-    for row in await page.locator(".deliveries tbody tr").all():
-        assert await row.locator(".tries").inner_text() == "0"
-    why = page.locator("#failure")
-    await expect(why).to_contain_text("answered 503 instead of 200")
-    await expect(why).to_contain_text("oops")
-    await expect(why.get_by_role("link", name="INITIAL_PURCHASE")).to_be_visible()
-    assert await serious_findings(page) == []
-
-    await why.get_by_role("link", name="All deliveries that ended like this").click()
-    await expect(page.get_by_label("HTTP status")).to_have_value("503")
-    tried = await page.locator("tbody tr").count()
+    page = await tab(site, Role.VIEWER, f"/webhooks/{broken}")
+    assert set(page.texts(".deliveries tbody .tries")) == {"0"}
+    for words in ("answered 503 instead of 200", "oops", "INITIAL_PURCHASE"):
+        assert words in page.text("#failure")
+    await page.follow("All deliveries that ended like this", "#failure")
+    assert page.value("HTTP status") == "503"
+    tried = len(page.rows)
     assert 10 <= tried <= 12
-    assert await serious_findings(page) == []
     for asked, shown in (("5xx", tried), ("4xx", 0), ("none", 0), ("200", 0)):
-        await page.get_by_label("HTTP status").fill(asked)
-        await page.get_by_role("button", name="Filter").click()
-        await expect(page.locator("tbody tr")).to_have_count(shown)
-    await page.get_by_label("HTTP status").fill("503")
-    await page.get_by_label("Outcome").select_option("Delivered")
-    await page.get_by_role("button", name="Filter").click()
-    await expect(page.get_by_role("heading", name="No delivery matches")).to_be_visible()
-    await page.get_by_label("Outcome").select_option("Waiting")
-    await page.get_by_label("Customer").fill("early_0")
-    await page.get_by_role("button", name="Filter").click()
-    await expect(page.locator("tbody tr")).to_have_count(1)
-    await page.get_by_label("HTTP status").fill("6")
-    await page.get_by_role("button", name="Filter").click()
-    await expect(page.get_by_role("alert")).to_contain_text("a number such as 503, a class such as 5xx, or none")
-    viewer.complaints.clear()
+        await page.press("Filter", {"HTTP status": asked})
+        assert len(page.rows) == shown
+    await page.press("Filter", {"HTTP status": "503", "Outcome": "Delivered"})
+    assert "No delivery matches" in page.text()
+    await page.press("Filter", {"Outcome": "Waiting", "Customer": "early_0"})
+    assert len(page.rows) == 1
+    await page.press("Filter", {"HTTP status": "6"})
+    assert "a number such as 503, a class such as 5xx, or none" in page.alert
 
     # Nobody listens there: the page says that there was no answer, and the filter "none" finds it.
     with socket.socket() as closed:
@@ -337,37 +297,33 @@ async def test_a_failing_webhook_says_why_on_top_and_its_log_is_filtered_by_the_
         silent = (await site.hook("/", name="Gone", retry_schedule_seconds=[3600], url=url))["id"]
         await did(site, "purchase", "unheard", "pro_yearly")
         await failed(site, silent, 1)
-    await page.goto(site.path(f"/webhooks/{silent}"))
-    await expect(why).to_contain_text("connection refused")
-    await why.get_by_role("link", name="All deliveries that ended like this").click()
-    await expect(page.get_by_label("HTTP status")).to_have_value("none")
-    await expect(page.locator("tbody tr")).to_have_count(1)
+    await page.open(f"/webhooks/{silent}")
+    assert "connection refused" in page.text("#failure")
+    await page.follow("All deliveries that ended like this", "#failure")
+    assert page.value("HTTP status") == "none"
+    assert len(page.rows) == 1
 
 
-async def test_what_waits_is_sent_now_and_a_replay_is_counted_first_and_stopped(site: Site, developer: Visitor) -> None:
+async def test_what_waits_is_sent_now_and_a_replay_is_counted_first_and_stopped(site: Site) -> None:
     id = (await site.hook("/flaky/1", retry_schedule_seconds=[3600]))["id"]
     await did(site, "purchase", "impatient", "pro_yearly")
     await site.settled(id, "waiting", attempts=1)
-    page = await developer.open(f"/webhooks/{id}/deliveries?status=failed")
-    await expect(page.locator("tbody tr")).to_contain_text("waiting")
-    page = await developer.open(f"/webhooks/{id}")
-    await expect(page.locator("#health")).to_contain_text("Failed or failing")
-    await page.get_by_role("button", name="Send all waiting now").click()
-    await expect(page.get_by_role("status").first).to_have_text("Everything that waits is sent now.")
+    page = await tab(site, Role.DEVELOPER, f"/webhooks/{id}/deliveries?status=failed")
+    assert "waiting" in page.text("tbody tr")
+    await page.open(f"/webhooks/{id}")
+    assert "Failed or failing" in page.text("#health")
+    await page.press("Send all waiting now")
+    assert page.notice == "Everything that waits is sent now."
     await site.settled(id, "delivered")
 
-    await page.get_by_text("Replay everything that failed since").click()
-    await page.get_by_role("button", name="Count them").click()
-    await expect(page.get_by_role("status")).to_have_text("There is nothing to send again.")
-    await page.get_by_role("link", name="Back").click()
-    await page.get_by_text("Replay everything that failed since").click()
-    await page.get_by_label("Everything that happened").check()
-    await page.get_by_role("button", name="Count them").click()
-    await expect(page.get_by_role("status")).to_contain_text("would be sent again.")
-    await page.get_by_role("button", name="Start replay").click()
-    await page.get_by_role("button", name="Stop").click()
-    await expect(page.get_by_text("Stopped. What was not sent yet")).to_be_visible()
-    assert await serious_findings(page) == []
+    await page.press("Count them")
+    assert page.notice == "There is nothing to send again."
+    await page.follow("Back")
+    await page.press("Count them", {"Everything that happened": True})
+    assert "would be sent again." in page.notice
+    await page.press("Start replay")
+    await page.press("Stop")
+    assert "Stopped. What was not sent yet" in page.text()
     done = await audit.entries(site.database, site.project_id, limit=3)
     assert [one.action for one in done] == ["webhook.replay_stopped", "webhook.replayed", "webhook.waiting_sent"]
 
@@ -398,17 +354,3 @@ async def test_the_webhooks_of_another_project_are_out_of_reach(site: Site) -> N
         form = {"confirm": "yes", "type": "TEST", "overlap": "0", "since": "2027-01-01", "status": "all"}
         assert (await person.post(f"{own}/{id}/{action}", form)).status == 404, action
     assert (await site.shown(id))["enabled"]
-
-
-async def test_in_the_dark_and_on_a_phone(site: Site, browser: Browser) -> None:
-    id = (await site.hook("/flaky/9", name="Anywhere", retry_schedule_seconds=[]))["id"]
-    await did(site, "purchase", "eve", "pro_yearly")
-    [one] = await site.settled(id, "failed")
-    phone = {"width": 390, "height": 800}
-    async with visiting(browser, site, color_scheme="dark", viewport=phone) as visitor:
-        for path in ("", "/new", f"/{id}", f"/{id}/edit", f"/{id}/deliveries", f"/{id}/deliveries/{one['id']}"):
-            page = await visitor.open(f"/webhooks{path}")
-            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
-            if path in ("", f"/{id}", f"/{id}/deliveries/{one['id']}"):
-                assert await serious_findings(page) == []
-            await page.close()

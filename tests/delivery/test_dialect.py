@@ -16,116 +16,8 @@ from latchkey.wire.event import Event, continues
 from tests.domain.lives import Life, lives
 
 NOW = 1_800_000_000_123
-EVERYWHERE = {
-    "id",
-    "type",
-    "event_timestamp_ms",
-    "app_user_id",
-    "original_app_user_id",
-    "aliases",
-    "environment",
-    "store",
-    "app_id",
-    "subscriber_attributes",
-    "entitlements",
-}
-# The fields of every event about a purchase, as the vendor documents them.
-PURCHASE = {
-    "product_id",
-    "entitlement_id",
-    "entitlement_ids",
-    "period_type",
-    "purchased_at_ms",
-    "expiration_at_ms",
-    "original_purchase_date_ms",
-    "price",
-    "price_in_purchased_currency",
-    "currency",
-    "takehome_percentage",
-    "tax_percentage",
-    "commission_percentage",
-    "transaction_id",
-    "original_transaction_id",
-    "is_family_share",
-    "country_code",
-    "offer_code",
-    "presented_offering_id",
-    "renewal_number",
-}
-CURRENCY = {
-    "adjustments",
-    "product_id",
-    "product_display_name",
-    "purchase_environment",
-    "source",
-    "transaction_id",
-    "virtual_currency_transaction_id",
-}
-ENROLLMENT = {"experiment_id", "experiment_variant", "offering_id", "enrolled_at_ms", "experiment_enrolled_at_ms"}
-# Our type: the vendor's type, the fields that only this type has, and some values.
-TABLE: dict[str, tuple[str, set[str], dict[str, Any]]] = {
-    "INITIAL_PURCHASE": ("INITIAL_PURCHASE", PURCHASE, {"period_type": "NORMAL", "price": 9.99, "renewal_number": 1}),
-    "RENEWAL": ("RENEWAL", PURCHASE | {"is_trial_conversion"}, {"is_trial_conversion": False, "renewal_number": 2}),
-    "NON_RENEWING_PURCHASE": ("NON_RENEWING_PURCHASE", PURCHASE, {"renewal_number": None, "price": 4.99}),
-    "CANCELLATION": ("CANCELLATION", PURCHASE | {"cancel_reason"}, {"cancel_reason": "UNSUBSCRIBE", "price": 0}),
-    "UNCANCELLATION": ("UNCANCELLATION", PURCHASE, {"price": 0}),
-    "TRIAL_STARTED": ("INITIAL_PURCHASE", PURCHASE, {"period_type": "TRIAL", "price": 0}),
-    "TRIAL_CANCELLED": (
-        "CANCELLATION",
-        PURCHASE | {"cancel_reason"},
-        {"period_type": "TRIAL", "cancel_reason": "UNSUBSCRIBE"},
-    ),
-    "BILLING_ISSUE": (
-        "BILLING_ISSUE",
-        PURCHASE | {"grace_period_expiration_at_ms"},
-        {"grace_period_expiration_at_ms": 1_801_728_000_123},
-    ),
-    "EXPIRATION": ("EXPIRATION", PURCHASE | {"expiration_reason"}, {"expiration_reason": "UNSUBSCRIBE"}),
-    "REFUND": (
-        "CANCELLATION",
-        PURCHASE | {"cancel_reason"},
-        {
-            "cancel_reason": "CUSTOMER_SUPPORT",
-            "price": -9.99,
-            "price_in_purchased_currency": -9.99,
-            # No EXPIRATION follows: this is when the access ended.
-            "expiration_at_ms": NOW,
-        },
-    ),
-    "REFUND_REVERSED": ("REFUND_REVERSED", PURCHASE, {"price": 9.99}),
-    "PRODUCT_CHANGE": (
-        "PRODUCT_CHANGE",
-        PURCHASE | {"new_product_id"},
-        {"product_id": "pro_monthly", "new_product_id": "pro_yearly"},
-    ),
-    "SUBSCRIPTION_PAUSED": (
-        "SUBSCRIPTION_PAUSED",
-        PURCHASE | {"auto_resume_at_ms"},
-        {"auto_resume_at_ms": 1_805_184_000_123},
-    ),
-    "SUBSCRIPTION_EXTENDED": ("SUBSCRIPTION_EXTENDED", PURCHASE, {}),
-    "TRANSFER": (
-        "TRANSFER",
-        {"transferred_from", "transferred_to"},
-        {"transferred_from": ["sample_previous_user"]},
-    ),
-    "INVOICE_ISSUANCE": ("INVOICE_ISSUANCE", PURCHASE, {"price": 9.99}),
-    "TEMPORARY_ENTITLEMENT_GRANT": ("TEMPORARY_ENTITLEMENT_GRANT", PURCHASE, {"period_type": "PROMOTIONAL"}),
-    "VIRTUAL_CURRENCY_TRANSACTION": (
-        "VIRTUAL_CURRENCY_TRANSACTION",
-        CURRENCY,
-        {
-            "adjustments": [{"amount": 100, "currency": {"code": "COIN", "name": "COIN", "description": ""}}],
-            "source": "in_app_purchase",
-        },
-    ),
-    "EXPERIMENT_ENROLLMENT": (
-        "EXPERIMENT_ENROLLMENT",
-        ENROLLMENT,
-        {"experiment_id": "exp_paywall", "experiment_variant": "b", "enrolled_at_ms": NOW},
-    ),
-    "SUBSCRIBER_ALIAS": ("SUBSCRIBER_ALIAS", {"merged_sequences"}, {}),
-}
+# Types that the vendor calls otherwise. The contract's examples (events_revenuecat) hold the fields of each.
+RENAMED = {"TRIAL_STARTED": "INITIAL_PURCHASE", "TRIAL_CANCELLED": "CANCELLATION", "REFUND": "CANCELLATION"}
 
 
 def sent(event: Event) -> dict[str, Any]:
@@ -136,15 +28,10 @@ def sent(event: Event) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("type", EventType)
-def test_every_type_has_the_vendors_name_and_fields(type: EventType) -> None:
-    told_as, fields, values = TABLE[type]
+def test_every_type_has_the_vendors_name(type: EventType) -> None:
     body = sent(sample(type, NOW, app_id="app_demo"))
-    assert body["type"] == told_as
-    assert set(body) - {"sequence"} == EVERYWHERE | fields
-    assert {name: body[name] for name in values} == values
+    assert body["type"] == RENAMED.get(type, type)
     assert (body["store"], body["app_id"]) == ("TEST_STORE", "app_demo")
-    if "period_type" in fields:
-        assert body["entitlement_ids"] == ["pro"]
 
 
 def test_a_trial_that_converts_is_a_renewal() -> None:
@@ -206,7 +93,7 @@ def test_every_event_of_every_life_is_told_and_loses_no_id_time_or_entitlement(l
             assert body[name] == ours[name]
         assert body["sequence"] == event.sequence
         assert {*body["aliases"]} == {event.app_user_id, *event.aliases}
-        assert body["type"] in {one for one, _, _ in TABLE.values()}
+        assert body["type"] in {*EventType} - RENAMED.keys()
         assert body["store"] == (event.store or "promotional").upper()
         assert body.get("period_type") in (None, str(ours["period_type"]).upper())
         for name in ("purchased_at_ms", "original_purchase_date_ms", "transaction_id", "original_transaction_id"):

@@ -71,41 +71,7 @@ async def delivered(yard: Yard, worker: Worker, count: int) -> None:
     await worker.until_recorded()
 
 
-@pytest.mark.one_server("it counts statements, which have other texts there")
-async def test_a_lone_delivery_is_one_claim_and_one_record(yard: Yard) -> None:
-    await yard.hook(yard.receiver().url(), event_types=("INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"))
-    async with counted(yard.database.url) as (database, said), working(yard, database, said) as worker:
-        await yard.buy("first")
-        await delivered(yard, worker, 1)
-        said.clear()
-        # From the second on its settings are known.
-        for number in range(2, 5):
-            await yard.buy(f"user{number}")
-            await delivered(yard, worker, number)
-    assert said == ["claim_lanes", "record_attempts"] * 3
-
-
-@pytest.mark.one_server("it counts statements, which have other texts there")
-async def test_health_is_touched_when_it_changes_and_causes_a_claim_only_when_the_circuit_closes(yard: Yard) -> None:
-    await yard.hook(yard.receiver().url(), event_types=("INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"))
-    healing = ["claim_lanes", "record_attempts", "begin", "lock_health", "save_health", "commit"]
-    async with counted(yard.database.url) as (database, said), working(yard, database, said) as worker:
-        await yard.buy("first")
-        await delivered(yard, worker, 1)
-        for number, (failures, open_until, expected) in enumerate(
-            [(3, None, healing), (0, None, healing[:2]), (10, 1, [*healing, "claim_lanes"]), (0, None, healing[:2])], 2
-        ):
-            if failures:
-                await yard.database.pool.execute(
-                    "update webhooks set failures = $1, failing_since = 1, open_until = $2", failures, open_until
-                )
-            said.clear()
-            await yard.buy(f"user{number}")
-            await delivered(yard, worker, number)
-            await until(lambda: _said(said, "claim_lanes", expected.count("claim_lanes")))  # noqa: B023
-            assert said == expected
-
-
+@pytest.mark.one_server("it names statements, which have other texts there")
 async def test_every_retry_comes_in_time_not_only_the_first_of_a_webhook(yard: Yard) -> None:
     await yard.hook(yard.receiver().url("/flaky/1"), retry_seconds=(3,), event_types=("NON_RENEWING_PURCHASE",))
     async with counted(yard.database.url) as (database, said), working(yard, database, said) as worker:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -40,9 +39,9 @@ class Fixture:
         self.capacity = Capacity(100, lambda _: 1)
         self.batches: list[list[int]] = []
 
-    async def record(self, _: object, outcomes: Sequence[Outcome], now: int) -> list[Recorded]:
+    async def record(self, _: object, outcomes: Sequence[Outcome], now: int) -> tuple[list[Recorded], list[Outcome]]:
         self.batches.append([one.claim.sequence for one in outcomes])
-        return [Recorded(one, more=False, troubled=False) for one in outcomes]
+        return [Recorded(one, more=False, troubled=False) for one in outcomes], []
 
     async def until_recorded(self, *batches: list[int]) -> None:
         await until(lambda: self.batches == list(batches))
@@ -55,9 +54,8 @@ async def recorder(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Fixture]:
     monkeypatch.setattr(queue_recording, "APART", 10 * PATIENCE)
     monkeypatch.setattr(recording, "record", fixture.record)
     nothing = cast(Any, {})
-    one_server = cast(Any, SimpleNamespace(is_distributed=False))
     made = Recorder(
-        one_server, Agenda(), fixture.capacity, nothing, nothing, fixture.inbox, now=lambda: 1, chance=lambda: 0.5
+        nothing, Agenda(), fixture.capacity, nothing, nothing, fixture.inbox, now=lambda: 1, chance=lambda: 0.5
     )
     running = asyncio.create_task(made.run())
     try:

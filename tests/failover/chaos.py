@@ -69,7 +69,7 @@ class Chaos:
         await asyncio.to_thread(self.scene.pair.primary.shut_down)
         await self._promote("shut down")
         await asyncio.to_thread(self.scene.pair.follow)
-        await self.scene.pair.synchronise()
+        await self.scene.synchronise()
 
     async def _crash(self) -> None:
         """The primary dies and is back before anybody was promoted."""
@@ -84,7 +84,7 @@ class Chaos:
         await asyncio.to_thread(standby.kill)
         await self._pause()
         await asyncio.to_thread(standby.start)
-        await self.scene.pair.synchronise()
+        await self.scene.synchronise()
 
     async def _promote(self, what: str) -> None:
         await self._pause()
@@ -113,7 +113,7 @@ class Chaos:
         rewind = self.chances.random() < 0.5
         self.done["rewound" if rewind else "copied anew"] += 1
         await asyncio.to_thread(pair.rejoin, rewind=rewind)
-        await pair.synchronise()
+        await self.scene.synchronise()
 
     async def _pause(self) -> None:
         await asyncio.sleep(self.chances.choice((0, 0, self.chances.uniform(0, 3), self.chances.uniform(0, 20))))

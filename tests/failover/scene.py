@@ -8,7 +8,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+
+import asyncpg
 
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.webhook import Setup, Webhooks
@@ -21,7 +24,7 @@ from tests.delivery import certificates
 from tests.delivery.processes import SECRET_KEY, Receiver, in_order
 from tests.failover.cluster import Pair
 from tests.failover.service import Buyer, Service, open_shop
-from tests.patience import wait_until
+from tests.patience import until, wait_until
 
 
 @dataclass
@@ -63,6 +66,18 @@ class Scene:
         enough = (len(self.receiver.arrivals()) if since is None else since) + more
         await self.until(lambda: len(self.receiver.arrivals()) >= enough, "more deliveries")
         return time.monotonic()
+
+    async def synchronise(self) -> None:
+        """From now on the primary answers only when the standby has the change, and the service has noticed it: before
+        that, a failover counts as one that may have lost commits."""
+        await self.pair.synchronise()
+        connection = await asyncpg.connect(self.pair.primary.url())
+        try:
+            await until(
+                partial(connection.fetchval, "select waits_for_standby from server_identity"), "nobody has noticed"
+            )
+        finally:
+            await connection.close()
 
     async def start_again(self) -> None:
         """Kill the service and start it anew: it has seen nothing of what happened before."""

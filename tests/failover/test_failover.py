@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.exc import SQLAlchemyError
 
 from latchkey.cli.doctor import restored
-from latchkey.cli.doctor_hosts import hosts
+from latchkey.cli.doctor_deployment import hosts
 from latchkey.consumer.storage import primary
 from latchkey.consumer.storage.database import Database as ConsumerDatabase
 from latchkey.now import real_now
@@ -119,7 +119,7 @@ async def test_a_primary_killed_or_frozen_under_load_is_replaced_and_changes_not
         # Made a standby again, it takes over from a primary that is frozen: its connections hang and never fail.
         await asyncio.to_thread(old.kill)
         await asyncio.to_thread(pair.rejoin, rewind=False)
-        await pair.synchronise()
+        await scene.synchronise()
         await scene.until_bought(10)
         await asyncio.to_thread(pair.primary.freeze)
         await asyncio.to_thread(pair.fail_over)

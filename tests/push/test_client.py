@@ -22,7 +22,7 @@ from latchkey.push.errors import (
     UnreachableError,
 )
 from latchkey.push.notification import Notification
-from latchkey.push.sandbox.faults import NONSENSE
+from latchkey.push.sandbox.protocol import NONSENSE
 from tests.patience import PATIENCE
 from tests.push.misbehaving import BEHAVIOURS, misbehaving
 from tests.push.providing import APP_ID, KEY, QUICK, Provider, answering

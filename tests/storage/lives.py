@@ -1,4 +1,4 @@
-"""Customer histories that together use every field and variant of a stored state."""
+"""Customer histories that together use every field and variant of a stored state: causes of all events, and more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from latchkey.domain.catalog import Catalog, Former, Product, ProductKind
 from latchkey.domain.customers.currency import move
 from latchkey.domain.customers.customer import Attribute, CurrencyTransaction, with_attributes
 from latchkey.domain.customers.experiment import Experiment, Variant, enroll
-from latchkey.domain.customers.identity import reclaimed, told_of_id, transfer
 from latchkey.domain.customers.promotion import grant, revoke
 from latchkey.domain.instants import DAY, HOUR, Duration
 from latchkey.domain.money import Price
@@ -19,6 +18,7 @@ from latchkey.domain.stores.test_store import actions
 from tests.domain import shop
 from tests.domain.book import Book
 from tests.domain.shop import COINS, NOON, PRO_LIFETIME, PRO_MONTHLY, PRO_PASS, PRO_YEARLY, TEAM_MONTHLY, someone
+from tests.domain.test_event_types import ROWS, Row
 
 # Detached from "team" on the fifth day.
 OLD_PLAN = Product(
@@ -31,7 +31,6 @@ CATALOG = Catalog(
 )
 EXPERIMENT = Experiment("paywall", "Paywall", (Variant("a", 1), Variant("b", 1)))
 SANDBOX = Environment.SANDBOX
-GIVEN_UP = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
 
 
 def book(app_user_id: str = "ann", test_clock_id: str | None = None) -> Book:
@@ -44,35 +43,6 @@ def buys(product: Product, id: str = "sub", *, of: Book | None = None, trial: bo
     buyer.take_in(actions.sell(product, buyer.now, id=id, environment=SANDBOX, trial=trial, app_id="app_ios"))
     buyer.pass_time(buyer.now + days * DAY)
     return buyer
-
-
-def does(life: Book, act: Callable[[Subscription], Subscription | Purchase], days: int = 0) -> Book:
-    life.take_in(act(life.subscription))
-    life.pass_time(life.now + days * DAY)
-    return life
-
-
-def new() -> Book:
-    life = book()
-    life.change(life.customer)
-    return life
-
-
-def renewed_and_invoiced() -> Book:
-    return does(buys(PRO_MONTHLY, days=70), lambda one: actions.issue_invoice(one, NOON + 70 * DAY))
-
-
-def on_trial() -> Book:
-    return buys(PRO_MONTHLY, trial=True, days=3)
-
-
-def converted() -> Book:
-    return buys(PRO_MONTHLY, trial=True, days=20)
-
-
-def trial_cancelled() -> Book:
-    life = on_trial()
-    return does(life, lambda one: actions.cancel(one, life.now))
 
 
 def off_for_every_reason() -> Book:
@@ -95,67 +65,6 @@ def ended_for_every_reason() -> Book:
         life.take_in(sold)
         life.pass_time(life.now + DAY)
         life.take_in(actions.expire(sold, life.now, reason))
-    return life
-
-
-def in_grace() -> Book:
-    life = buys(PRO_MONTHLY, days=30)
-    return does(life, lambda one: actions.fail_billing(one, life.now, grace_days=10), days=3)
-
-
-def recovered_in_grace() -> Book:
-    life = in_grace()
-    return does(life, lambda one: actions.recover_billing(one, CATALOG, life.now), days=2)
-
-
-def payment_failed() -> Book:
-    life = buys(PRO_MONTHLY, days=30)
-    return does(life, lambda one: actions.fail_billing(one, life.now), days=5)
-
-
-def pause_planned() -> Book:
-    life = buys(PRO_MONTHLY, days=10)
-    return does(life, lambda one: actions.pause(one, life.now, NOON + 60 * DAY))
-
-
-def paused() -> Book:
-    life = pause_planned()
-    life.pass_time(NOON + 40 * DAY)
-    return life
-
-
-def changed_at_once() -> Book:
-    life = buys(PRO_MONTHLY, days=10)
-    return does(life, lambda one: actions.change_product(one, TEAM_MONTHLY, life.now, at_renewal=False), days=5)
-
-
-def change_planned() -> Book:
-    life = buys(PRO_MONTHLY, days=10)
-    return does(life, lambda one: actions.change_product(one, PRO_YEARLY, life.now, at_renewal=True))
-
-
-def refunded() -> Book:
-    life = buys(PRO_MONTHLY, days=10)
-    return does(life, lambda one: actions.refund(one, life.now), days=1)
-
-
-def refund_reversed() -> Book:
-    life = refunded()
-    return does(life, lambda one: actions.reverse_refund(one, life.now))
-
-
-def extended() -> Book:
-    life = buys(PRO_MONTHLY, days=10)
-    return does(life, lambda one: actions.extend(one, life.now, until=NOON + 45 * DAY))
-
-
-def one_time_purchases() -> Book:
-    life = buys(COINS, "coins", of=buys(PRO_PASS, "pass", of=buys(PRO_LIFETIME, "lifetime")), days=3)
-    shared = actions.sell(
-        PRO_PASS, life.now, id="shared", environment=SANDBOX, ownership=Ownership.FAMILY_SHARED, app_id="app_ios"
-    )
-    life.take_in(shared)
-    life.pass_time(life.now + 8 * DAY)
     return life
 
 
@@ -215,23 +124,6 @@ def noted() -> Book:
     life.change(with_attributes(life.customer, {"gone": Attribute("", NOON)}))
     life.change(move(life.customer, CurrencyTransaction("spent", "COIN", -30, life.now)))
     life.change(enroll(life.customer, EXPERIMENT, life.now))
-    return life
-
-
-def merged() -> Book:
-    anonymous = buys(PRO_MONTHLY, of=book(GIVEN_UP), days=2)
-    life = buys(COINS, "coins", of=book("ann"))
-    life.absorb(anonymous, anonymous.now + DAY)
-    life.change(told_of_id(life.customer, "ann@work", life.now))
-    return life
-
-
-def transferred() -> Book:
-    source, life = buys(PRO_MONTHLY, of=book("bob"), days=2), book("ann")
-    moved = transfer(source.customer, life.customer, source.now)
-    life.customer = moved.target_before
-    life.change(moved.target, source.now)
-    life.change(reclaimed(life.customer, life.now))
     return life
 
 
@@ -339,10 +231,19 @@ def given_back_in_parts() -> Book:
     return life
 
 
+def caused(row: Row) -> Callable[[], Book]:
+    def life() -> Book:
+        lived = book()
+        row.cause(lived)
+        return lived
+
+    life.__name__ = row.cause.__name__
+    return life
+
+
 LIVES: tuple[Callable[[], Book], ...] = (
-    new, renewed_and_invoiced, on_trial, converted, trial_cancelled, off_for_every_reason, ended_for_every_reason,
-    in_grace, recovered_in_grace, payment_failed, pause_planned, paused, changed_at_once, change_planned, refunded,
-    refund_reversed, extended, one_time_purchases, one_time_refunds, told_by_a_store, grants, grants_revoked,
-    store_out_of_reach, noted, merged, transferred, on_a_test_clock, detached_product, from_another_store,
-    paid_abroad, bought_from_an_offering, given_back_in_parts,
+    *map(caused, ROWS),
+    off_for_every_reason, ended_for_every_reason, one_time_refunds, told_by_a_store, grants, grants_revoked,
+    store_out_of_reach, noted, on_a_test_clock, detached_product, from_another_store, paid_abroad,
+    bought_from_an_offering, given_back_in_parts,
 )  # fmt: skip

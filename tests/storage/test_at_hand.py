@@ -13,8 +13,8 @@ WHO = "select pg_backend_pid()"
 
 @pytest.fixture
 def small(database_url: str) -> Database:
-    """A pool that keeps one connection at hand."""
-    return Database(database_url, max_size=3)
+    """A hot pool of two connections, of which one is kept at hand."""
+    return Database(database_url, max_size=4)
 
 
 async def used(database: Database) -> int:
@@ -23,27 +23,32 @@ async def used(database: Database) -> int:
         return pid
 
 
-async def test_a_connection_is_used_again_and_is_not_given_to_others_meanwhile(small: Database) -> None:
+async def test_each_pool_has_its_half_of_the_connections_and_its_plans(small: Database) -> None:
     async with small:
         mine = await used(small)
         async with small.acquire() as one, small.acquire() as other:
             assert mine not in {await one.fetchval(WHO), await other.fetchval(WHO)}
-            assert await used(small) == mine
+            assert await one.fetchval("show enable_seqscan") == "on"
+            assert await one.fetchval("show plan_cache_mode") == "auto"
+            async with small.transaction(hot=True) as connection:
+                assert await connection.fetchval(WHO) == mine
+                assert await connection.fetchval("show enable_seqscan") == "off"
+                assert await connection.fetchval("show plan_cache_mode") == "force_generic_plan"
         assert await used(small) == mine
 
 
-async def test_only_a_third_of_the_pool_is_kept(small: Database) -> None:
+async def test_half_of_the_pool_is_kept(small: Database) -> None:
     async with small:
         async with small.at_hand() as one, small.at_hand() as other:
             pids = {await one.fetchval(WHO), await other.fetchval(WHO)}
         assert await used(small) in pids
         # The other one went back to the pool, which opens no third.
-        async with small.acquire() as one, small.at_hand() as other:
+        async with small.at_hand() as one, small.at_hand() as other:
             assert {await one.fetchval(WHO), await other.fetchval(WHO)} == pids
 
 
 async def test_whoever_waits_gets_the_connection(database_url: str) -> None:
-    async with Database(database_url, max_size=3) as database, database.acquire(), database.acquire():
+    async with Database(database_url, max_size=2) as database:
         async with database.at_hand() as connection:
             mine = await connection.fetchval(WHO)
             waiting = asyncio.create_task(used(database))

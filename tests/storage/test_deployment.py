@@ -9,7 +9,6 @@ from latchkey.storage.database import Database
 from latchkey.storage.deployment import looking
 from latchkey.usecases.deployment import standing
 from tests.api.client import NOW
-from tests.storage.plans import conditions, plan_of
 
 EVENTS = """
 insert into events (project_id, position, id, customer_id, sequence, type, environment, occurred_at, committed_at, body)
@@ -53,13 +52,6 @@ async def test_events_since_an_instant_are_found_by_halving(
     await project(database, "another", [(place, 1_000_000) for place in range(1, 50)])
     async with database.acquire() as connection:
         assert await looking.events_since(connection, "p", since) == found
-
-
-@pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there")
-async def test_the_search_looks_events_up_by_their_key(database: Database) -> None:
-    async with database.acquire() as connection:
-        plan = await plan_of(connection, "count_events_since", "text, bigint")
-    assert '(project_id = $1) AND ("position" >' in conditions(plan), "\n".join(plan)
 
 
 @pytest.mark.one_server("tests/citus/test_deployment.py does the same there")

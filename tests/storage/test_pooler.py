@@ -66,7 +66,7 @@ async def listens(url: str) -> bool:
 async def test_session_mode_needs_no_setting_of_pgbouncer(pooler: Pooler) -> None:
     url = pooler("session")
     await until(lambda: listens(url))
-    async with Database(url, statement_timeout_ms=7_000) as database, database.acquire() as connection:
+    async with Database(url, statement_timeout_ms=7_000) as database, database.at_hand() as connection:
         assert await connection.fetchval("show statement_timeout") == "7s"
         assert await connection.fetchval("show plan_cache_mode") == "force_generic_plan"
     told = await asyncio.to_thread(typed, "doctor", LATCHKEY_DATABASE_URL=url)

@@ -96,17 +96,6 @@ async def test_beyond_its_budget_an_address_fills_no_journal_and_loses_no_purcha
     assert (entry.status, bought in entry.payload) == ("applied", True)
 
 
-async def test_a_deferred_change_is_announced_once_and_then_renews(google: World) -> None:
-    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
-    await google.settle()
-    google.store.act(bought, "change", product_id="team_monthly:monthly", deferred=True)
-    await google.settle()
-    await google.move(google.now + 32 * DAY)
-    events = await google.events("ada")
-    assert [one["type"] for one in events] == ["INITIAL_PURCHASE", "PRODUCT_CHANGE", "RENEWAL"]
-    assert events[-1]["product_id"] == "team_monthly:monthly"
-
-
 async def test_a_cancelled_purchase_that_is_refunded_was_not_uncancelled(google: World) -> None:
     bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     await google.settle()
@@ -115,44 +104,6 @@ async def test_a_cancelled_purchase_that_is_refunded_was_not_uncancelled(google:
     google.store.act(bought, "refund")
     await google.settle()
     assert await types(google, "ada") == ["INITIAL_PURCHASE", "CANCELLATION", "REFUND"]
-
-
-async def test_a_refund_on_hold_is_told_as_a_refund_alone(google: World) -> None:
-    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
-    await google.settle()
-    google.store.act(bought, "fail_billing")
-    await google.move(google.now + 35 * DAY)
-    google.store.act(bought, "refund")
-    await google.settle()
-    assert await types(google, "ada") == ["INITIAL_PURCHASE", "BILLING_ISSUE", "EXPIRATION", "REFUND"]
-
-
-async def test_a_refund_in_a_grace_period_is_told_as_a_refund_alone(google: World) -> None:
-    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
-    await google.settle()
-    google.store.act(bought, "fail_billing", grace_days=7)
-    await google.move(google.now + 35 * DAY)
-    assert await access(google, "ada") == {"pro"}
-    google.store.act(bought, "refund")
-    await google.settle()
-    await google.move(google.now + 10 * DAY, every=DAY)
-    assert await types(google, "ada") == ["INITIAL_PURCHASE", "BILLING_ISSUE", "REFUND"]
-    assert await access(google, "ada") == set()
-
-
-async def test_a_payment_that_is_missed_after_a_deferral_is_dated_to_the_deferred_end(google: World) -> None:
-    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
-    await google.settle()
-    google.store.act(bought, "defer")
-    google.store.act(bought, "fail_billing", grace_days=7)
-    await google.settle()
-    extended = (await google.events("ada"))[-1]
-    assert extended["type"] == "SUBSCRIPTION_EXTENDED"
-    await google.move(extended["expiration_at_ms"] + DAY)
-    issue = (await google.events("ada"))[-1]
-    assert (issue["type"], issue["event_timestamp_ms"]) == ("BILLING_ISSUE", extended["expiration_at_ms"])
-    shown = (await v1(google, "ada"))["subscriptions"]["pro_monthly:monthly"]
-    assert shown["expires_date"] == to_iso(extended["expiration_at_ms"])
 
 
 async def test_a_refunded_top_up_leaves_the_access_that_google_leaves(google: World) -> None:

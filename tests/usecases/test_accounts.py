@@ -119,14 +119,6 @@ async def test_who_has_many_addresses_is_slowed_down_by_the_account(database: Da
     assert await guess(database, PASSWORD, now=now + ACCOUNT.longest) == "in"
 
 
-async def test_one_network_is_one_address(database: Database) -> None:
-    await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
-    for number in range(PAIR.free):
-        assert await guess(database, address=f"2001:db8::{number:x}") == "WrongCredentials"
-    assert await guess(database, PASSWORD, address="2001:db8::ffff") == "TooManyGuesses"
-    assert await guess(database, PASSWORD, address="2001:db8:0:1::1") == "in"
-
-
 async def test_getting_it_right_forgets_what_went_wrong(database: Database) -> None:
     await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
     for _ in range(2):
@@ -157,23 +149,6 @@ async def test_many_guesses_at_once_are_not_all_let_through(
     await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
     outcomes = await asyncio.gather(*(guess(database, device=device) for _ in range(3 * allowed)))
     assert outcomes.count("WrongCredentials") == allowed
-
-
-async def test_a_link_to_choose_a_password_works_once(database: Database) -> None:
-    account = await accounts.create_account(database, "ann@example.com", NOW)
-    await sessions.open_session(database, account.id, "192.0.2.1", "old", NOW)
-    token = await accounts.invite(database, account.id, NOW)
-    assert await accounts.invited(database, token, NOW) == account
-    with pytest.raises(Invalid, match="at least 10"):
-        await accounts.accept_invitation(database, token, "short", NOW)
-    taken = await asyncio.gather(
-        *(accounts.accept_invitation(database, token, f"{PASSWORD}{one}", NOW) for one in range(4)),
-        return_exceptions=True,
-    )
-    assert [type(one) for one in taken].count(Invalid) == 3
-    assert await accounts.invited(database, token, NOW) is None
-    # Earlier sessions are ended.
-    assert await sessions.stays(database, account.id) == []
 
 
 async def test_a_link_is_too_old_after_a_week_and_is_replaced_by_a_newer_one(database: Database) -> None:

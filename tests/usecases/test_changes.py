@@ -43,7 +43,7 @@ class Counted:
 async def counted(shop: Shop) -> AsyncIterator[Counted]:
     async with Database(shop.database.url, max_size=1) as database:
         counted = Counted(Shop(database, shop.project_id))
-        async with database.acquire() as connection:
+        async with database.at_hand() as connection:
             # Whatever the first use of a connection reads about types and the catalog.
             connection.add_query_logger(lambda record: counted.statements.append(record.query))
         await counted.shop.act("purchase", user="first", product="pro_monthly")
@@ -223,3 +223,12 @@ async def _rows(shop: Shop) -> list[object]:
     for table in ("customers", "aliases", "purchase_owners", "events", "deliveries", "lanes", "feeds", "chart_periods"):
         found += await shop.database.pool.fetch(f"select * from {table} order by 1, 2")
     return found
+
+
+async def test_many_customers_at_once_lose_nothing(shop: Shop) -> None:
+    await asyncio.gather(*(shop.act("purchase", user=f"user{n % 40}", product="coins_100") for n in range(200)))
+    feed = await shop.events(None)
+    assert len(feed) == 400
+    for n in range(40):
+        events = await shop.events(f"user{n}")
+        assert [event.sequence for event in events] == list(range(1, 11))

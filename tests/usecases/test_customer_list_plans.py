@@ -1,4 +1,4 @@
-"""Facets are kept by index alone, with plans made while the tables were empty; a list is planned with its filter."""
+"""A list is planned with its filter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from latchkey.domain.customers.filter import EVERYBODY, Filter, Sort
 from latchkey.storage.customer_lists import reading
 from latchkey.storage.database import Database
 from latchkey.storage.sql import query
-from tests.storage.plans import plan_of
 
 pytestmark = [
     pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there"),
@@ -16,38 +15,6 @@ pytestmark = [
 ]
 
 NOW = 1_800_000_000_000
-WRITTEN = (
-    f"text[], bigint[], {', '.join(['text'] * 18)}, text[], text, text[], text[], bigint[], bigint[], bigint[], "
-    "bigint[], bigint[]"
-)
-# Each query, the types of its parameters, the lookups it must make.
-PLANS: dict[str, tuple[str, list[str]]] = {
-    "facets_stretch": (
-        "text[], bigint[], bigint[], integer",
-        ["(project_id = a.project_id) AND (id > a.counted)", "using customer_facets_pkey"],
-    ),
-    "write_facets": (WRITTEN, ["using customer_facets_pkey", "Tid Scan on customer_facets f"]),
-    "delete_customer": ("text, bigint", ["using customer_facets_pkey", "customer_notes_pkey"]),
-    "notes_of_customer": ("text, bigint, integer", ["(project_id = $1) AND (customer_id = $2)"]),
-    "past_troubles_of_customer": ("text, bigint, integer", ["of_customer", "(project_id = $1)"]),
-    "touch_customers": (
-        "text[], bigint[], bigint[], text[], text[], text[], text[]",
-        ["customers_pkey"],
-    ),
-}
-
-
-@pytest.mark.parametrize("analyzed", [False, True])
-@pytest.mark.parametrize("name", PLANS)
-async def test_facets_are_looked_up_by_index(database: Database, name: str, analyzed: bool) -> None:
-    types, lookups = PLANS[name]
-    async with database.acquire() as connection:
-        if analyzed:
-            await connection.execute("analyze")
-        plan = "\n".join(await plan_of(connection, name, types))
-    for lookup in lookups:
-        assert lookup in plan, plan
-    assert "Seq Scan" not in plan, plan
 
 
 @pytest.fixture

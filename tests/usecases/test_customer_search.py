@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from latchkey.domain.customers.customer import Attribute
 from latchkey.domain.instants import DAY
-from latchkey.storage.sql import query
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.customers.attributes import set_attributes
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in, transfer
 from latchkey.usecases.customers.search import By, Found, newest, search
 from latchkey.usecases.sandbox.demo import add_catalog
-from tests.storage.plans import conditions, plan_of
 from tests.usecases.conftest import NOON, Shop
 
 ANONYMOUS = "$RCAnonymousID:" + "a" * 32
@@ -146,25 +142,3 @@ async def test_a_search_that_finds_too_many_says_so(shop: Shop) -> None:
         await note(shop, f"user_{number}", "")
     found = await find(shop, "user", limit=3)
     assert (len(found.matches), found.more) == (3, True)
-
-
-@pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there")
-@pytest.mark.parametrize(
-    ("name", "types", "lookup"),
-    [
-        ("newest_customers", "text, bigint, bigint", "(id < "),
-        ("customers_by_whole_id", "text, text[]", "app_user_id = "),
-        ("customers_by_whole_email", "text, text, bigint", "(email = "),
-        ("customers_by_transaction", "text, text[]", "(store_id = "),
-        ("customers_by_start_of_id", "text, text, text, bigint", "lower((app_user_id)::text)) >= "),
-        ("customers_by_start_of_email", "text, text, text, bigint", "(email >= "),
-    ],
-)
-async def test_every_way_of_searching_walks_an_index_and_sorts_nothing(
-    shop: Shop, name: str, types: str, lookup: str
-) -> None:
-    async with shop.database.transaction() as connection:
-        await connection.execute(query("walk_in_order"))
-        plan = await plan_of(connection, name, types)
-    assert lookup in conditions(plan), "\n".join(plan)
-    assert not any("Seq Scan" in line or "Sort" in line for line in plan), "\n".join(plan)

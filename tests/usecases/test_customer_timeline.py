@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from latchkey.domain.instants import DAY
 from latchkey.storage.sql import query
 from latchkey.usecases.customers.identities import log_in
 from latchkey.usecases.customers.profile import movements, timeline
-from tests.storage.plans import plan_of
 from tests.usecases.conftest import Shop
 
 ANONYMOUS = "$RCAnonymousID:" + "b" * 32
@@ -62,14 +59,3 @@ async def test_movements_go_back_page_after_page(shop: Shop) -> None:
     last = first.items[-1]
     rest = await movements(shop.database, shop.project_id, key, before=(last.at, last.key, last.code), limit=3)
     assert ([one.balance for one in rest.items], rest.more) == ([200, 100], False)
-
-
-@pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there")
-async def test_a_page_is_read_along_the_customers_own_line(shop: Shop) -> None:
-    async with shop.database.acquire() as connection:
-        types = "text, bigint, bigint, bigint, bigint, bigint"
-        plan = await plan_of(connection, "newest_events_of_customer", types)
-    walks = [line for line in plan if "Index Cond" in line and "sequence < " in line]
-    assert walks, "\n".join(plan)
-    assert "customer_id = mine.id" in walks[0]
-    assert "Index Scan Backward using events_0_of_customer" in "\n".join(plan)

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from latchkey.app import run_process
-from latchkey.delivery.queue.worker import SWEEP_SECONDS
-from latchkey.domain.instants import DAY, MINUTE, SECOND, Ms
+from latchkey.domain.instants import MINUTE, SECOND, Ms
 from latchkey.now import real_now
-from latchkey.settings import Settings
 from latchkey.storage.customer_lists import progress as list_progress
 from latchkey.storage.database import Database
 from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.engine import clock, lookout
+from latchkey.usecases.engine import clock
 from latchkey.usecases.rolling.roller import Roller, roll_all
 from latchkey.usecases.sandbox.clocks import create_customer
 from latchkey.usecases.sandbox.demo import add_catalog
@@ -27,38 +22,6 @@ from tests.looking_out import looking_out
 from tests.patience import PATIENCE, until
 from tests.statements import counted
 from tests.usecases.conftest import Shop
-
-BATCH = ["begin", "take_facets_behind", "facets_batch", "write_facets", "commit"]
-
-
-# What a process of the clock role and one of the delivery role say besides the look, and how often at most.
-SWEEPS = {"due_webhooks", "unfinished_replays"}
-
-
-@pytest.mark.one_server("it counts statements, which have other texts there")
-async def test_while_nothing_happens_one_statement_asks_for_all_background_work(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = lookout.EVERY
-    monkeypatch.setattr(lookout, "EVERY", 0.02)
-    stop, settings = asyncio.Event(), Settings(database_url=shop.database.url, secret_key=bytes(32))
-    async with counted(shop.database.url) as (_, said):
-        running = asyncio.create_task(run_process(settings, ("clock", "delivery"), None, stop, lambda: None))
-
-        async def quiet() -> bool:
-            """Everything that a start brings is done."""
-            return said[-20:] == ["look_out"] * 20
-
-        await until(quiet)
-        said.clear()
-        await until(lambda: _said(said, "look_out", 50))
-        rest = Counter(one for one in said if one != "look_out")
-        stop.set()
-        await running
-    # Fifty looks are 45 s. The sweeps are ten seconds apart.
-    assert set(rest) <= SWEEPS
-    assert max(rest.values(), default=0) <= 1
-    assert 1 / real + len(SWEEPS) / SWEEP_SECONDS <= 2
 
 
 async def _said(said: list[str], name: str, times: int) -> bool:
@@ -112,67 +75,11 @@ async def test_what_falls_due_before_the_next_look_is_applied_then(shop: Shop) -
     assert said[:2] == ["look_out", "begin"]
 
 
-async def test_customers_that_another_process_holds_do_not_make_the_clock_spin(shop: Shop) -> None:
-    await shop.act("purchase", product="pro_monthly")
-    shop.time += 40 * DAY
-    async with shop.database.transaction() as other:
-        await other.execute("select from customers where project_id = $1 for update", shop.project_id)
-        async with counted(shop.database.url) as (database, said):
-            began = time.monotonic()
-            async with clock_running(database, lambda: shop.time, every=10 * PATIENCE):
-                await until(lambda: _said(said, "commit", 3))
-            assert time.monotonic() - began >= 2 * clock.APART / SECOND
-
-
 async def idle(roller: Roller, now: Ms, length: Ms) -> Ms:
     end = now + length
     while now < end:
         now += round(1000 * await roller.turn(now))
     return now
-
-
-@pytest.mark.one_server("it counts statements, which have other texts there")
-async def test_a_lone_purchase_is_in_the_lists_after_one_batch_and_its_customer_is_counted_with_a_second(
-    shop: Shop,
-) -> None:
-    async with counted(shop.database.url) as (database, said):
-        roller = Roller(database)
-        await shop.act("purchase", user="bob", product="pro_monthly")
-        now = await idle(roller, shop.time, 2 * MINUTE)
-        said.clear()
-        await shop.act("purchase", product="pro_monthly")
-        wait = await roller.turn(now)
-        assert said == ["look_out", *BATCH]
-        assert await listed(shop) == 2
-        said.clear()
-        now = await idle(roller, now + round(1000 * wait), 30 * SECOND)
-    rest = [one for one in said if one not in ("look_out", "begin", "commit")]
-    assert rest == ["take_facets_behind", "facets_batch", "facets_stretch", "write_facets"]
-    assert await shop.database.pool.fetchval("select counted from facet_rolls") == await last_customer(shop)
-
-
-@pytest.mark.one_server("it counts statements, which have other texts there")
-async def test_a_busy_second_is_one_batch_whatever_it_brought(shop: Shop) -> None:
-    others = [Shop(shop.database, f"proj_{number}", shop.time) for number in range(3)]
-    for other in others:
-        await create_project(shop.database, "Shop", shop.time, project_id=other.project_id)
-        await add_catalog(shop.database, other.project_id, shop.time)
-    async with counted(shop.database.url) as (database, said):
-        roller = Roller(database)
-        for one in (shop, *others):
-            await one.act("purchase", user="first", product="pro_monthly")
-        await roller.turn(shop.time)
-        said.clear()
-        for one in (shop, *others):
-            for number in range(5):
-                await one.act("purchase", user=f"user{number}", product="pro_monthly")
-        wait = await roller.turn(shop.time + SECOND)
-    assert said == ["look_out", *BATCH]
-    # At most a few times a second, and at most a second late.
-    assert 0.25 <= wait <= 1
-    for one in (shop, *others):
-        # Who came before is found by walking through the customers.
-        assert await listed(one) == 5
 
 
 async def test_a_project_on_which_the_rules_fail_stops_no_other(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,8 +127,3 @@ async def listed(shop: Shop) -> int:
         "select count(*) from customer_facets where project_id = $1", shop.project_id
     )
     return found
-
-
-async def last_customer(shop: Shop) -> int:
-    last: int = await shop.database.pool.fetchval("select max(id) from customers")
-    return last

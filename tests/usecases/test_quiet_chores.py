@@ -17,7 +17,6 @@ from latchkey.storage.stores.journal import NewEntry
 from latchkey.usecases.stores.processing import Processor, run_stores
 from tests.looking_out import looking_out
 from tests.patience import PATIENCE, until
-from tests.statements import counted
 from tests.usecases.conftest import Shop
 
 HANDLE = (
@@ -70,21 +69,6 @@ def happened(times: Counter[str], name: str, often: int) -> Callable[[], Any]:
         return times[name] >= often
 
     return enough
-
-
-@pytest.mark.one_server("it counts statements, which have other texts there")
-async def test_while_nothing_is_due_the_stores_ask_nothing(shop: Shop) -> None:
-    asked = Asked(shop.database)
-    async with counted(shop.database.url) as (database, said), running(database, asked, 0.01):
-
-        async def often() -> bool:
-            began = "prune_notifications" in said and asked.times["process"] > 0
-            return began and said.count("look_out") >= 20
-
-        await until(often)
-    # Once when it began to listen: it may have missed something.
-    assert asked.times == {"process": 1}
-    assert set(said) == {"listen", "look_out", "prune_notifications"}
 
 
 async def test_a_filed_notification_is_processed_without_waiting_for_the_next_look(shop: Shop) -> None:

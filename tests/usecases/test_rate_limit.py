@@ -130,16 +130,6 @@ async def test_a_clock_set_back_by_an_hour_does_not_lock_a_key_out_for_an_hour(d
         assert await connection.fetchval(TAKE, "k", 5, 5, earlier + WINDOW_US + 1) == 5
 
 
-async def test_the_481st_request_is_refused_and_told_how_long_to_wait(database: Database) -> None:
-    await hold_minute(database)
-    digest = await key(database, "one")
-    admission = Admission(database)
-    verdicts = await asyncio.gather(*(admission.admit(digest) for _ in range(500)))
-    assert [type(verdict) for verdict in verdicts] == [Caller] * 480 + [Limited] * 20
-    assert isinstance(verdicts[-1], Limited)
-    assert verdicts[-1].retry_after_ms == 60_000
-
-
 async def test_keys_do_not_share_a_window_and_strangers_have_none(database: Database) -> None:
     first, second = await key(database, "first", limit=2), await key(database, "second", limit=1)
     admission = Admission(database)
@@ -156,15 +146,6 @@ async def test_keys_do_not_share_a_window_and_strangers_have_none(database: Data
     ]
     async with database.acquire() as connection:
         assert await connection.fetchval("select count(*) from rate_windows") == 2
-
-
-async def test_a_revoked_key_is_a_stranger(database: Database) -> None:
-    digest = await key(database, "gone")
-    admission = Admission(database)
-    assert isinstance(await admission.admit(digest), Caller)
-    async with database.acquire() as connection:
-        await connection.execute("update api_keys set revoked_at = 1")
-    assert await admission.admit(digest) is None
 
 
 def hammer(url: str, digests: list[bytes], start: Barrier, granted: multiprocessing.Queue[list[int]]) -> None:

@@ -11,10 +11,9 @@ from latchkey.storage.customers import records as customers
 from latchkey.storage.database import Database
 from latchkey.usecases.access.keys import create_secret_key
 from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.engine.admission import Admission, Caller, Limited
+from latchkey.usecases.engine.admission import Caller, Limited
 from latchkey.usecases.engine.reading import Answer, Reader
 from latchkey.usecases.rendering.view import look_at
-from latchkey.usecases.sandbox.demo import add_catalog
 from tests.databases import hold_minute
 
 NOW = 1_767_960_000_000
@@ -83,30 +82,3 @@ async def test_a_crowd_of_many_keys_gets_each_its_own(database: Database) -> Non
     late = answers[8].verdict
     assert isinstance(late, Limited)
     assert late.retry_after_ms == 60_000
-
-
-async def test_reads_and_other_requests_share_one_limit(database: Database) -> None:
-    await hold_minute(database)
-    project = await project_with(database, "One", "ada")
-    key = await key_of(database, project, limit=100)
-    readers, admission = [Reader(database, Catalogs()) for _ in range(3)], Admission(database)
-    answers = await asyncio.gather(*(reader.admit(key, "ada") for _ in range(30) for reader in readers))
-    verdicts = [answer.verdict for answer in answers]
-    verdicts += await asyncio.gather(*(admission.admit(key) for _ in range(30)))
-    assert sum(isinstance(verdict, Caller) for verdict in verdicts) == 100
-    assert sum(isinstance(verdict, Limited) for verdict in verdicts) == 20
-
-
-async def test_a_key_is_gone_and_a_catalog_is_new_with_the_very_next_question(database: Database) -> None:
-    project = await project_with(database, "One", "ada")
-    key = await key_of(database, project)
-    reader = Reader(database, Catalogs())
-    before = (await reader.admit(key, "ada")).row
-    await add_catalog(database, project, NOW)
-    after = (await reader.admit(key, "ada")).row
-    assert before is not None
-    assert after is not None
-    assert "pro_monthly" in after.catalog.products.keys() - before.catalog.products.keys()
-    async with database.acquire() as connection:
-        await connection.execute("update api_keys set revoked_at = 1")
-    assert await reader.admit(key, "ada") == Answer(None, None)

@@ -47,7 +47,8 @@ async def test_everything_that_is_shown_parses_and_no_family_comes_twice(shop: S
         "latchkey_customer_lists_behind", "latchkey_customer_lists_lag_seconds",
         "process_resident_memory_bytes", "latchkey_delivery_attempts",
     } <= families.keys()  # fmt: skip
-    assert families["latchkey_pool_size"].samples[0].value == shop.database.pool.get_max_size()
+    most = shop.database.pool.get_max_size() + shop.database.hot.pool.get_max_size()
+    assert families["latchkey_pool_size"].samples[0].value == most
 
 
 def test_labels_are_escaped_and_blocks_of_two_processes_are_joined() -> None:

@@ -38,7 +38,7 @@ class Health(Struct, frozen=True, kw_only=True):
     restarting: Sequence[str] | UnsetType = UNSET
 
 
-@router.get("/healthz", responses=shows(Health), response_class=Response)
+@router.get("/healthz", responses=shows(Health))
 async def healthz() -> Response:
     """The process is alive."""
     return reply(Health(status="ok"))
@@ -79,7 +79,7 @@ async def readyz(request: Request, services: Provided) -> Response:
     return reply(Health(status="ok", restarting=services.restarting() or UNSET))
 
 
-@router.get("/metrics", response_class=Response)
+@router.get("/metrics")
 async def show_metrics(request: Request) -> Response:
     """The metrics of this machine in Prometheus' text format, for the key that is set as `metrics_key`. Without that
     setting there is nothing here: metrics have a port of their own."""

@@ -36,7 +36,7 @@ class Received(Struct, frozen=True, kw_only=True):
 
 
 # Not in the document: stores do not read it, and everybody else must not use it.
-@router.post("/incoming/{token}", response_class=Response, include_in_schema=False)
+@router.post("/incoming/{token}", include_in_schema=False)
 async def receive_notification(request: Request, services: Provided, token: str) -> Response:
     try:
         new = await services.inbox.receive(token, await request.body(), dict(request.headers))

@@ -6,9 +6,9 @@ Bodies are strict: `"1"` is not a number and `1` is not a string. For a choice u
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
-from fastapi import Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
@@ -158,6 +158,19 @@ StartingAfter = Annotated[
     AfterValidator(lambda cursor: cursor or None),
     Query(description="The last item of the page before."),
 ]
+
+
+class _Page(NamedTuple):
+    limit: int
+    after: str | None
+
+
+async def _paging(limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None) -> _Page:
+    return _Page(limit, starting_after)
+
+
+# Which page of a list is asked for.
+Paging = Annotated[_Page, Depends(_paging)]
 
 
 GrantLength = Literal[

@@ -20,7 +20,7 @@ class Router(APIRouter):
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(dependencies=[Depends(check_body)], **options)
+        super().__init__(dependencies=[Depends(check_body)], default_response_class=Response, **options)
 
 
 # Placeholder for a wire type in the document, until `documentation` has all schemas.

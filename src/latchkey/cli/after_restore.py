@@ -1,8 +1,11 @@
-"""`latchkey admin after-restore`: makes a restored database fit to work on."""
+"""`latchkey admin after-restore`: makes a restored database fit to work on, also that of a stopped `latchkey up`."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,14 +13,18 @@ import typer
 from rich.console import Console
 
 from latchkey.cli import output
-from latchkey.cli.at_rest import database_at_rest
-from latchkey.cli.audited import ACTOR
+from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.desk import ACTOR
+from latchkey.cli.files import read_json
 from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.reach import DATA, ConfigOption
 from latchkey.domain.restore import Origin
 from latchkey.now import real_now
+from latchkey.settings import Problem, SettingsRefusedError, load
 from latchkey.storage import migrate
 from latchkey.storage.database import Database, without_password
+from latchkey.storage.embedded.server import EmbeddedServer
+from latchkey.storage.errors import EmbeddedServerError
 from latchkey.usecases.restoring.after_restore import Report, Wanted
 from latchkey.usecases.restoring.after_restore import after_restore as run_it
 
@@ -121,3 +128,43 @@ What you have to do now:
      send them again when the app is opened, or with "restore purchases"), and everything that came through the API:
      grants, attributes, virtual currency, log-ins, purchases of other stores. Send it again if you have it elsewhere.
 """
+
+
+@contextmanager
+def database_of(folder: DataFolder) -> Iterator[str]:
+    """The database of the `up` that runs in this folder; without one, of a server that runs meanwhile."""
+    server = EmbeddedServer(folder.path)
+    try:
+        server.claim()
+    except EmbeddedServerError:
+        running = read_json(folder.connection).get("database_url")
+        if not running:
+            raise
+        yield str(running)
+        return
+    try:
+        server.start()
+        yield server.url()
+    finally:
+        server.stop()
+
+
+@contextmanager
+def database_at_rest(config: Path | None, data: Path) -> Iterator[str]:
+    """The configured database, or that of a data folder whose `latchkey up` is stopped."""
+    if configured := load(os.environ, config).database_url:
+        yield configured
+        return
+    folder = DataFolder(data)
+    if not (folder.path / "postgres" / "PG_VERSION").exists():
+        raise SettingsRefusedError(
+            [
+                Problem(
+                    "LATCHKEY_DATABASE_URL",
+                    f"is missing, and {data} is not the data folder of a `latchkey up`.",
+                    "Set it, or name the folder with --data.",
+                )
+            ]
+        )
+    with database_of(folder) as url:
+        yield url

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,16 +15,21 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from latchkey.cli import output
-from latchkey.cli.desk import Desk, command, desk
-from latchkey.cli.output import shown
-from latchkey.cli.store_reach import StoreDesk, store_desk
+from latchkey.api.outside import connect
+from latchkey.cli import output, secret_key
+from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.desk import Desk, ProjectOption, command, desk, extended
+from latchkey.cli.files import read_json
+from latchkey.cli.output import JsonOption, shown
+from latchkey.cli.reach import DATA, ConfigOption, DataOption, is_of_up
+from latchkey.delivery.sealing import UnsealableError
 from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now
 from latchkey.usecases.access import keys, projects
 from latchkey.usecases.rendering import management
 from latchkey.usecases.stores import credentials as usecase
 from latchkey.usecases.stores import rendering as render
+from latchkey.usecases.stores.connections import Connections
 from latchkey.usecases.stores.credentials import Connected
 
 app = typer.Typer(no_args_is_help=True, help="Create, list and delete apps, and connect them to their stores.")
@@ -29,6 +37,33 @@ credentials = typer.Typer(
     no_args_is_help=True, help="An app's credentials for its store, and the URL for the store's notifications."
 )
 app.add_typer(credentials, name="credentials")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDesk(Desk):
+    connections: Connections
+    # Where the service is reached, if this machine knows it.
+    base: str
+
+
+@asynccontextmanager
+async def store_desk(
+    project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
+) -> AsyncIterator[StoreDesk]:
+    """For commands that ask stores, and so need the secret key."""
+    async with desk(project, config, data, as_json) as at:
+        settings = msgspec.structs.replace(at.settings, secret_key=await secret_key.checked(at))
+        base = read_json(DataFolder(data).connection).get("base_url", "") if is_of_up(config, data) else ""
+        connections = connect(at.database, settings, real_now)
+        try:
+            yield extended(StoreDesk, at, connections=connections, base=str(base))
+        except UnsealableError:
+            raise Refusal(
+                "LATCHKEY_SECRET_KEY is not the one that the credentials in this database were encrypted with."
+            ) from None
+        finally:
+            await connections.close()
+
 
 AppArgument = Annotated[str, typer.Argument(help="The app's id, as `latchkey app list` shows it.")]
 # A file of credentials with ten certificates has less than this.
@@ -38,7 +73,7 @@ LARGEST = 1024 * 1024
 @command(app, "list", store_desk)
 async def list_apps(at: StoreDesk) -> None:
     """List a project's apps, and whether their stores accept their credentials."""
-    apps = await projects.all_apps(at.connections.database, at.project_id)
+    apps = await projects.all_apps(at.database, at.project_id)
     connected = await usecase.load_some(at.connections, at.project_id, apps)
     if at.as_json:
         output.write_list(
@@ -136,10 +171,7 @@ async def delete(at: StoreDesk, app_id: AppArgument) -> None:
     """Delete an app's credentials. Its receipts and notifications get status 503 until there are new ones."""
     async with at.audited("app.credentials_deleted", app_id):
         deleted = await usecase.delete(at.connections, at.project_id, app_id)
-    if at.as_json:
-        output.write(render.credentials(deleted, at.base))
-    else:
-        output.done(f"The credentials of {output.plain(app_id)} are deleted.")
+    at.done(render.credentials(deleted, at.base), f"The credentials of {output.plain(app_id)} are deleted.")
 
 
 @command(credentials, "rotate-url", store_desk)

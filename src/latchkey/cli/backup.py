@@ -22,10 +22,9 @@ import typer
 from rich.console import Console
 
 from latchkey.cli import output
-from latchkey.cli.after_restore import as_data, show
-from latchkey.cli.at_rest import database_of
-from latchkey.cli.audited import ACTOR
+from latchkey.cli.after_restore import as_data, database_of, show
 from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.desk import ACTOR
 from latchkey.cli.files import read_json, write_json
 from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.reach import DATA

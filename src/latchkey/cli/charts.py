@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from latchkey.cli import output
 from latchkey.cli.desk import Desk, command, desk
 from latchkey.usecases.charts.options import choose_attributes
 
@@ -24,7 +23,7 @@ async def attributes(
     chosen = sorted(set(names or ()))
     async with at.audited("charts.attributes_chosen", at.project_id, names=", ".join(chosen)):
         await choose_attributes(at.database, at.project_id, chosen)
-    if at.as_json:
-        output.write({"object": "chart_attributes", "project_id": at.project_id, "attributes": chosen})
-    else:
-        output.done(f"Charts of {at.project_id} can be broken down by: {', '.join(chosen) or 'no attribute'}")
+    at.done(
+        {"object": "chart_attributes", "project_id": at.project_id, "attributes": chosen},
+        f"Charts of {at.project_id} can be broken down by: {', '.join(chosen) or 'no attribute'}",
+    )

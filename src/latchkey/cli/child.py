@@ -18,8 +18,7 @@ import uvloop
 
 from latchkey import logs
 from latchkey.app import load_api, run_process
-from latchkey.cli.lifeline import hear_and_die_with, live
-from latchkey.cli.orders import Orders, decode, settings_from_wire
+from latchkey.cli.orders import Orders, decode, hear_and_die_with, live, settings_from_wire
 from latchkey.settings import Settings
 from latchkey.watching.siblings import ProcessIdentity
 

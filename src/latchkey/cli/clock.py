@@ -30,13 +30,12 @@ CustomersOption = Annotated[
 @command(app, "list", desk)
 async def show_list(at: Desk) -> None:
     """List the test clocks."""
-    found = await _every(at)
-    if at.as_json:
-        output.write_list(render.test_clock(at.project_id, one) for one in found)
-        return
-    rows = [[one.id, one.name, shown(one.now)] for one in found]
-    output.show_list(
-        rows, ("id", "name", "time"), "There is no test clock yet. Create one with `latchkey clock create`."
+    at.show_list(
+        await _every(at),
+        lambda one: render.test_clock(at.project_id, one),
+        ("id", "name", "time"),
+        lambda one: (one.id, one.name, shown(one.now)),
+        "There is no test clock yet. Create one with `latchkey clock create`.",
     )
 
 
@@ -62,10 +61,8 @@ async def create(
     for customer in customers or []:
         async with at.audited("test_clock.customer_created", f"{id}, {customer}"):
             await clocks.create_customer(at.changes, at.project_id, customer, id)
-    if at.as_json:
-        output.write(render.test_clock(at.project_id, clock))
-    else:
-        output.done(f"The clock {clock.id} ({output.plain(clock.name)}) is at {shown(clock.now)}.")
+    words = f"The clock {clock.id} ({output.plain(clock.name)}) is at {shown(clock.now)}."
+    at.done(render.test_clock(at.project_id, clock), words)
 
 
 @command(app, "advance", desk)
@@ -83,10 +80,8 @@ async def advance(
     id = await _id_of(at, clock)
     async with at.audited("test_clock.advanced", id, by=by or "", to=to or ""):
         moved = await clocks.advance(at.changes, at.project_id, id, by=length, to=moment)
-    if at.as_json:
-        output.write(render.test_clock_advanced(at.project_id, moved))
-    else:
-        output.done(f"It is {shown(moved.clock.now)}. Events on the way: {moved.events:,}.")
+    words = f"It is {shown(moved.clock.now)}. Events on the way: {moved.events:,}."
+    at.done(render.test_clock_advanced(at.project_id, moved), words)
 
 
 @command(app, "delete", desk, asks="Delete the test clock {clock!r}?")

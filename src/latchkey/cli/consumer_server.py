@@ -17,8 +17,7 @@ import uvloop
 
 from latchkey import logs
 from latchkey.cli.consumer import ConsumerFailedError
-from latchkey.cli.lifeline import die_with
-from latchkey.cli.orders import decode
+from latchkey.cli.orders import decode, die_with
 from latchkey.consumer import Consumer, Settings
 from latchkey.consumer.storage.schema import migrate
 from latchkey.server import Listener

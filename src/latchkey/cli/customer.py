@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 from msgspec import to_builtins
 
-from latchkey.cli import customer_list, output
-from latchkey.cli.customer_list import CsvOption, SegmentOption, SortOption, WhereOption
+from latchkey.cli import output
 from latchkey.cli.desk import Desk, command, desk
 from latchkey.cli.output import shown, typed_ahead
 from latchkey.domain.access.entitlements import held
 from latchkey.domain.access.explanation import Explanation, explain
 from latchkey.domain.customers.customer import visible
+from latchkey.domain.customers.facets import statuses
+from latchkey.domain.customers.filter import NAMES, Filter, Sort, parse, single
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.customers.promotion import DURATIONS
 from latchkey.domain.formats import in_words, money
@@ -22,11 +26,102 @@ from latchkey.domain.purchases.reference import v2_id
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import gives_access, purchase_status, summary_of
 from latchkey.now import real_now
+from latchkey.usecases.customer_lists.columns import COLUMNS
+from latchkey.usecases.customer_lists.csv_file import csv_pieces
+from latchkey.usecases.customer_lists.listing import list_page, missing_customers
+from latchkey.usecases.customer_lists.segments import load_segment
 from latchkey.usecases.customers import grants, search
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.listing import list_aliases
 from latchkey.usecases.rendering import v2 as render
+from latchkey.usecases.rendering.customer_lists import entry
 from latchkey.usecases.rendering.view import View
+
+_SAMPLE = "status=trial, country=DE, last_seen_before=30d"
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="NAME=VALUE",
+        help=f"A condition, such as {_SAMPLE}. Repeat it for more; all must hold. The names are {', '.join(NAMES)}.",
+    ),
+]
+SegmentOption = Annotated[str | None, typer.Option(help="The id of a saved segment, instead of --where.")]
+SortOption = Annotated[Sort | None, typer.Option(help="The highest first; key is the order of creation.")]
+CsvOption = Annotated[bool, typer.Option("--csv", help="All customers of the list as CSV, without --limit.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the options ask for."""
+
+    where: tuple[str, ...] = ()
+    segment: str | None = None
+    sort: Sort | None = None
+    csv: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.where or self.segment or self.sort or self.csv)
+
+    async def filter(self, at: Desk) -> tuple[Filter, Sort]:
+        if self.segment is not None:
+            if self.where:
+                raise typer.BadParameter("cannot be given together with --where.", param_hint="--segment")
+            saved = await load_segment(at.database, at.project_id, self.segment)
+            return saved.filter, self.sort or saved.sort
+        pairs = [one.partition("=") for one in self.where]
+        if wrong := [name for name, equals, _ in pairs if not equals]:
+            raise typer.BadParameter(f"{wrong[0]!r} is not NAME=VALUE, such as status=trial.", param_hint="--where")
+        said = single([(name.strip(), text) for name, _, text in pairs], NAMES)
+        return parse(said), self.sort or Sort.LAST_SEEN
+
+
+async def _show_filtered(at: Desk, wanted: Wanted, limit: int) -> None:
+    chosen, sort = await wanted.filter(at)
+    if wanted.csv:
+        pieces = csv_pieces(at.database, at.catalogs, at.project_id, chosen, tuple(COLUMNS), real_now())
+        async for piece in pieces:
+            sys.stdout.write(piece.decode())
+        sys.stdout.flush()
+        _tell(await missing_customers(at.database, at.project_id, real_now()))
+        return
+    found = await list_page(at.database, at.project_id, chosen, real_now(), sort=sort, limit=limit)
+    more = found.next is not None
+    if at.as_json:
+        items = [to_builtins(entry(one)) for one in found.entries]
+        said = {"complete": found.complete, "missing_customers": found.missing}
+        output.write({"object": "list", "items": items, "has_more": more, **said})
+        return
+    rows = [
+        (
+            one.app_user_id or "",
+            ", ".join(sorted(statuses(one.facets, one.now))),
+            ", ".join(one.facets.products),
+            money(one.facets.spent_usd),
+            one.facets.country or "",
+            shown(one.facets.last_seen_at),
+        )
+        for one in found.entries
+    ]
+    columns = ("id", "status", "products", "spent", "country", "last seen")
+    output.show_list(rows, columns, "No customers found.", "There are more. See --limit." if more else "")
+    _tell(found.missing)
+
+
+def _tell(missing: int) -> None:
+    if missing:
+        output.told(f"{missing:,} new customers are not in the lists yet. Try again in a while.")
+
+
+def _wanted(where: Sequence[str] | None, segment: str | None, sort: Sort | None, csv: bool, as_json: bool) -> Wanted:
+    if csv and as_json:
+        raise typer.BadParameter("cannot be given together with --json.", param_hint="--csv")
+    if csv and sort is not None:
+        raise typer.BadParameter(
+            "has no order of its own: customers come in the order of creation.", param_hint="--csv"
+        )
+    return Wanted(tuple(where or ()), segment, sort, csv)
+
 
 app = typer.Typer(no_args_is_help=True, help="Show, list and find customers; grant and revoke entitlements; delete.")
 
@@ -60,9 +155,9 @@ async def show_list(
     """List customers: the newest first, or those that match conditions.
 
     With --where, --segment or --sort, the JSON has the fields of customer_list in the API."""
-    wanted = customer_list.wanted_of(where, segment, sort, csv, at.as_json)
+    wanted = _wanted(where, segment, sort, csv, at.as_json)
     if wanted:
-        await customer_list.show(at, wanted, limit)
+        await _show_filtered(at, wanted, limit)
     else:
         found = await search.newest(at.database, at.catalogs, at.project_id, real_now(), limit=limit)
         _show_views(found.views, [""] * len(found.views), at.as_json, more=found.before is not None)
@@ -154,10 +249,8 @@ def _show_views(views: list[View], matched: list[str], as_json: bool, *, more: b
 
 async def _show_access(at: Desk, customer: str, entitlement: str) -> None:
     view = await at.customer(customer)
-    if at.as_json:
-        output.write(render.customer(view))
-    else:
-        output.done(output.plain(explain(view.customer, view.catalog, entitlement, view.now).sentence))
+    sentence = explain(view.customer, view.catalog, entitlement, view.now).sentence
+    at.done(render.customer(view), output.plain(sentence))
 
 
 def _explanations(view: View) -> list[Explanation]:

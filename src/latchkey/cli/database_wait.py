@@ -1,4 +1,4 @@
-"""At the start: waits for a database that is away, or that `latchkey admin cluster` is filling."""
+"""At the start: waits for a database that is away."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from typing import Annotated, TypeVar
 import structlog
 import typer
 
-from latchkey.storage.database import connect
-from latchkey.storage.errors import StillFilledError, StorageError, WrongAddressError
+from latchkey.storage.errors import WrongAddressError
 from latchkey.storage.outages import PASSING
-from latchkey.storage.relocating.progress import require_filled
 
 log = structlog.get_logger()
 
@@ -28,7 +26,6 @@ WaitOption = Annotated[
 ]
 
 RETRY_SECONDS = 3.0
-_FILLED_SECONDS = 0.2
 
 
 def waits(wanted: bool | None) -> bool:
@@ -48,27 +45,3 @@ async def until_reachable(ask: Callable[[], Awaitable[Answer]], wait: bool) -> A
             reason = str(error) or type(error).__name__
             log.warning("waiting for the database", reason=reason, retry_in_seconds=RETRY_SECONDS)
         await asyncio.sleep(RETRY_SECONDS)
-
-
-async def until_filled(url: str) -> None:
-    """Returns when the database may be used, and also if it cannot be asked: what is wrong is found later."""
-    said = False
-    while await _is_being_filled(url):
-        if not said:
-            log.info("waiting", reason="the database is being filled; `latchkey admin cluster switch` ends this")
-            said = True
-        await asyncio.sleep(_FILLED_SECONDS)
-
-
-async def _is_being_filled(url: str) -> bool:
-    try:
-        connection = await connect(url, application_name="latchkey start")
-    except StorageError:
-        return False
-    try:
-        await require_filled(connection)
-    except StillFilledError:
-        return True
-    finally:
-        await connection.close()
-    return False

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from latchkey.cli.authority import Certificates
-from latchkey.cli.connections import Connection, StoreConnection
+from latchkey.cli.data_folder import Connection, StoreConnection
 from latchkey.cli.files import read_json, write_json
 from latchkey.cli.listeners import bind_wished
 from latchkey.cli.tending import Child

@@ -19,8 +19,7 @@ from latchkey import logs
 from latchkey.cli.demo_stores import StoreOrders, StoresOrders
 from latchkey.cli.emulate.folder import Authority, Folder
 from latchkey.cli.files import read_json, write_json
-from latchkey.cli.lifeline import die_with
-from latchkey.cli.orders import decode
+from latchkey.cli.orders import decode, die_with
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.serving import keep_time, running
 from latchkey.http_client import HttpClient, HttpError
@@ -54,8 +53,7 @@ async def serve(told: StoresOrders, stop: asyncio.Event) -> None:
 
 
 async def _live(told: StoresOrders, one: StoreOrders, http: HttpClient, authority: Authority) -> None:
-    folder = Folder(Path(one.folder))
-    folder.prepare()
+    folder = Folder(Path(one.folder)).prepare()
     store = _open(one, folder, authority)
 
     async def connect(base_url: str) -> None:

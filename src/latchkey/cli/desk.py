@@ -1,32 +1,31 @@
-"""Commands on one project: the options that all of them have, and the use cases that they work with."""
+"""What commands on a deployment or on one project have in common: options, use cases, and the audit log."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from latchkey.cli import output
-from latchkey.cli.audited import audited
-from latchkey.cli.output import JsonOption, YesOption
+from latchkey.cli.command import Printer
+from latchkey.cli.command import command as command
+from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.now import real_now
 from latchkey.settings import Settings, load
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database
-from latchkey.usecases.access import projects
+from latchkey.usecases.access import audit, projects
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.rendering.view import View, look_at
 
+D = TypeVar("D", bound="Desk")
 ProjectOption = Annotated[
     str | None,
     typer.Option(
@@ -35,15 +34,65 @@ ProjectOption = Annotated[
 ]
 
 
+ACTOR = "the command line"
+
+
+@asynccontextmanager
+async def audited(
+    database: Database,
+    project_id: str | None,
+    action: str,
+    subject: str,
+    *,
+    account_id: str | None = None,
+    afterwards: str = "",
+    **detail: str,
+) -> AsyncIterator[None]:
+    """As on a page: the entry is written before the change, and completed with the outcome. `afterwards` is
+    the subject of the finished entry, where it is another: of a person that was erased, no id stays."""
+    position = await audit.begin(
+        database,
+        project_id=project_id,
+        account_id=account_id,
+        actor=ACTOR,
+        action=action,
+        now=real_now(),
+        subject=subject,
+    )
+    try:
+        yield
+    except Refusal as refusal:
+        await audit.finish(database, position, "refused", subject, {**detail, "refusal": refusal.message})
+        raise
+    await audit.finish(database, position, "done", afterwards or subject, detail)
+
+
 @dataclass(frozen=True, slots=True)
-class Desk:
+class Office(Printer):
+    """For commands on the deployment."""
+
     database: Database
+    config: Path | None
+    data: Path
+
+
+@asynccontextmanager
+async def office(
+    config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
+) -> AsyncIterator[Office]:
+    async with Database(database_url(config, data), max_size=2) as database:
+        yield Office(as_json, database, config, data)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk(Office):
+    """For commands on one project."""
+
     project_id: str
     settings: Settings
     catalogs: Catalogs
     changes: Changes
     reader: Reader
-    as_json: bool
 
     async def customer(self, id: str) -> View:
         """The customer with this id, which may be any of their ids."""
@@ -58,10 +107,24 @@ class Desk:
         return audited(self.database, self.project_id, action, subject, afterwards=afterwards, **detail)
 
     def show_deleted(self, kind: str, id: str, words: str) -> None:
-        if self.as_json:
-            output.write({"object": kind, "id": id, "deleted_at": real_now()})
-        else:
-            output.done(words)
+        self.done({"object": kind, "id": id, "deleted_at": real_now()}, words)
+
+
+@asynccontextmanager
+async def desk(
+    project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
+) -> AsyncIterator[Desk]:
+    async with office(config, data, as_json) as at:
+        catalogs, project_id = Catalogs(), await chosen(at.database, project)
+        changes, reader = Changes(at.database, real_now, catalogs), Reader(at.database, catalogs)
+        settings = load(os.environ, config)
+        yield Desk(as_json, at.database, config, data, project_id, settings, catalogs, changes, reader)
+        await changes.drain()
+
+
+def extended(kind: type[D], at: Desk, **more: Any) -> D:
+    """A desk of this kind, with what it has beside."""
+    return kind(**{name: getattr(at, name) for name in Desk.__dataclass_fields__}, **more)
 
 
 async def chosen(database: Database, project: str | None) -> str:
@@ -75,58 +138,3 @@ async def chosen(database: Database, project: str | None) -> str:
             else f"There are several projects. Choose one with --project: {', '.join(one.id for one in found[:10])}."
         )
     return found[0].id
-
-
-@asynccontextmanager
-async def desk(config: Path | None, data: Path, project: str | None, as_json: bool = False) -> AsyncIterator[Desk]:
-    async with Database(database_url(config, data), max_size=2) as database:
-        catalogs = Catalogs()
-        changes = Changes(database, real_now, catalogs)
-        reader = Reader(database, catalogs)
-        project_id = await chosen(database, project)
-        yield Desk(database, project_id, load(os.environ, config), catalogs, changes, reader, as_json)
-        await changes.drain()
-
-
-At = TypeVar("At")
-Opener = Callable[[Path | None, Path, str | None, bool], AbstractAsyncContextManager[At]]
-Body = Callable[Concatenate[At, ...], Awaitable[None]]
-
-_OPTIONS: dict[str, tuple[Any, Any]] = {
-    "project": (ProjectOption, None),
-    "config": (ConfigOption, None),
-    "data": (DataOption, DATA),
-    "as_json": (JsonOption, False),
-}
-
-
-def command(app: typer.Typer, name: str, opened: Opener[At], *, asks: str = "") -> Callable[[Body[At]], Body[At]]:
-    """Adds a command that works with what `opened` opens. It has the options of its function, --project, --config,
-    --data and --json. With `asks` it also has --yes, and asks that question first; the question may name options."""
-
-    def add(body: Body[At]) -> Body[At]:
-        def run(project: str | None, config: Path | None, data: Path, as_json: bool, **given: Any) -> None:
-            if asks:
-                output.confirm(asks.format(**given), yes=given.pop("yes"), as_json=as_json)
-
-            async def work() -> None:
-                async with opened(config, data, project, as_json) as at:
-                    await body(at, **given)
-
-            asyncio.run(work())
-
-        shared = ({"yes": (YesOption, False)} if asks else {}) | _OPTIONS
-        parameters = [
-            *list(signature(body, eval_str=True).parameters.values())[1:],
-            *(
-                Parameter(word, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-                for word, (annotation, default) in shared.items()
-            ),
-        ]
-        run.__doc__ = body.__doc__
-        run.__annotations__ = {one.name: one.annotation for one in parameters}
-        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it
-        app.command(name)(run)
-        return body
-
-    return add

@@ -21,10 +21,8 @@ from rich.console import Console
 from latchkey.api.outside import way_of
 from latchkey.cli import output, secret_key
 from latchkey.cli.data_folder import DataFolder
-from latchkey.cli.doctor_deployment import deployment
-from latchkey.cli.doctor_hosts import hosts
+from latchkey.cli.doctor_deployment import Finding, deployment, hosts
 from latchkey.cli.files import read_json
-from latchkey.cli.finding import Finding
 from latchkey.cli.listeners import CannotListenError, bind
 from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.reach import DATA, ConfigOption, DataOption

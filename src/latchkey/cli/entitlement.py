@@ -25,21 +25,15 @@ async def show_list(at: Desk) -> None:
         at.database, at.project_id, after=found[-1].id if found else None
     ):
         found += page
-    if at.as_json:
-        output.write_list(render.entitlement(at.project_id, one) for one in found)
-        return
     granted = await entitlements.products_of(at.database, at.project_id, [one.id for one in found])
-    rows = [
-        [
-            one.id,
-            one.display_name,
-            ", ".join(product.id for product in granted[one.id]) or "none",
-            shown(one.created_at),
-        ]
-        for one in found
-    ]
+
+    def row(one: entitlements.Entitlement) -> tuple[str, ...]:
+        products = ", ".join(product.id for product in granted[one.id])
+        return one.id, one.display_name, products or "none", shown(one.created_at)
+
+    nothing = "There is no entitlement yet. Create one with `latchkey entitlement create`."
     columns = ("id", "name", "products", "created")
-    output.show_list(rows, columns, "There is no entitlement yet. Create one with `latchkey entitlement create`.")
+    at.show_list(found, lambda one: render.entitlement(at.project_id, one), columns, row, nothing)
 
 
 @command(app, "create", desk)
@@ -73,7 +67,5 @@ async def delete(at: Desk, entitlement: EntitlementArgument) -> None:
 
 
 def _show(at: Desk, one: entitlements.Entitlement) -> None:
-    if at.as_json:
-        output.write(render.entitlement(at.project_id, one))
-    else:
-        output.done(f"The entitlement {output.plain(one.id)} ({output.plain(one.display_name)})")
+    words = f"The entitlement {output.plain(one.id)} ({output.plain(one.display_name)})"
+    at.done(render.entitlement(at.project_id, one), words)

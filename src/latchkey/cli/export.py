@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from latchkey.cli import output
-from latchkey.cli.audited import audited
-from latchkey.cli.desk import ProjectOption, chosen
+from latchkey.cli.desk import ProjectOption, audited, chosen
 from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.refusal import Invalid, Refusal
@@ -91,21 +89,19 @@ def export(
         output.write(manifest)
         return
     rows = sum(one.rows for one in manifest.files)
-    told = Console(stderr=True, highlight=False)
     kind = "Everything" if manifest.kind == "whole" else "What changed"
-    told.print(
+    output.told(
         f"[green]✓[/green] {kind}: {rows:,} rows in {len(manifest.files)} "
         f"{'file' if len(manifest.files) == 1 else 'files'}, in {destination.shown}, folder "
-        f"{manifest.project_id}/{manifest.id}",
-        soft_wrap=True,
+        f"{manifest.project_id}/{manifest.id}"
     )
     if manifest.kind == "whole" and (incremental or cursor is not None):
-        told.print("No increment was possible here, so this export holds everything.", style="yellow", soft_wrap=True)
+        output.told("[yellow]No increment was possible here, so this export holds everything.[/yellow]")
     if missing := engine.missing(manifest):
-        told.print(f"{missing} The log above says which.", style="red", soft_wrap=True)
-    told.print("The cursor for the next increment:", style="dim")
+        output.told(f"[red]{missing} The log above says which.[/red]")
+    output.told("[dim]The cursor for the next increment:[/dim]")
     # Only the cursor goes to stdout, so that a script can read it.
-    sys.stdout.write(manifest.cursor + "\n")
+    output.bare(manifest.cursor)
 
 
 def _destination(to: str, endpoint: str | None, region: str | None) -> Destination:

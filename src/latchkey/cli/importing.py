@@ -19,8 +19,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from latchkey.cli import output
-from latchkey.cli.audited import audited
-from latchkey.cli.desk import ProjectOption, chosen
+from latchkey.cli.desk import ProjectOption, audited, chosen
 from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.refusal import Invalid
@@ -31,7 +30,7 @@ from latchkey.usecases.importing import running
 from latchkey.usecases.importing.running import Order, Result, run_import
 
 _MOST_REASONS = 20
-_MOST_PRODUCTS = 10
+_MOST_NAMED = 10
 
 
 class FormatName(StrEnum):
@@ -172,27 +171,21 @@ def _show(console: Console, result: Result, dry: bool, report: Path | None) -> N
         console.print(f"[yellow]{rows:,} rows: {escape(reason)}[/yellow]", soft_wrap=True)
     if result.skipped and report is None:
         console.print("Add --report FILE to get the line of each.", style="dim")
-    if result.unknown_products:
-        named = ", ".join(result.unknown_products[:_MOST_PRODUCTS])
-        more = len(result.unknown_products) - _MOST_PRODUCTS
-        console.print(
-            f"[yellow]Not in the catalog, so they grant nothing until you add them: {escape(named)}"
-            f"{f' and {more} more' if more > 0 else ''}.[/yellow]",
-            soft_wrap=True,
-        )
-    if result.stores_without_app:
-        named = escape(", ".join(result.stores_without_app))
-        console.print(
-            f"[yellow]This project has no app in {named}. Purchases there belong to no app, and the store is not asked "
-            "about them.[/yellow]",
-            soft_wrap=True,
-        )
-    if result.currencies_without_rate:
-        named = escape(", ".join(result.currencies_without_rate))
-        console.print(
-            f"[yellow]Amounts in USD of payments in {named} are estimates: neither the file nor `latchkey rates` has a "
-            "rate of that day.[/yellow]",
-            soft_wrap=True,
-        )
+    for names, words in (
+        (result.unknown_products, "Not in the catalog, so they grant nothing until you add them: {}."),
+        (
+            result.stores_without_app,
+            "This project has no app in {}. Purchases there belong to no app, and the store is not asked about them.",
+        ),
+        (
+            result.currencies_without_rate,
+            "Amounts in USD of payments in {} are estimates: neither the file nor `latchkey rates` has a rate of that "
+            "day.",
+        ),
+    ):
+        if names:
+            more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+            told = words.format(", ".join(names[:_MOST_NAMED]) + more)
+            console.print(told, style="yellow", soft_wrap=True, markup=False)
     words = "Dry run: nothing was written." if dry else f"Imported as {result.run_id}."
     console.print(f"[green]✓[/green] {words}", soft_wrap=True)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
-from msgspec import json
 from rich.console import Console
 from rich.table import Column, Table
 
@@ -96,10 +94,10 @@ async def show_entry(
         output.write(render.notification(one, trusted=True, whole=True))
         return
     if raw:
-        sys.stdout.write(one.payload + "\n")
+        output.bare(one.payload)
         return
-    table = Table(Column(no_wrap=True, style="bold"), Column(overflow="fold"), box=None, show_header=False)
-    for name, value in (
+    output.console().print(_coloured(one.status))
+    facts = (
         ("id", journal.name_of(one)),
         ("app", one.app_id),
         ("source", one.source),
@@ -116,15 +114,11 @@ async def show_entry(
         ("customer", one.app_user_id or ""),
         ("events", ", ".join(one.event_ids)),
         *((f"checked: {name}", str(value)) for name, value in one.checked.items()),
-    ):
-        if value:
-            table.add_row(output.plain(name), output.plain(value))
-    console = Console(highlight=False)
-    console.print(_coloured(one.status))
-    console.print(table)
+    )
+    output.show_facts(facts)
     said = opened(one.payload)
     if said is not None:
-        sys.stdout.write(json.format(json.encode(said), indent=2).decode() + "\n")
+        output.write(said)
 
 
 @command(app, "reprocess", desk)
@@ -151,11 +145,11 @@ async def reprocess(
         detail = {"since_ms": str(start), "status": status or "all", "app": app_id or "all"}
         async with at.audited("store_notifications.reprocessed", "store notifications", **detail):
             count = await journal.reprocess_since(at.database, at.project_id, start, status, app_id, now)
-    if at.as_json:
-        output.write({"reprocessed": count})
-        return
-    words = f"{count:,} {'entry is' if count == 1 else 'entries are'} processed again."
-    Console(highlight=False).print(f"[green]✓[/green] {words}" if count else "There is nothing to process again.")
+    if count or at.as_json:
+        words = f"{count:,} {'entry is' if count == 1 else 'entries are'} processed again."
+        at.done({"reprocessed": count}, words)
+    else:
+        output.console().print("There is nothing to process again.")
 
 
 def _coloured(status: Status) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 from msgspec import UNSET, UnsetType
-from rich.console import Console
 
 from latchkey.cli import output
 from latchkey.cli.desk import Desk, command, desk
@@ -55,22 +53,23 @@ async def create(
 ) -> None:
     """Create an API key: a secret one for servers, or with --app a public one for apps."""
     now = real_now()
-    if app_id is None:
-        issued = await keys.create_secret_key(
-            at.database,
-            at.project_id,
-            name,
-            now,
-            scopes={scope.strip() for scope in scopes.split(",")},
-            rate_limit=rate_limit,
-            expires_at=typed_ahead(expires, now) if expires is not None else None,
-            allowed_networks=allow or (),
-            shape=shape,
-        )
-    elif expires is not None or allow or shape != "latchkey":
+    if app_id is not None and (expires is not None or allow or shape != "latchkey"):
         raise Refusal("A public key ships inside an app and works on every phone: it has no expiry, networks or shape.")
-    else:
-        issued = await keys.create_public_key(at.database, at.project_id, app_id, name, now, rate_limit=rate_limit)
+    async with at.audited("key.created", name):
+        if app_id is not None:
+            issued = await keys.create_public_key(at.database, at.project_id, app_id, name, now, rate_limit=rate_limit)
+        else:
+            issued = await keys.create_secret_key(
+                at.database,
+                at.project_id,
+                name,
+                now,
+                scopes={scope.strip() for scope in scopes.split(",")},
+                rate_limit=rate_limit,
+                expires_at=typed_ahead(expires, now) if expires is not None else None,
+                allowed_networks=allow or (),
+                shape=shape,
+            )
     _show_once(issued, at.as_json)
 
 
@@ -79,13 +78,12 @@ def _show_once(issued: keys.IssuedKey, as_json: bool) -> None:
         output.write(_as_data(issued.key, issued.plaintext))
         return
     # Only the key goes to stdout, so that a script can read it; everything else goes to stderr.
-    told = Console(stderr=True, highlight=False)
-    told.print(f"[green]✓[/green] {issued.key.kind} key {issued.key.id} of {issued.key.project_id}", soft_wrap=True)
+    output.told(f"[green]✓[/green] {issued.key.kind} key {issued.key.id} of {issued.key.project_id}")
     if issued.key.app_id is not None:
-        told.print(f"[green]✓[/green] for the app {issued.key.app_id}", soft_wrap=True)
+        output.told(f"[green]✓[/green] for the app {issued.key.app_id}")
     if issued.key.kind == "secret":
-        told.print("Copy the key now. Only a hash of it is stored, so it cannot be shown again.", style="bold")
-    sys.stdout.write(issued.plaintext + "\n")
+        output.told("[bold]Copy the key now. Only a hash of it is stored, so it cannot be shown again.[/bold]")
+    output.bare(issued.plaintext)
 
 
 @command(app, "list", desk)
@@ -143,10 +141,7 @@ async def edit(
 
     async with at.audited("key.changed", key_id):
         key = await keys.change_key(at.database, at.project_id, key_id, change, now)
-    if at.as_json:
-        output.write(_as_data(key))
-        return
-    Console(highlight=False).print(f"[green]✓[/green] {key.id} ({key.hint}) works {_works(key, real_now())}")
+    at.done(_as_data(key), f"{key.id} ({key.hint}) works {_works(key, real_now())}")
 
 
 @command(app, "rotate", desk)
@@ -163,22 +158,16 @@ async def rotate(
     if at.as_json:
         output.write({"new": _as_data(issued.key, issued.plaintext), "old": _as_data(old)})
         return
-    told = Console(stderr=True, highlight=False)
-    told.print(f"[green]✓[/green] {old.id} ({old.hint}) works until {shown(old.expires_at)}", soft_wrap=True)
+    output.told(f"[green]✓[/green] {old.id} ({old.hint}) works until {shown(old.expires_at)}")
     _show_once(issued, at.as_json)
 
 
 @command(app, "revoke", desk)
-async def revoke(
-    at: Desk,
-    key_id: KeyArgument,
-) -> None:
+async def revoke(at: Desk, key_id: KeyArgument) -> None:
     """Revoke a key for good. The next request with it is refused."""
-    key = await keys.revoke_key(at.database, at.project_id, key_id, real_now())
-    if at.as_json:
-        output.write(_as_data(key))
-        return
-    Console(highlight=False).print(f"[green]✓[/green] {key.id} ({key.hint}) was revoked on {shown(key.revoked_at)}")
+    async with at.audited("key.revoked", key_id):
+        key = await keys.revoke_key(at.database, at.project_id, key_id, real_now())
+    at.done(_as_data(key), f"{key.id} ({key.hint}) was revoked on {shown(key.revoked_at)}")
 
 
 def _as_data(key: keys.ApiKey, plaintext: str | UnsetType = UNSET) -> ApiKey | PublicApiKey:

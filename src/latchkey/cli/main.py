@@ -27,76 +27,62 @@ from latchkey.runtime.errors import DeviceError
 from latchkey.settings import SettingsRefusedError
 from latchkey.storage.errors import StorageError, WrongAddressError
 
-# In the order in which help shows them: the module, its command or group of commands, and the extra that it needs.
-_COMMANDS = (
-    ("up", "up", "service"),
-    ("serve", "serve", "service"),
-    ("migration", "migrate", "service"),
-    ("backup", "backup", "service"),
-    ("backup", "restore", "service"),
-    ("admin", "app", "service"),
-    ("project", "app", "service"),
-    ("key", "app", "service"),
-    ("user", "app", "service"),
-    ("app", "app", "service"),
-    ("entitlement", "app", "service"),
-    ("customer", "app", "service"),
-    ("event", "app", "service"),
-    ("product", "app", "service"),
-    ("offering", "app", "service"),
-    ("clock", "app", "service"),
-    ("webhook", "app", "service"),
-    ("journal", "app", "service"),
-    ("rates", "app", "service"),
-    ("charts", "app", "service"),
-    ("importing", "import_files", "service"),
-    ("export", "export", "service"),
-    ("trust", "trust", "service"),
-    ("trust", "untrust", "service"),
-    ("doctor", "doctor", "service"),
-    ("consumer", "app", "consumer"),
-    ("push", "app", "service"),
-    ("device", "device", "runtime"),
-    ("receiver", "receiver", "service"),
-    ("emulate", "app", "service"),
-)
-
-
 NAME = "latchkey"
-# What help says of each command. Held equal to the commands by a test: importing all of them takes seconds, and
-# `latchkey --help` and shell completion need only these lines.
-SUMMARIES = {
-    "up": "Start everything on this machine to try Latchkey: PostgreSQL, the service, a consumer and a demo project.",
-    "serve": "Run the service in production. Settings come from LATCHKEY_… environment variables or from a file.",
-    "migrate": "Create or update the database schema.",
-    "backup": "Write the data of a `latchkey up` to one file.",
-    "restore": "Create a data folder from a file of `latchkey backup`.",
-    "admin": "For operators: after a restore, the move into a Citus cluster, sums and lists computed anew.",
-    "project": "Create, list and change projects. A project has its own customers, catalog and keys.",
-    "key": "Create, list, change, replace and revoke API keys.",
-    "user": "Create, list, invite and remove dashboard accounts.",
-    "app": "Create, list and delete apps, and connect them to their stores.",
-    "entitlement": "List, create, rename and delete entitlements: what customers may do.",
-    "customer": "Show, list and find customers; grant and revoke entitlements; delete.",
-    "event": "List events, show one, and follow new ones as they are committed.",
-    "product": "List, create, change and delete products; attach entitlements to them.",
-    "offering": "List, create and delete offerings: what apps show to their users.",
-    "clock": "Create test clocks, put customers on them, and move their time.",
-    "webhook": "Create, change, pause and test webhooks; list and resend deliveries.",
-    "journal": "What stores and phones sent: list it, show it, process it again.",
-    "rates": "Import and list exchange rates: what one unit of a currency was worth in USD on a day.",
-    "charts": "Choose the attributes that charts are broken down by.",
-    "import": "Import customers, their ids, attributes and transactions.",
-    "export": "Export events, transactions, customers and entitlements.",
-    "trust": "Make browsers and programs on this machine trust the certificate of `latchkey up`.",
-    "untrust": "Undo what `latchkey trust` did.",
-    "doctor": "Check this machine and the settings, including everything that `latchkey serve` would refuse.",
-    "consumer": "The reference consumer: keeps a local copy of entitlements up to date by webhook.",
-    "push": "Send push notifications, and run a sandbox push provider.",
-    "device": "Simulate a phone: shows web content in Chromium with the bridge, a player id and push notifications.",
-    "receiver": "Receive webhooks from a running `latchkey up`, show them, and pass them on to your app.",
-    "emulate": "Run a pretend App Store, Google Play or Stripe, and buy, renew and refund in it.",
+# In the order in which help shows them: the command or group of commands, where it is, and what help says of it. A test
+# holds that equal to the commands: importing all of them takes seconds, and `latchkey --help` and shell completion need
+# only these lines.
+COMMANDS = {
+    "up": (
+        "up:up",
+        "Start everything on this machine to try Latchkey: PostgreSQL, the service, a consumer and a demo project.",
+    ),
+    "serve": (
+        "serve:serve",
+        "Run the service in production. Settings come from LATCHKEY_… environment variables or from a file.",
+    ),
+    "migrate": ("migration:migrate", "Create or update the database schema."),
+    "backup": ("backup:backup", "Write the data of a `latchkey up` to one file."),
+    "restore": ("backup:restore", "Create a data folder from a file of `latchkey backup`."),
+    "admin": (
+        "admin:app",
+        "For operators: after a restore, the move into a Citus cluster, sums and lists computed anew.",
+    ),
+    "project": ("project:app", "Create, list and change projects. A project has its own customers, catalog and keys."),
+    "key": ("key:app", "Create, list, change, replace and revoke API keys."),
+    "user": ("user:app", "Create, list, invite and remove dashboard accounts."),
+    "app": ("app:app", "Create, list and delete apps, and connect them to their stores."),
+    "entitlement": ("entitlement:app", "List, create, rename and delete entitlements: what customers may do."),
+    "customer": ("customer:app", "Show, list and find customers; grant and revoke entitlements; delete."),
+    "event": ("event:app", "List events, show one, and follow new ones as they are committed."),
+    "product": ("product:app", "List, create, change and delete products; attach entitlements to them."),
+    "offering": ("offering:app", "List, create and delete offerings: what apps show to their users."),
+    "clock": ("clock:app", "Create test clocks, put customers on them, and move their time."),
+    "webhook": ("webhook:app", "Create, change, pause and test webhooks; list and resend deliveries."),
+    "journal": ("journal:app", "What stores and phones sent: list it, show it, process it again."),
+    "rates": ("rates:app", "Import and list exchange rates: what one unit of a currency was worth in USD on a day."),
+    "charts": ("charts:app", "Choose the attributes that charts are broken down by."),
+    "import": ("importing:import_files", "Import customers, their ids, attributes and transactions."),
+    "export": ("export:export", "Export events, transactions, customers and entitlements."),
+    "trust": ("trust:trust", "Make browsers and programs on this machine trust the certificate of `latchkey up`."),
+    "untrust": ("trust:untrust", "Undo what `latchkey trust` did."),
+    "doctor": (
+        "doctor:doctor",
+        "Check this machine and the settings, including everything that `latchkey serve` would refuse.",
+    ),
+    "consumer": ("consumer:app", "The reference consumer: keeps a local copy of entitlements up to date by webhook."),
+    "push": ("push:app", "Send push notifications, and run a sandbox push provider."),
+    "device": (
+        "device:device",
+        "Simulate a phone: shows web content in Chromium with the bridge, a player id and push notifications.",
+    ),
+    "receiver": (
+        "receiver:receiver",
+        "Receive webhooks from a running `latchkey up`, show them, and pass them on to your app.",
+    ),
+    "emulate": ("emulate:app", "Run a pretend App Store, Google Play or Stripe, and buy, renew and refund in it."),
 }
+# The extra that a command needs, if it is not `service`.
+_EXTRAS = {"consumer": "consumer", "device": "runtime"}
 # Without these modules, an extra is not installed.
 _MARKS = {"service": ("asyncpg", "cryptography"), "consumer": (), "runtime": ()}
 
@@ -114,42 +100,35 @@ def command_line(words: Sequence[str], *, whole: bool = False) -> typer.Typer:
     )
     # With a callback it stays a group of commands, even with one command in it.
     app.callback()(_before)
-    names = {_name(module, attribute) for module, attribute, _ in _COMMANDS} | {"version"}
     alone = next((word for word in words if not word.startswith("-")), None)
-    for module, attribute, extra in _COMMANDS:
-        name = _name(module, attribute)
+    for name, (place, summary) in COMMANDS.items():
         if whole or name == alone:
-            _add(app, module, attribute, extra)
-        elif alone not in names:
-            _add_name(app, name, extra, is_group=attribute == "app")
+            _add(app, name, place)
+        elif alone not in (*COMMANDS, "version"):
+            _add_name(app, name, place, summary)
     app.command()(version)
     return app
 
 
-def _add_name(app: typer.Typer, name: str, extra: str, *, is_group: bool) -> None:
+def _add_name(app: typer.Typer, name: str, place: str, summary: str) -> None:
     """A command's name and what help says of it, without its code."""
-    if any(util.find_spec(module) is None for module in _MARKS[extra]):
+    if any(util.find_spec(module) is None for module in _MARKS[_EXTRAS.get(name, "service")]):
         return
-    if is_group:
-        app.add_typer(typer.Typer(help=SUMMARIES[name]), name=name)
+    if place.endswith(":app"):
+        app.add_typer(typer.Typer(help=summary), name=name)
     else:
-        app.command(name, help=SUMMARIES[name])(lambda: None)
+        app.command(name, help=summary)(lambda: None)
 
 
-def _name(module: str, attribute: str) -> str:
-    # A word that cannot be a name in Python.
-    return module if attribute == "app" else "import" if attribute == "import_files" else attribute
-
-
-def _add(app: typer.Typer, module: str, attribute: str, extra: str) -> None:
+def _add(app: typer.Typer, name: str, place: str) -> None:
     """Adds a command if its extra is installed. Otherwise it is hidden, and names its extra when called."""
-    name = _name(module, attribute)
+    module, _, attribute = place.partition(":")
     try:
         found = getattr(import_module(f"latchkey.cli.{module}"), attribute)
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("latchkey"):
             raise
-        _add_unavailable(app, name, extra)
+        _add_unavailable(app, name, _EXTRAS.get(name, "service"))
         return
     if isinstance(found, typer.Typer):
         app.add_typer(found, name=name)
@@ -277,8 +256,7 @@ def _run() -> None:
         if as_json:
             _write_error(error)
         else:
-            told = Console(stderr=True, highlight=False)
-            told.print(f"[bold red]Error:[/bold red] {_escaped(error)}", soft_wrap=True)
+            output.told(f"[bold red]Error:[/bold red] {_escaped(error)}")
         sys.exit(output.REFUSED if isinstance(error, WrongAddressError) else output.FAILED)
 
 

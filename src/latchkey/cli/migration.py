@@ -44,7 +44,7 @@ def migrate(
         typer.Option(
             "--distributed",
             help="Also distribute the tables by project over the nodes of a Citus cluster. Only once. If there are "
-            "rows already, stop all processes first, or use `latchkey admin cluster`.",
+            "rows already, stop all processes first, or use `latchkey admin copy-database`.",
         ),
     ] = False,
     shards: Annotated[

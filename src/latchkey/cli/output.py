@@ -108,6 +108,14 @@ def show_table(table: Table, widest: int = _WIDEST) -> None:
     shown.print(table, soft_wrap=True)
 
 
+def titled(title: str) -> Table:
+    """Names and values below each other, under a title, when something is up."""
+    table = Table(title=title, title_justify="left", title_style="bold green", show_header=False, box=None)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
 def show_facts(facts: Iterable[tuple[str, str]]) -> None:
     """Names and values below each other. Empty values are left out."""
     shown = Table(Column(no_wrap=True, style="bold"), Column(overflow="fold"), box=None, show_header=False)

@@ -41,23 +41,17 @@ async def show_list(at: Desk) -> None:
     found: list[products.Product] = []
     while page := await products.list_products(at.database, at.project_id, after=found[-1].id if found else None):
         found += page
-    if at.as_json:
-        output.write_list(render.product(at.project_id, one) for one in found)
-        return
-    rows = [
-        [
-            one.id,
-            one.display_name,
-            (one.type or one.kind).value.replace("_", " "),
-            money(one.price.micros, one.price.currency),
-            duration(one.duration, "for ever"),
-            duration(one.trial_duration, "none"),
-            ", ".join(one.entitlement_ids) or "none",
-        ]
-        for one in found
-    ]
-    columns = ("id", "name", "type", "price", "lasts", "trial", "entitlements")
-    output.show_list(rows, columns, "There is no product yet. Create one with `latchkey product create`.")
+    at.show_list(
+        found,
+        lambda one: render.product(at.project_id, one),
+        ("id", "name", "type", "price", "lasts", "trial", "entitlements"),
+        lambda one: (
+            *(one.id, one.display_name, (one.type or one.kind).value.replace("_", " ")),
+            *(money(one.price.micros, one.price.currency), duration(one.duration, "for ever")),
+            *(duration(one.trial_duration, "none"), ", ".join(one.entitlement_ids) or "none"),
+        ),
+        "There is no product yet. Create one with `latchkey product create`.",
+    )
 
 
 @command(app, "show", desk)

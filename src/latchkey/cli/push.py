@@ -15,7 +15,7 @@ from rich.table import Table
 
 from latchkey.cli import output
 from latchkey.cli.authority import ensure_certificates
-from latchkey.cli.connections import PushConnection
+from latchkey.cli.data_folder import PushConnection
 from latchkey.cli.files import read_json, write_json
 from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.push_sandbox import push_sandbox
@@ -51,10 +51,7 @@ async def _run(folder: Path, port: int) -> None:
     async with push_sandbox(folder, certificates, host="127.0.0.1", shown_host="127.0.0.1", port=port) as connection:
         found = folder / "connection.json"
         write_json(found, {"ca_cert": str(certificates.authority), "push": connection})
-        table = Table(title="The push sandbox is up", title_justify="left", title_style="bold green")
-        table.show_header, table.box = False, None
-        table.add_column(style="bold", no_wrap=True)
-        table.add_column(overflow="fold")
+        table = output.titled("The push sandbox is up")
         table.add_row("Push API", connection.base_url)
         table.add_row("App id", connection.app_id)
         table.add_row("Certificate to trust", str(certificates.authority))

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from latchkey.cli.authority import Certificates
-from latchkey.cli.connections import PushConnection
+from latchkey.cli.data_folder import PushConnection
 from latchkey.cli.files import write_json
 from latchkey.cli.listeners import bind_wished
 from latchkey.now import real_now

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import Annotated
 
@@ -12,18 +11,16 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from latchkey.cli import output
-from latchkey.cli.audited import audited
-from latchkey.cli.output import JsonOption
+from latchkey.cli.desk import Office, audited, command, office
 from latchkey.cli.output import shown as shown_instant
-from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url, is_of_up
+from latchkey.cli.reach import is_of_up
 from latchkey.cli.up_settings import LOOPBACK
 from latchkey.domain.tariff.rate_file import date_of
 from latchkey.now import real_now
 from latchkey.settings import load
-from latchkey.storage.database import Database
 from latchkey.storage.money.rates import StoredRate
 from latchkey.usecases.money import rates
-from latchkey.usecases.money.rates import Standing, Taken
+from latchkey.usecases.money.rates import Standing
 from latchkey.usecases.money.sources import RateSource, shown
 
 app = typer.Typer(
@@ -31,8 +28,9 @@ app = typer.Typer(
 )
 
 
-@app.command("import")
-def take(
+@command(app, "import", office)
+async def take(
+    at: Office,
     source: Annotated[
         str,
         typer.Argument(
@@ -46,55 +44,36 @@ def take(
             "--replace", help="Overwrite known rates. Payments that were converted before keep their amounts."
         ),
     ] = False,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
 ) -> None:
     """Import rates from a file or an https address: all of them, or none if a line is wrong."""
-    settings = load(os.environ, config)
+    settings = load(os.environ, at.config)
     networks = settings.webhook_allow_networks
-    if is_of_up(config, data):
+    if is_of_up(at.config, at.data):
         networks = (*LOOPBACK, *networks)
-    reader = RateSource(allowed=networks, extra_ca=settings.webhook_extra_ca)
-
-    async def run() -> Taken:
-        text = await reader.read(source)
-        async with (
-            Database(database_url(config, data), max_size=2) as database,
-            audited(database, None, "rates.imported", shown(source), replace=str(replace).lower()),
-        ):
-            return await rates.take(database, text, shown(source), real_now(), replace=replace)
-
-    taken = asyncio.run(run())
-    if as_json:
-        output.write(taken)
-        return
+    text = await RateSource(allowed=networks, extra_ca=settings.webhook_extra_ca).read(source)
+    async with audited(at.database, None, "rates.imported", shown(source), replace=str(replace).lower()):
+        taken = await rates.take(at.database, text, shown(source), real_now(), replace=replace)
     words = [f"{taken.new:,} new"]
     words += [f"{taken.replaced:,} replaced"] if taken.replaced else []
     words += [f"{taken.unchanged:,} known already"] if taken.unchanged else []
-    Console(highlight=False).print(f"[green]✓[/green] Exchange rates: {', '.join(words)}", soft_wrap=True)
+    at.done(taken, f"Exchange rates: {', '.join(words)}")
 
 
-@app.command("list")
-def show(
+@command(app, "list", office)
+async def show(
+    at: Office,
     currency: Annotated[
         str | None, typer.Option(help="The rates of one currency, newest first. Without it: an overview of all.")
     ] = None,
     limit: Annotated[int, typer.Option(help="At most this many days.", min=1, max=rates.MOST_LISTED)] = 30,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
 ) -> None:
     """List the currencies with rates, or the rates of one currency."""
-
-    async def run() -> Standing | list[StoredRate]:
-        async with Database(database_url(config, data), max_size=2) as database:
-            if currency is None:
-                return await rates.standing(database)
-            return await rates.listed(database, currency.upper(), real_now(), limit)
-
-    found = asyncio.run(run())
-    if as_json:
+    found: Standing | list[StoredRate]
+    if currency is None:
+        found = await rates.standing(at.database)
+    else:
+        found = await rates.listed(at.database, currency.upper(), real_now(), limit)
+    if at.as_json:
         _write(found)
         return
     console = Console(highlight=False)

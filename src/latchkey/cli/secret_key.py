@@ -5,13 +5,13 @@ With another one the service would start and respond, but deliver nothing: it co
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.desk import Desk
 from latchkey.cli.reach import is_of_up
 from latchkey.delivery.sealing import Sealer, UnsealableError
-from latchkey.settings import Problem, Settings, SettingsRefusedError
+from latchkey.settings import Problem, SettingsRefusedError
 from latchkey.storage.sql import query
 
 SEALED = query("load_a_sealed_secret")
@@ -32,11 +32,14 @@ async def problem_with(connection: Any, key: bytes) -> Problem | None:
     return None
 
 
-def needed(settings: Settings, config: Path | None, data: Path) -> bytes:
+async def checked(at: Desk) -> bytes:
     """The key for a command that reads or writes secrets: that of the running `latchkey up`, or the configured one."""
-    if is_of_up(config, data):
-        return DataFolder(data).secret_key()
-    if not settings.secret_key:
+    key = DataFolder(at.data).secret_key() if is_of_up(at.config, at.data) else at.settings.secret_key
+    if not key:
         remedy = "Give the one that `latchkey serve` runs with: it encrypts the secrets in the database."
         raise SettingsRefusedError([Problem("LATCHKEY_SECRET_KEY", "is missing.", remedy)])
-    return settings.secret_key
+    async with at.database.acquire() as connection:
+        wrong = await problem_with(connection, key)
+    if wrong is not None:
+        raise SettingsRefusedError([wrong])
+    return key

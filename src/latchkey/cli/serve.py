@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from latchkey import logs
 from latchkey.cli import secret_key
-from latchkey.cli.database_wait import WaitOption, until_filled, until_reachable, waits
+from latchkey.cli.database_wait import WaitOption, until_reachable, waits
 from latchkey.cli.listeners import bind, bind_metrics
 from latchkey.cli.stop_signal import StoppedError, StopSignal, stoppable
 from latchkey.cli.supervisor import Supervisor, plan
@@ -67,8 +67,6 @@ async def run(settings: Settings, supervisor: Supervisor) -> None:
     signal.hurry = supervisor.kill
     try:
         await supervisor.spawn()
-        # With everything loaded, so that it serves within a second of the switch.
-        await signal.unless_asked(until_filled(settings.database_url))
         supervisor.begin(settings)
         await signal.unless_asked(supervisor.wait_until_ready())
         log.info("ready", roles=settings.roles, host=settings.host, port=settings.port, tls=settings.tls)

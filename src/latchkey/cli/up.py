@@ -18,19 +18,17 @@ from rich.console import Console
 from latchkey import logs
 from latchkey.cli import demo_consumer
 from latchkey.cli.authority import Certificates, ensure_certificates, may_sign_for
-from latchkey.cli.connections import Connection, DashboardConnection, PushConnection, StoreConnection
-from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.data_folder import Connection, DashboardConnection, DataFolder, PushConnection, StoreConnection
 from latchkey.cli.database_watch import keep_running
-from latchkey.cli.demo_consumer import DemoConsumer
-from latchkey.cli.demo_history import adding_history
+from latchkey.cli.demo_consumer import DemoConsumer, adding_history
 from latchkey.cli.demo_stores import DemoStores
 from latchkey.cli.listeners import CannotListenError, bind, bind_metrics
 from latchkey.cli.push_sandbox import push_sandbox
 from latchkey.cli.readiness import wait_until_answering
+from latchkey.cli.start import Timings
 from latchkey.cli.stop_signal import StoppedError, StopSignal, stoppable
 from latchkey.cli.supervisor import Supervisor, plan
 from latchkey.cli.tending import Child
-from latchkey.cli.timings import Timings
 from latchkey.cli.up_announcement import announce
 from latchkey.cli.up_settings import UpSettings, settings_for_up
 from latchkey.now import real_now

@@ -7,12 +7,11 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
-from latchkey.cli.connections import Connection
-from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.data_folder import Connection, DataFolder
+from latchkey.cli.output import titled
 from latchkey.cli.reach import DATA
-from latchkey.cli.timings import Timings
+from latchkey.cli.start import Timings
 from latchkey.cli.up_settings import UpSettings
 
 
@@ -28,9 +27,7 @@ def program() -> str:
 def announce(
     console: Console, folder: DataFolder, timings: Timings, connection: Connection, chosen: UpSettings
 ) -> None:
-    table = Table(title="Latchkey is up", title_justify="left", title_style="bold green", show_header=False, box=None)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
+    table = titled("Latchkey is up")
     table.add_row("Dashboard", connection.dashboard.url)
     known = (
         f"password {connection.dashboard.password}" if connection.dashboard.password else "with the password you chose"

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.client import ApiError, BadAnswer, Client, ClientError, NotFound, RateLimited, Unreachable, UnusableId
-from latchkey.client.retry import RETRY_AFTER
+from latchkey.client.transport import RETRY_AFTER
 from latchkey.consumer.connection import in_words
 from latchkey.consumer.instants import DAY, HOUR, Ms
 from latchkey.consumer.reading import Reading, reading_of

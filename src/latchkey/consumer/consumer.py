@@ -18,8 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from latchkey.client import Client
 from latchkey.consumer.billing import UNKNOWN, Billing, View
 from latchkey.consumer.connection import Checked, check
-from latchkey.consumer.devices import DeviceEndpoints
-from latchkey.consumer.endpoints import Endpoints
+from latchkey.consumer.endpoints import DeviceEndpoints, Endpoints
 from latchkey.consumer.errors import AccessUnknownError
 from latchkey.consumer.guard import AccessRefused, Guard, refused
 from latchkey.consumer.http import Endpoint, reply

@@ -143,7 +143,7 @@ class Intake:
         try:
             return dict(await self._commit(events))
         except Exception as error:
-            if len(events) == 1 or not _is_about_one_event(error):
+            if len(events) == 1 or not is_about_one_event(error):
                 return {event.id: error for event in events}
         # One of them cannot be processed: process each on its own, so that the others are not affected.
         alone: dict[str, Outcome | Exception] = {}
@@ -265,6 +265,6 @@ class _Work:
         return [(before[id], copy) for id, copy in self.copies.items() if copy is not before[id]]
 
 
-def _is_about_one_event(error: Exception) -> bool:
+def is_about_one_event(error: Exception) -> bool:
     """False for errors that affect the whole batch, such as a lost database connection."""
     return not isinstance(error, SQLAlchemyError | OSError) or isinstance(error, DataError | IntegrityError)

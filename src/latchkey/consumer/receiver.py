@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from latchkey.consumer.event import Event, Malformed, read
 from latchkey.consumer.http import Refused, TooLargeError, bearer, body_of, headers_of, matches, reply
-from latchkey.consumer.intake import Intake, Outcome
+from latchkey.consumer.intake import Intake, Outcome, is_about_one_event
 from latchkey.consumer.metrics import Metrics
 from latchkey.consumer.settings import Settings
 from latchkey.wire.headers import TEST_EVENT
@@ -120,7 +120,8 @@ class Receiver:
         except Exception as error:
             log.exception("event failed", event_id=event.id, type=event.type)
             self._metrics.received(event.type, "failed")
-            if self._settings.on_error == "retry":
+            # An outage of the database has nothing to do with this event: it is sent again.
+            if self._settings.on_error == "retry" or not is_about_one_event(error):
                 raise Refused(500, INTERNAL_ERROR) from error
             # If this fails too, the response is 500: a 200 never means that an event is lost.
             await self._intake.set_aside(event, error)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import structlog
 
 from latchkey.client import RateLimited, UnusableId
-from latchkey.client.retry import RETRY_AFTER
+from latchkey.client.transport import RETRY_AFTER
 from latchkey.consumer.instants import Ms
 from latchkey.consumer.storage.jobs import Job, Jobs
 

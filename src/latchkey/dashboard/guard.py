@@ -109,7 +109,7 @@ class Guard:
         )
         visit.subject = visit.subject or _named(visit.request.path_params)
         try:
-            response = await page.answer(visit)
+            response = await _answered(page, visit)
         except Exception as error:
             refused = isinstance(error, Refusal | HTTPException)
             if isinstance(error, Refusal):
@@ -136,6 +136,18 @@ class Guard:
         html = response.headers.get("content-type", "").startswith("text/html")
         if visit.session is not None and visit.session.notice is not None and html:
             await sessions.clear_notice(visit.database, visit.session)
+
+
+async def _answered(page: Page, visit: Visit) -> Response:
+    """A form that is refused is shown again, with the reason."""
+    try:
+        return await page.answer(visit)
+    except Refusal as refusal:
+        if page.again is None or isinstance(refusal, sessions.TooManyGuesses):
+            raise
+        visit.audit(refusal=refusal.message)
+        visit.refusal = refusal
+    return await page.again(visit)
 
 
 def sign_in_first(request: Request) -> Response:

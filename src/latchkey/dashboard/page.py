@@ -42,6 +42,8 @@ class Visit:
     # All projects of the account, for the project switcher.
     places: list[Membership] = field(default_factory=list)
     form: Form = field(default_factory=lambda: Form([]))
+    # Why the form was refused that is shown again.
+    refusal: Refusal | None = None
     # What the audit entry says, besides who and when.
     subject: str = ""
     # The account that a sign-in is about, and the address that was tried; nobody is signed in before it succeeds.
@@ -91,8 +93,11 @@ class Visit:
             self.subject = subject
         self.detail.update(detail)
 
-    def page(self, template: str, status: int = 200, **values: Any) -> Response:
+    def page(self, template: str, status: int | None = None, **values: Any) -> Response:
+        if status is None:
+            status = status_of(self.refusal)[0] if self.refusal else 200
         shown = {
+            "error": self.refusal.message if self.refusal else "",
             "visit": self,
             "session": self.session,
             "project": self.project,
@@ -152,6 +157,8 @@ class Page:
     answer: Answer
     # Its name in the audit log; every page that changes something has one.
     action: str | None = None
+    # What shows the form again if it is refused.
+    again: Answer | None = None
 
     @property
     def in_project(self) -> bool:
@@ -165,18 +172,24 @@ class Pages:
         self.all: list[Page] = []
 
     def get(self, path: str, needs: Needs = Needs.READ) -> Callable[[Answer], Answer]:
-        return self._add("GET", path, needs, None)
+        return self._add("GET", path, needs)
 
-    def post(self, path: str, needs: Needs, action: str) -> Callable[[Answer], Answer]:
-        return self._add("POST", path, needs, action)
+    def post(self, path: str, needs: Needs, action: str, again: Answer | None = None) -> Callable[[Answer], Answer]:
+        """If the form is refused, `again` shows it with the reason (`error`) and what was typed."""
+        return self._add("POST", path, needs, action, again)
 
     def _add(
-        self, method: Literal["GET", "POST"], path: str, needs: Needs, action: str | None
+        self,
+        method: Literal["GET", "POST"],
+        path: str,
+        needs: Needs,
+        action: str | None = None,
+        again: Answer | None = None,
     ) -> Callable[[Answer], Answer]:
         below = ROOT + path if needs in _OUTSIDE else ROOT + PROJECT + path
 
         def add(answer: Answer) -> Answer:
-            self.all.append(Page(method, below, needs, answer, action))
+            self.all.append(Page(method, below, needs, answer, action, again))
             return answer
 
         return add

@@ -35,7 +35,8 @@ from starlette.routing import Route
 
 from latchkey.domain.instants import DAY, Ms, add, parse_duration, to_iso
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
-from latchkey.emulators.emulator import Emulator, converted
+from latchkey.emulators.acts import converted
+from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.misbehaviour import Misbehaviour
 from latchkey.emulators.outbox import Message
 

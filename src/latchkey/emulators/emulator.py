@@ -1,4 +1,4 @@
-"""What both pretend stores share: a clock, an outbox, misbehaviour, and how time is moved."""
+"""What the pretend stores share: a clock, an outbox, misbehaviour, and how time is moved."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
-import msgspec
 from starlette.applications import Starlette
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.domain.refusal import NotFound
+from latchkey.emulators.acts import converted
 from latchkey.emulators.clock import Clock
 from latchkey.emulators.misbehaviour import Dice, Misbehaviour
 from latchkey.emulators.outbox import Letter, Message, Outbox
@@ -23,7 +23,7 @@ N = TypeVar("N")
 class Emulator(ABC, Generic[L, N]):
     """`L` are the store's books, `N` its notices. The books change through `_change` only."""
 
-    # "apple" or "google"
+    # "apple", "google" or "stripe"
     name: ClassVar[str]
     lies: ClassVar[frozenset[str]]
     # Statuses by which the service says that it took a notification.
@@ -58,9 +58,14 @@ class Emulator(ABC, Generic[L, N]):
         """Lets something happen to a purchase, and gives what to call it by afterwards: at Google a replaced purchase
         goes on under a new token."""
 
-    @abstractmethod
     def send_test(self) -> str:
         """Posts the store's own test notification, and gives its id."""
+        message = self._message(self._test_notice())
+        self.outbox.post(message)
+        return message.id
+
+    @abstractmethod
+    def _test_notice(self) -> N: ...
 
     # What the store knows.
 
@@ -162,14 +167,3 @@ class Emulator(ABC, Generic[L, N]):
         for notice in notices:
             self.outbox.post(self._message(notice))
         self.kept(life)
-
-
-T = TypeVar("T")
-
-
-def converted(given: Mapping[str, Any], type: type[T]) -> T:
-    """Data from outside as `type`, or a message that says what is wrong with it."""
-    try:
-        return msgspec.convert(given, type)
-    except msgspec.ValidationError as error:
-        raise Invalid(str(error)) from None

@@ -1,4 +1,4 @@
-"""Transactions that are retried after a collision with another transaction."""
+"""Transactions that change customers, and are retried after a collision with another transaction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COLLISIONS = (
 async def transaction(database: Database) -> AsyncIterator[Connection]:
     """A transaction that raises CollisionError if it collides, in a statement or when it commits."""
     try:
-        async with database.transaction() as connection:
+        async with database.transaction(hot=True) as connection:
             yield connection
     except _COLLISIONS as error:
         raise CollisionError(str(error)) from error

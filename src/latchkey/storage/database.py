@@ -1,11 +1,10 @@
-"""The connection pool, and the session settings of every connection."""
+"""The two pools of connections, and the session settings of every connection."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
@@ -15,14 +14,10 @@ from asyncpg.pool import PoolConnectionProxy
 from latchkey.database_address import parse
 from latchkey.database_address import without_password as without_password
 from latchkey.storage.at_hand import IDLE_SECONDS, AtHand, Taken
-from latchkey.storage.distribution.away import Away
-from latchkey.storage.distribution.connection import connection_class
-from latchkey.storage.distribution.directory import load as load_directory
-from latchkey.storage.distribution.nodes import PLANS_KEPT, NodeAddress, Nodes, address, is_distributed
+from latchkey.storage.distribution.cluster import Cluster
 from latchkey.storage.errors import DatabaseUnreachableError, NoPrimaryError, WrongAddressError
 from latchkey.storage.pooler import IN_TRANSACTION_MODE, MIXED_UP
 from latchkey.storage.primary import Primary
-from latchkey.storage.relocating.progress import require_filled
 from latchkey.storage.restoring.identity import follow
 from latchkey.storage.waiting import wait_for_locks_at_most
 
@@ -48,7 +43,11 @@ _KINDS = ((NoPrimaryError, NoPrimaryError), (_WRONG, WrongAddressError))
 
 
 class Database:
-    """A pool of connections to one PostgreSQL: to the primary, if the address names several hosts.
+    """Connections to one PostgreSQL: to the primary, if the address names several hosts.
+
+    There are two pools, each with half of the connections. `at_hand`, and transactions that change customers (`hot`),
+    use the first: short statements that run thousands of times and look up every row by an index. The settings of its
+    sessions say so to PostgreSQL. Everything else is planned as PostgreSQL sees fit.
 
     `json` columns are raw bytes in both directions: the module that knows the type decodes them, once, in one pass.
     A released connection is reused without the usual RESET round trip (as expensive as a read),
@@ -67,7 +66,7 @@ class Database:
         application_name: str = "latchkey",
     ) -> None:
         self.url = url
-        self._min_size = min(min_size, max_size)
+        self._min_size = min_size
         self._max_size = max_size
         self._connect_timeout = connect_timeout
         self._server_settings = session_settings(
@@ -77,10 +76,9 @@ class Database:
         )
         self._primary: Primary | None = None
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
-        self._at_hand = AtHand(0)
-        # Of a distributed database.
-        self._nodes: Nodes | None = None
-        self._away: Away | None = None
+        self._hot: AtHand | None = None
+        # None: it is a plain database.
+        self._cluster: Cluster | None = None
 
     async def open(self) -> None:
         if self._pool is not None:
@@ -90,86 +88,80 @@ class Database:
             await primary.open()
         except _UNREACHABLE as error:
             raise unreachable(self.url, error) from error
-        # Without an address: the primary knows it.
-        connecting: Any = lambda _, **options: primary.connect(**options)  # noqa: E731 - typed for the driver
         try:
-            distributed = await self._if_distributed(primary)
-            pool = asyncpg.create_pool(
-                connect=connecting,
-                connection_class=distributed or asyncpg.Connection,
-                min_size=self._min_size,
-                max_size=self._max_size,
-                timeout=self._connect_timeout,
-                statement_cache_size=512,
-                max_inactive_connection_lifetime=IDLE_SECONDS,
-                server_settings=dict(self._server_settings),
-                init=use_raw_json,
-                reset=_keep_as_it_is if distributed is None else _keep_if_useful,
-            )
-            self._pool = await pool
-            self._at_hand = AtHand(self._max_size)
+            self._cluster = await self._find_cluster(primary)
+            ordinary = max(1, self._max_size // 2)
+            self._pool = await self._create_pool(primary, self._min_size, ordinary, {})
+            hot = max(1, self._max_size - ordinary)
+            # Its first connection is opened when it is needed: most commands need none.
+            least = self._min_size if self._min_size > 1 else 0
+            self._hot = AtHand(await self._create_pool(primary, least, hot, _HOT))
             self._primary = primary
         except _UNREACHABLE as error:
             raise unreachable(self.url, error) from error
         finally:
-            if self._pool is None:
+            if self._primary is None:
                 await primary.close()
 
-    async def _if_distributed(self, primary: Primary) -> type[asyncpg.Connection[asyncpg.Record]] | None:
-        """The class of connections to a distributed database, which need to know it first. None: it is a plain one."""
+    async def _create_pool(
+        self,
+        primary: Primary,
+        least: int,
+        most: int,
+        settings: Mapping[str, str],
+    ) -> asyncpg.Pool[asyncpg.Record]:
+        cluster = self._cluster
+        # Without an address: the primary knows it.
+        connecting: Any = lambda _, **options: primary.connect(**options)  # noqa: E731 - typed for the driver
+        return await asyncpg.create_pool(
+            connect=connecting,
+            connection_class=cluster.connection_class if cluster is not None else asyncpg.Connection,
+            min_size=min(least, most),
+            max_size=most,
+            timeout=self._connect_timeout,
+            statement_cache_size=512,
+            max_inactive_connection_lifetime=IDLE_SECONDS,
+            server_settings={**self._server_settings, **settings, **(cluster.settings if cluster is not None else {})},
+            init=use_raw_json,
+            reset=cluster.release if cluster is not None else _keep_as_it_is,
+        )
+
+    async def _find_cluster(self, primary: Primary) -> Cluster | None:
         connection = await primary.connect(timeout=self._connect_timeout, server_settings=dict(self._server_settings))
         try:
-            if not await is_distributed(connection):
-                return None
-            # Citus finds the node of a statement by the values of its parameters.
-            self._server_settings["plan_cache_mode"] = "force_custom_plan"
-            await require_filled(connection)
-            directory = await load_directory(connection)
-            self._nodes = directory.nodes = Nodes(self._connect_to_node)
-            self._away = directory.away = Away(partial(self._ask_node, directory.on_shards["feed_head"].text))
-            return connection_class(directory)
+            return await Cluster.find(connection, self.url, self._connect_to, self.acquire)
         finally:
             await connection.close()
 
-    async def _connect_to_node(self, node: NodeAddress) -> asyncpg.Connection[asyncpg.Record]:
-        connection = await Primary(parse(address(parse(self.url).hosts[0].url, node))).connect(
-            timeout=self._connect_timeout,
-            statement_cache_size=512,
-            server_settings={**self._server_settings, **PLANS_KEPT},
+    async def _connect_to(self, url: str) -> asyncpg.Connection[asyncpg.Record]:
+        """A connection as those of the hot pool, to another server."""
+        connection = await Primary(parse(url)).connect(
+            timeout=self._connect_timeout, statement_cache_size=512, server_settings={**self._server_settings, **_HOT}
         )
         await use_raw_json(connection)
         return connection
 
-    async def _ask_node(self, text: str, project_id: str) -> None:
-        """Raises while the coordinator does not reach the node of a project."""
-        async with self.pool.acquire() as connection:
-            said: Any = connection
-            await said.plain(text, project_id, project_id)
-
     @property
     def is_distributed(self) -> bool:
-        return self._nodes is not None
+        return self._cluster is not None
 
     async def nodes(self, connection: Any) -> dict[str, bool]:
         """Of a distributed database: the nodes that have projects, and whether they answer."""
-        if self._away is None:
-            return {}
-        found = await connection.directory.nodes_with_shards(connection)
-        return {f"{node.host}:{node.port}": node not in self._away for node in found if node is not None}
+        return await self._cluster.nodes(connection) if self._cluster is not None else {}
 
     async def close(self) -> None:
         pool, self._pool = self._pool, None
-        if pool is None:
+        hot, self._hot = self._hot, None
+        if pool is None or hot is None:
             return
-        if self._away is not None:
-            await self._away.close()
-        await self._at_hand.release_all(pool)
-        if self._nodes is not None:
-            await self._nodes.close()
+        await hot.release_all()
+        if self._cluster is not None:
+            await self._cluster.close()
         try:
-            await asyncio.wait_for(pool.close(), timeout=10.0)
+            await asyncio.wait_for(asyncio.gather(pool.close(), hot.pool.close()), timeout=10.0)
         except TimeoutError:
             pool.terminate()
+            hot.pool.terminate()
         finally:
             primary, self._primary = self._primary, None
             if primary is not None:
@@ -190,9 +182,15 @@ class Database:
             raise DatabaseUnreachableError("The database is not open. Call `await database.open()` first.")
         return self._pool
 
-    def current(self) -> tuple[asyncpg.Pool[asyncpg.Record] | None, AtHand]:
-        """The pool, if it is open, and what is kept at hand; for measuring."""
-        return self._pool, self._at_hand
+    @property
+    def is_open(self) -> bool:
+        return self._pool is not None
+
+    @property
+    def hot(self) -> AtHand:
+        if self._hot is None:
+            raise DatabaseUnreachableError("The database is not open. Call `await database.open()` first.")
+        return self._hot
 
     @property
     def trouble(self) -> NoPrimaryError | None:
@@ -209,8 +207,8 @@ class Database:
         return self.pool.acquire(timeout=timeout)
 
     def at_hand(self) -> AbstractAsyncContextManager[PoolConnectionProxy[asyncpg.Record]]:
-        """Like `acquire`, for the hot paths; see `at_hand.py`."""
-        return Taken(self._at_hand, self.pool)
+        """A connection of the hot pool; see `at_hand.py`."""
+        return Taken(self.hot)
 
     @asynccontextmanager
     async def transaction(
@@ -218,11 +216,13 @@ class Database:
         *,
         isolation: Isolation = "read_committed",
         readonly: bool = False,
+        hot: bool = False,
         statement_timeout_ms: int | None = None,
         lock_timeout_ms: int | None = None,
     ) -> AsyncIterator[PoolConnectionProxy[asyncpg.Record]]:
         """One connection in one transaction; the timeouts, if given, apply only to this transaction."""
-        async with self.pool.acquire() as connection, connection.transaction(isolation=isolation, readonly=readonly):
+        acquired = self.at_hand() if hot else self.acquire()
+        async with acquired as connection, connection.transaction(isolation=isolation, readonly=readonly):
             if statement_timeout_ms is not None:
                 await connection.execute(f"set local statement_timeout = {int(statement_timeout_ms)}")
             if lock_timeout_ms is not None:
@@ -264,22 +264,27 @@ def session_settings(*, application_name: str, statement_timeout_ms: int, lock_t
         "idle_in_transaction_session_timeout": "60000",
         # Our short queries run in microseconds; compiling them takes milliseconds.
         "jit": "off",
-        # One plan for each query and connection. By default PostgreSQL plans a query over arrays anew every time,
-        # because it guesses 10 rows for an array it has not seen: 710 µs for the read of one customer instead of 70. A
-        # plan is renewed when its tables are analysed.
-        "plan_cache_mode": "force_generic_plan",
-        # Plan for a million rows even while the table is empty: every query of ours looks rows up by an index. By
-        # default PostgreSQL scans a table that was empty a minute ago, for each batch, until it is next analysed
-        # (measured: 450 purchases a second instead of 2,500).
-        "enable_seqscan": "off",
-        "enable_hashjoin": "off",
-        "enable_mergejoin": "off",
-        # Every row is requested once: caching customers in case the same one is requested again only copies them.
-        "enable_memoize": "off",
         "timezone": "UTC",
         # On Citus the driver's questions about types took seconds on each new connection. Elsewhere it means nothing.
         "citus.override_table_visibility": "off",
     }
+
+
+# Of the hot pool's sessions.
+_HOT = {
+    # One plan for each query and connection. By default PostgreSQL plans a query over arrays anew every time, because
+    # it guesses 10 rows for an array it has not seen: 710 µs for the read of one customer instead of 70. A plan is
+    # renewed when its tables are analysed.
+    "plan_cache_mode": "force_generic_plan",
+    # Plan for a million rows even while the table is empty: every hot query looks rows up by an index. By default
+    # PostgreSQL scans a table that was empty a minute ago, for each batch, until it is next analysed (measured: 450
+    # purchases a second instead of 2,500).
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    # Every row is requested once: caching customers in case the same one is requested again only copies them.
+    "enable_memoize": "off",
+}
 
 
 async def use_raw_json(connection: Any) -> None:
@@ -292,12 +297,6 @@ def _json_bytes(value: bytes | str) -> bytes:
 
 async def _keep_as_it_is(connection: Any) -> None:
     pass
-
-
-async def _keep_if_useful(connection: Any) -> None:
-    """For a distributed database."""
-    if connection in connection.directory.spoiled:
-        connection.terminate()
 
 
 def unreachable(url: str, error: BaseException) -> DatabaseUnreachableError:

@@ -17,7 +17,6 @@ StorageError
 ├── MigrationChangedError       a migration file differs from what was applied to this database
 ├── NotDistributableError       the database cannot be spread over nodes as it is set up
 ├── NotRelocatableError         rows cannot be taken over from one database into another as they are set up
-├── StillFilledError            the rows of this database are being copied from another one
 ├── RestoredError               the database was restored from a backup, and `after-restore` has not run
 ├── StateVersionError           a customer's stored state has a version that this code cannot read
 ├── QueryNotNamedError          no .sql file defines the requested query
@@ -25,6 +24,11 @@ StorageError
     ├── FolderInUseError        another process owns the data folder
     └── ServerDidNotStartError  PostgreSQL was started but did not become ready
 """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 
 class StorageError(Exception):
@@ -40,7 +44,11 @@ class MovedError(OutageError):
 
 
 class NodeAwayError(OutageError):
-    pass
+    def __init__(self, words: str, rows: Sequence[Any] = (), places: Sequence[int] | None = None) -> None:
+        super().__init__(words)
+        # Of a list of which other nodes have their part: what these answered, and the places of the rest. None: all.
+        self.rows = rows
+        self.places = places
 
 
 class DatabaseUnreachableError(OutageError):
@@ -88,10 +96,6 @@ class NotDistributableError(StorageError):
 
 
 class NotRelocatableError(StorageError):
-    pass
-
-
-class StillFilledError(StorageError):
     pass
 
 

@@ -18,12 +18,16 @@ class PoolUsage(Struct, frozen=True):
 
 
 def usage_of(database: Database) -> PoolUsage:
-    pool, at_hand = database.current()
-    if pool is None:
+    """Of both pools together."""
+    if not database.is_open:
         return PoolUsage(0, 0, 0, 0)
+    hot = database.hot
+    pools = (database.pool, hot.pool)
     # Those at hand are acquired for the pool, and idle for everybody else.
-    idle = pool.get_idle_size() + len(at_hand.kept)
-    return PoolUsage(pool.get_max_size(), max(0, pool.get_size() - idle), idle, max(_waiting(pool), at_hand.waiting))
+    idle = sum(pool.get_idle_size() for pool in pools) + len(hot.kept)
+    size = sum(pool.get_size() for pool in pools)
+    waiting = _waiting(database.pool) + max(_waiting(hot.pool), hot.waiting)
+    return PoolUsage(sum(pool.get_max_size() for pool in pools), max(0, size - idle), idle, waiting)
 
 
 def _waiting(pool: Any) -> int:

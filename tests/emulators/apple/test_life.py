@@ -8,10 +8,10 @@ import pytest
 
 from latchkey.domain.instants import DAY, Ms, add, parse_duration
 from latchkey.domain.refusal import Refusal
+from latchkey.emulators.acts import converted
 from latchkey.emulators.apple import life as lives
-from latchkey.emulators.apple.asking import FIRST_PRODUCTS, AnyAct, AskedProduct, AskedSale
+from latchkey.emulators.apple.asking import ACTS, FIRST_PRODUCTS, AskedProduct, AskedSale
 from latchkey.emulators.apple.state import Life, Purchase, Status
-from latchkey.emulators.emulator import converted
 
 START: Ms = 1_800_000_000_000
 MONTH = parse_duration("P1M")
@@ -31,8 +31,7 @@ class World:
         self._keep(life, notices)
 
     def act(self, act: str, **options: Any) -> None:
-        asked: Any = converted({"act": act, **options}, AnyAct)  # type: ignore[arg-type]
-        self._keep(*asked.apply(self.life, self.now, self.id))
+        self._keep(*ACTS.apply(self.life, self.now, self.id, act, options))
 
     def pass_by(self, duration: str) -> None:
         self.now = add(self.now, parse_duration(duration))
@@ -283,7 +282,7 @@ def test_an_older_transaction_can_be_refunded_and_the_running_one_stays() -> Non
         (["buy", ("extend", {"days": 91})], "1 to 90 days"),
         ([("buy", {"product_id": "pro_lifetime"}), ("buy", {"product_id": "pro_lifetime"})], "owns"),
         (["buy", ("change", {"product_id": "coins_100"})], "not a subscription of the group"),
-        (["buy", "nonsense"], "Invalid value 'nonsense'"),
+        (["buy", "nonsense"], "There is no act 'nonsense'"),
         (["buy", ("cancel", {"when": "now"})], "unknown field"),
     ],
 )

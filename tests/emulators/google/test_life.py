@@ -8,9 +8,9 @@ import pytest
 
 from latchkey.domain.instants import DAY, Ms, add, parse_duration
 from latchkey.domain.refusal import Refusal
-from latchkey.emulators.emulator import converted
+from latchkey.emulators.acts import converted
 from latchkey.emulators.google import life as lives
-from latchkey.emulators.google.asking import FIRST_PRODUCTS, AnyAct, AskedProduct, AskedSale
+from latchkey.emulators.google.asking import ACTS, FIRST_PRODUCTS, AskedProduct, AskedSale
 from latchkey.emulators.google.state import By, Life, Phase, Purchase, State
 
 START: Ms = 1_800_000_000_000
@@ -33,8 +33,7 @@ class World:
 
     def act(self, act: str, **options: Any) -> None:
         before = self.life.purchases.keys()
-        asked: Any = converted({"act": act, **options}, AnyAct)  # type: ignore[arg-type]
-        self._keep(before, *asked.apply(self.life, self.now, self.token))
+        self._keep(before, *ACTS.apply(self.life, self.now, self.token, act, options))
 
     def pass_by(self, duration: str) -> None:
         self.now = add(self.now, parse_duration(duration))

@@ -8,10 +8,10 @@ import pytest
 
 from latchkey.domain.instants import SECOND, add, parse_duration
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
-from latchkey.emulators.emulator import converted
+from latchkey.emulators.acts import converted
 from latchkey.emulators.stripe import passing
 from latchkey.emulators.stripe.amounts import smallest_units
-from latchkey.emulators.stripe.asking import FIRST_PRODUCTS, AnyAct, AskedProduct, AskedSale, acted
+from latchkey.emulators.stripe.asking import FIRST_PRODUCTS, AskedProduct, AskedSale, acted
 from latchkey.emulators.stripe.emulator import SENT
 from latchkey.emulators.stripe.state import DAY_S, Invoice, Life, Seconds, Status, Subscription
 from latchkey.emulators.stripe.truths import truth_of_session, truth_of_subscription
@@ -49,8 +49,7 @@ class World:
         self._keep(step)
 
     def act(self, act: str, **options: Any) -> None:
-        asked: Any = converted({"act": act, **options}, AnyAct)  # type: ignore[arg-type]
-        self._keep(acted(self.life, self.now, self.id, asked))
+        self._keep(acted(self.life, self.now, self.id, act, options))
 
     def pass_by(self, duration: str) -> None:
         self.now = add(self.now * SECOND, parse_duration(duration)) // SECOND

@@ -15,9 +15,10 @@ import stripe
 
 from latchkey.domain.instants import DAY
 from latchkey.emulators.serving import running
-from latchkey.emulators.stripe.emulator import StripeEmulator
+from latchkey.emulators.stripe.emulator import SENT, StripeEmulator
 from latchkey.emulators.stripe.keys import StripeKeys
 from latchkey.emulators.stripe.resources import API_VERSION
+from latchkey.stores.stripe.notification import EVENT_TYPES
 from tests.emulators.receiving import Taken, receiving
 from tests.emulators.stripe.shop import START, stripe_account
 
@@ -263,3 +264,7 @@ async def test_stripe_tries_again_three_times_in_test_mode(stripe_keys: StripeKe
         at = [one.at for one in message.attempts]
         assert [(after - before) // 60_000 for before, after in itertools.pairwise(at)] == [5, 60, 180]
         assert message.state == "given up"
+
+
+def test_stripe_sends_what_latchkey_asks_for() -> None:
+    assert set(EVENT_TYPES) == SENT

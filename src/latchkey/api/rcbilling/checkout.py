@@ -101,7 +101,7 @@ _no = shows(V1Error, 422, "The checkout does not go on: the code says why")
 _gone = shows(V1Error, 404, "This app has no such checkout, or it is over (7877)")
 
 
-@router.get("/branding", responses=shows(wire.Branding) | _no, response_class=Response)
+@router.get("/branding", responses=shows(wire.Branding) | _no)
 async def read_branding(services: Provided, caller: AppReadKey) -> Response:
     """How a checkout looks: the app's name, and its address for help."""
     if caller.app_id is None:
@@ -110,7 +110,7 @@ async def read_branding(services: Provided, caller: AppReadKey) -> Response:
     return reply(wire.Branding(id=found.app_id, app_name=found.app_name, support_email=found.support_email))
 
 
-@router.post("/checkout/prepare", responses=shows(wire.PreparedCheckout) | _no, response_class=Response)
+@router.post("/checkout/prepare", responses=shows(wire.PreparedCheckout) | _no)
 async def prepare_checkout(
     request: Request, services: Provided, caller: AppWriteKey, new: ProductInQuestion
 ) -> Response:
@@ -123,7 +123,7 @@ async def prepare_checkout(
     return reply(wire.PreparedCheckout(stripe_gateway_params=render.gateway_params(form)))
 
 
-@router.post("/checkout/start", responses=shows(wire.StartedCheckout) | _no, response_class=Response)
+@router.post("/checkout/start", responses=shows(wire.StartedCheckout) | _no)
 async def start_checkout(request: Request, services: Provided, caller: AppWriteKey, new: NewCheckout) -> Response:
     """Begin a checkout. The provider charges its own price of the product, whatever else the body says."""
     _require_room(request, services, caller, new.app_user_id)
@@ -143,9 +143,7 @@ async def start_checkout(request: Request, services: Provided, caller: AppWriteK
     return reply(render.started(started))
 
 
-@router.get(
-    "/checkout/{operation_session_id}", responses=shows(wire.CheckoutStatus) | _no | _gone, response_class=Response
-)
+@router.get("/checkout/{operation_session_id}", responses=shows(wire.CheckoutStatus) | _no | _gone)
 async def read_checkout(services: Provided, caller: AppReadKey, operation_session_id: SessionId) -> Response:
     """How far a checkout is. What the provider says was paid is the customer's from then on."""
     try:
@@ -155,9 +153,7 @@ async def read_checkout(services: Provided, caller: AppReadKey, operation_sessio
     return reply(render.status(progress))
 
 
-@router.patch(
-    "/checkout/{operation_session_id}", responses=shows(wire.CheckoutPricing) | _no | _gone, response_class=Response
-)
+@router.patch("/checkout/{operation_session_id}", responses=shows(wire.CheckoutPricing) | _no | _gone)
 async def refresh_checkout(
     request: Request, services: Provided, caller: AppWriteKey, operation_session_id: SessionId, new: Refreshed
 ) -> Response:
@@ -201,7 +197,7 @@ def _require_room(request: Request, services: Services, caller: Caller, who: str
 MOST = 500
 
 
-@router.get("/subscribers/{app_user_id}/products", responses=shows(ProductDetailsList), response_class=Response)
+@router.get("/subscribers/{app_user_id}/products", responses=shows(ProductDetailsList))
 async def read_store_products(
     request: Request,
     services: Provided,

@@ -88,7 +88,7 @@ async def revoke_promotionals(
     return await subscriber_reply(request, services, caller, app_user_id)
 
 
-@router.post("/subscriptions/{product_id}/revoke", responses=shows(SubscriberResponse), response_class=Response)
+@router.post("/subscriptions/{product_id}/revoke", responses=shows(SubscriberResponse))
 @audited("customer.refunded")
 async def revoke_subscription(
     request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId, product_id: str
@@ -100,7 +100,7 @@ async def revoke_subscription(
     return await subscriber_reply(request, services, caller, app_user_id)
 
 
-@router.post("/subscriptions/{product_id}/defer", responses=shows(SubscriberResponse), response_class=Response)
+@router.post("/subscriptions/{product_id}/defer", responses=shows(SubscriberResponse))
 @audited("customer.extended")
 async def defer_subscription(
     request: Request,

@@ -83,7 +83,7 @@ def _first_problem(invalid: ValidationError) -> str:
     return f"{first['loc'][0]}: {said(first)}"
 
 
-@router.post("/v1/subscribers/{app_user_id}/attributes", responses=shows(AttributesSaved), response_class=Response)
+@router.post("/v1/subscribers/{app_user_id}/attributes", responses=shows(AttributesSaved))
 async def post_attributes(
     request: Request, services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: NewAttributes
 ) -> Response:

@@ -72,7 +72,7 @@ async def take_attribution(caller: AppWriteKey, app_user_id: PathUserId, new: An
     return reply(Accepted())
 
 
-@router.get("/health", responses=shows(ServiceHealth), response_class=Response)
+@router.get("/health", responses=shows(ServiceHealth))
 async def read_health() -> Response:
     """The service answers. Without a key, as the iOS SDK asks; see /readyz for a check of the database."""
     return reply(ServiceHealth())
@@ -88,7 +88,7 @@ async def read_health_report_availability(app_user_id: PathUserId) -> Response: 
     return reply(HealthReportAvailability())
 
 
-@router.get("/product_entitlement_mapping", responses=shows(ProductEntitlementMapping), response_class=Response)
+@router.get("/product_entitlement_mapping", responses=shows(ProductEntitlementMapping))
 async def read_mapping(services: Provided, caller: AppReadKey) -> Response:
     """Every product of the catalog with the entitlements it grants."""
     return reply(product_entitlement_mapping(await load_catalog(services.changes, caller.project_id), caller.store))
@@ -102,9 +102,7 @@ class ProductsInQuestion(AppBody):
     product_identifiers: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=200)]
 
 
-@router.post(
-    "/subscribers/{app_user_id}/restore/eligibility", responses=shows(RestoreEligibility), response_class=Response
-)
+@router.post("/subscribers/{app_user_id}/restore/eligibility", responses=shows(RestoreEligibility))
 async def restore_eligibility(
     request: Request, services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: ShownToken
 ) -> Response:
@@ -131,9 +129,7 @@ async def restore_eligibility(
     return reply(RestoreEligibility(is_purchase_allowed_by_restore_behavior=allowed))
 
 
-@router.post(
-    "/subscribers/{app_user_id}/intro_eligibility", responses=shows(dict[str, bool | None]), response_class=Response
-)
+@router.post("/subscribers/{app_user_id}/intro_eligibility", responses=shows(dict[str, bool | None]))
 async def intro_eligibility(
     services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: ProductsInQuestion
 ) -> Response:
@@ -158,7 +154,7 @@ class OffersToSign(AppBody):
     generate_offers: Annotated[list[OfferToSign], Field(min_length=1, max_length=20)]
 
 
-@router.post("/offers", responses=shows(SignedOffers), response_class=Response)
+@router.post("/offers", responses=shows(SignedOffers))
 async def post_offers(request: Request, services: Provided, caller: AppWriteKey, new: OffersToSign) -> Response:
     """Sign promotional offers with the app's App Store key, for a customer who has or had a subscription there. An
     offer that is not signed has a `signature_error`: 7232 for a customer who is not eligible, 7234 without a key."""

@@ -26,7 +26,7 @@ router = Router(tags=["V1 subscribers"])
 _MAJOR = re.compile(rb"(\d{1,4})\.")
 
 
-@router.get("/v1/subscribers/{app_user_id}/offerings", responses=shows(Offerings), response_class=Response)
+@router.get("/v1/subscribers/{app_user_id}/offerings", responses=shows(Offerings))
 async def read_offerings(request: Request, services: Provided, caller: AppReadKey, app_user_id: PathUserId) -> Response:
     """The offerings of the key's app, with the app's product in each package. A secret key belongs to no app and sees
     every offering. The user need not exist."""

@@ -122,7 +122,7 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-@router.post(ROUTE, responses=shows(ReceiptResponse), response_class=Response)
+@router.post(ROUTE, responses=shows(ReceiptResponse))
 async def post_receipt(
     request: Request,
     services: Provided,

@@ -34,7 +34,7 @@ async def read_subscriber(request: Request, app_user_id: PathUserId) -> Response
     return Response(body, status, media_type="application/json")
 
 
-@router.get("/v1/subscribers/{app_user_id}/virtual_currencies", responses=shows(V1Currencies), response_class=Response)
+@router.get("/v1/subscribers/{app_user_id}/virtual_currencies", responses=shows(V1Currencies))
 async def read_virtual_currencies(services: Provided, caller: AppReadKey, app_user_id: PathUserId) -> Response:
     """Every currency of the project with this subscriber's balance. To an app's key, an unknown subscriber has 0."""
     # An app may ask this before anything else about a new user.
@@ -72,7 +72,7 @@ async def identify(request: Request, services: Provided, caller: AppWriteKey, ne
     return await subscriber_reply(request, services, caller, new.new_app_user_id, status)
 
 
-@router.post("/v1/subscribers/{app_user_id}/alias", responses=shows(SubscriberResponse), response_class=Response)
+@router.post("/v1/subscribers/{app_user_id}/alias", responses=shows(SubscriberResponse))
 async def alias(
     request: Request, services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: NewAlias
 ) -> Response:
@@ -82,7 +82,7 @@ async def alias(
     return await subscriber_reply(request, services, caller, new.new_app_user_id)
 
 
-@router.delete("/v1/subscribers/{app_user_id}", responses=shows(V1Deleted), response_class=Response)
+@router.delete("/v1/subscribers/{app_user_id}", responses=shows(V1Deleted))
 @audited("customer.deleted", erases=True)
 async def delete_subscriber(services: Provided, caller: SecretWriteKey, app_user_id: PathUserId) -> Response:
     """Erase the person; sales stay in the charts under a pseudonym."""

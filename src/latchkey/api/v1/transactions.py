@@ -33,7 +33,7 @@ class NewExtension(Body):
     ]
 
 
-@router.post("/transactions/{transaction_id}/refund", responses=shows(SubscriberResponse), response_class=Response)
+@router.post("/transactions/{transaction_id}/refund", responses=shows(SubscriberResponse))
 @audited("customer.refunded")
 async def refund_by_transaction(
     request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId, transaction_id: str
@@ -45,7 +45,7 @@ async def refund_by_transaction(
     return await subscriber_reply(request, services, caller, app_user_id)
 
 
-@router.post("/subscriptions/{transaction_id}/cancel", responses=shows(SubscriberResponse), response_class=Response)
+@router.post("/subscriptions/{transaction_id}/cancel", responses=shows(SubscriberResponse))
 @audited("customer.cancelled")
 async def cancel_by_transaction(
     request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId, transaction_id: str
@@ -57,7 +57,7 @@ async def cancel_by_transaction(
     return await subscriber_reply(request, services, caller, app_user_id)
 
 
-@router.post("/subscriptions/{transaction_id}/extend", responses=shows(SubscriberResponse), response_class=Response)
+@router.post("/subscriptions/{transaction_id}/extend", responses=shows(SubscriberResponse))
 @audited("customer.extended")
 async def extend_by_transaction(
     request: Request,

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import Forbidden
-from latchkey.api.models import Body, Instant, Limit, Name, RateLimit, StartingAfter
+from latchkey.api.models import Body, Instant, Name, Paging, RateLimit
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.refusal import NotFound
@@ -25,7 +25,6 @@ from latchkey.domain.team.key_rules import (
 from latchkey.usecases.access import keys
 from latchkey.usecases.engine.admission import Caller
 from latchkey.usecases.rendering import management as render
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import management as wire
 from latchkey.wire.v2 import Page
 
@@ -80,7 +79,7 @@ class Rotation(Body):
     ] = OVERLAP_DAYS
 
 
-@router.post("", responses=shows(wire.ApiKey, 201), status_code=201, response_class=Response)
+@router.post("", responses=shows(wire.ApiKey, 201), status_code=201)
 @audited("key.created")
 async def create_api_key(services: Provided, caller: WriteKey, new: NewKey) -> Response:
     """Create a secret key. Only this response shows it."""
@@ -100,19 +99,19 @@ async def create_api_key(services: Provided, caller: WriteKey, new: NewKey) -> R
     return reply(render.api_key(caller.project_id, made.key, made.plaintext), 201)
 
 
-@router.get("", responses=shows(Page[wire.ApiKey]), response_class=Response)
-async def list_api_keys(
-    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
-) -> Response:
+@router.get("", responses=shows(Page[wire.ApiKey]))
+async def list_api_keys(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's secret keys, oldest first, including revoked ones."""
     found = await keys.list_keys(
-        services.database, caller.project_id, after=starting_after, limit=limit + 1, kind="secret"
+        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1, kind="secret"
     )
-    return reply(render.listed(found, render.api_key, lambda item: item.id, limit, caller.project_id, "api_keys"))
+    return reply(
+        render.listed(found, render.api_key, lambda item: item.id, paging.limit, caller.project_id, "api_keys")
+    )
 
 
-@router.patch("/{key_id}", responses=shows(wire.ApiKey), response_class=Response)
-@router.post("/{key_id}", responses=shows(wire.ApiKey), response_class=Response)
+@router.patch("/{key_id}", responses=shows(wire.ApiKey))
+@router.post("/{key_id}", responses=shows(wire.ApiKey))
 @audited("key.changed")
 async def change_api_key(services: Provided, caller: WriteKey, key_id: str, changes: KeyChanges) -> Response:
     """Change a key's name, rate limit, expiry or networks. It holds from the next request on."""
@@ -133,7 +132,7 @@ async def change_api_key(services: Provided, caller: WriteKey, key_id: str, chan
     return reply(render.api_key(caller.project_id, changed))
 
 
-@router.post("/{key_id}/actions/rotate", responses=shows(wire.ApiKey, 201), status_code=201, response_class=Response)
+@router.post("/{key_id}/actions/rotate", responses=shows(wire.ApiKey, 201), status_code=201)
 @audited("key.rotated")
 async def rotate_api_key(services: Provided, caller: WriteKey, key_id: str, rotation: Rotation) -> Response:
     """Create a key that replaces this one. The response shows it; the old one works for `overlap_days` more."""
@@ -152,7 +151,7 @@ async def rotate_api_key(services: Provided, caller: WriteKey, key_id: str, rota
     return reply(render.api_key(caller.project_id, made.key, made.plaintext), 201)
 
 
-@router.delete("/{key_id}", responses=shows(wire.ApiKey), response_class=Response)
+@router.delete("/{key_id}", responses=shows(wire.ApiKey))
 @audited("key.revoked")
 async def revoke_api_key(services: Provided, caller: WriteKey, key_id: str) -> Response:
     """Revoke a key. The next request with it is refused."""

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
-from latchkey.api.models import Body, Limit, Name, RateLimit, StartingAfter
+from latchkey.api.models import Body, Name, Paging, RateLimit
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v2.app_bodies import AppChanges, NewApp, credentials_of, details_of, store_of
@@ -18,7 +18,7 @@ from latchkey.api.v2.credentials import base_of
 from latchkey.domain.refusal import NotFound
 from latchkey.usecases.access import keys, projects
 from latchkey.usecases.rendering import management as render
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, page
+from latchkey.usecases.rendering.v2 import page
 from latchkey.usecases.services import Services
 from latchkey.usecases.stores import credentials
 from latchkey.wire import management as wire
@@ -36,7 +36,7 @@ class NewPublicKey(Body):
     environment: keys.KeyEnvironment = "production"
 
 
-@router.post("", responses=shows(wire.App, 201), status_code=201, response_class=Response)
+@router.post("", responses=shows(wire.App, 201), status_code=201)
 @audited("app.created")
 async def create_app(request: Request, services: Provided, caller: WriteKey, new: NewApp) -> Response:
     """Create an app with its first public key."""
@@ -52,30 +52,24 @@ async def create_app(request: Request, services: Provided, caller: WriteKey, new
     return reply(shown, 201)
 
 
-@router.get("", responses=shows(Page[wire.App]), response_class=Response)
-async def list_apps(
-    request: Request,
-    services: Provided,
-    caller: ReadKey,
-    limit: Limit = DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
-) -> Response:
+@router.get("", responses=shows(Page[wire.App]))
+async def list_apps(request: Request, services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's apps, oldest first."""
-    found = await projects.list_apps(services.database, caller.project_id, after=starting_after, limit=limit + 1)
+    found = await projects.list_apps(services.database, caller.project_id, after=paging.after, limit=paging.limit + 1)
     items = await _shown(request, services, caller.project_id, found)
     path = render.project_path(caller.project_id, "apps")
-    return reply(page(items, lambda item: item.id, path, limit, None))
+    return reply(page(items, lambda item: item.id, path, paging.limit, None))
 
 
-@router.get("/{app_id}", responses=shows(wire.App), response_class=Response)
+@router.get("/{app_id}", responses=shows(wire.App))
 async def read_app(request: Request, services: Provided, caller: ReadKey, app_id: str) -> Response:
     """One app."""
     app = await projects.load_app(services.database, caller.project_id, app_id)
     return reply((await _shown(request, services, caller.project_id, [app]))[0])
 
 
-@router.patch("/{app_id}", responses=shows(wire.App), response_class=Response)
-@router.post("/{app_id}", responses=shows(wire.App), response_class=Response)
+@router.patch("/{app_id}", responses=shows(wire.App))
+@router.post("/{app_id}", responses=shows(wire.App))
 @audited("app.changed")
 async def update_app(
     request: Request, services: Provided, caller: WriteKey, app_id: str, changes: AppChanges
@@ -94,7 +88,7 @@ async def update_app(
     return reply((await _shown(request, services, caller.project_id, [changed]))[0])
 
 
-@router.delete("/{app_id}", responses=shows(Deleted), response_class=Response)
+@router.delete("/{app_id}", responses=shows(Deleted))
 @audited("app.deleted")
 async def delete_app(services: Provided, caller: WriteKey, app_id: str) -> Response:
     """Delete an app and its keys: installed copies are refused. Receipts of a real store get 503, so that phones keep
@@ -103,9 +97,7 @@ async def delete_app(services: Provided, caller: WriteKey, app_id: str) -> Respo
     return reply(Deleted(object="app", id=app_id, deleted_at=services.now()))
 
 
-@router.post(
-    "/{app_id}/public_api_keys", responses=shows(wire.PublicApiKey, 201), status_code=201, response_class=Response
-)
+@router.post("/{app_id}/public_api_keys", responses=shows(wire.PublicApiKey, 201), status_code=201)
 @audited("app.key_created")
 async def create_public_api_key(services: Provided, caller: WriteKey, app_id: str, new: NewPublicKey) -> Response:
     """Create another key for an app."""
@@ -122,24 +114,18 @@ async def create_public_api_key(services: Provided, caller: WriteKey, app_id: st
     return reply(render.public_api_key(caller.project_id, made.key), 201)
 
 
-@router.get("/{app_id}/public_api_keys", responses=shows(Page[wire.PublicApiKey]), response_class=Response)
-async def list_public_api_keys(
-    services: Provided,
-    caller: ReadKey,
-    app_id: str,
-    limit: Limit = DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
-) -> Response:
+@router.get("/{app_id}/public_api_keys", responses=shows(Page[wire.PublicApiKey]))
+async def list_public_api_keys(services: Provided, caller: ReadKey, app_id: str, paging: Paging) -> Response:
     """An app's keys, oldest first, including revoked ones."""
     await projects.load_app(services.database, caller.project_id, app_id)
     found = await keys.list_keys(
-        services.database, caller.project_id, after=starting_after, limit=limit + 1, app_id=app_id
+        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1, app_id=app_id
     )
     path = caller.project_id, "apps", app_id, "public_api_keys"
-    return reply(render.listed(found, render.public_api_key, lambda item: item.id, limit, *path))
+    return reply(render.listed(found, render.public_api_key, lambda item: item.id, paging.limit, *path))
 
 
-@router.delete("/{app_id}/public_api_keys/{key_id}", responses=shows(wire.PublicApiKey), response_class=Response)
+@router.delete("/{app_id}/public_api_keys/{key_id}", responses=shows(wire.PublicApiKey))
 @audited("app.key_revoked")
 async def revoke_public_api_key(services: Provided, caller: WriteKey, app_id: str, key_id: str) -> Response:
     """Revoke a key. The next request of an app with this key is refused."""

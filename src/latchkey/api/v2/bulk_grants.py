@@ -10,7 +10,7 @@ from starlette.responses import Response
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import Unprocessable
-from latchkey.api.models import AppUserId, Body, GrantLength, Instant, Limit, StartingAfter
+from latchkey.api.models import AppUserId, Body, GrantLength, Instant, Paging
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v2.customer_segments import FilterText, parsed, unprocessable
@@ -20,7 +20,6 @@ from latchkey.usecases.customer_lists import bulk, segments
 from latchkey.usecases.customer_lists.bulk import Terms
 from latchkey.usecases.rendering import customer_lists as render
 from latchkey.usecases.rendering.management import listed
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.usecases.services import Services
 from latchkey.wire import customer_lists as wire
 from latchkey.wire.errors import V2Error
@@ -74,22 +73,20 @@ async def prepare_bulk_grant(services: Provided, caller: WriteKey, new: NewBulkG
     return reply(render.bulk_grant_progress(caller.project_id, made, []), 201)
 
 
-@router.get("", responses=shows(Page[wire.BulkGrant]), response_class=Response)
-async def list_bulk_grants(
-    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
-) -> Response:
+@router.get("", responses=shows(Page[wire.BulkGrant]))
+async def list_bulk_grants(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's bulk grants, by id, previews included. Read one to see how far it is."""
-    found = await bulk.list_grants(services.database, caller.project_id, after=starting_after, limit=limit + 1)
-    return reply(listed(found, render.bulk_grant, lambda item: item.id, limit, caller.project_id, "bulk_grants"))
+    found = await bulk.list_grants(services.database, caller.project_id, after=paging.after, limit=paging.limit + 1)
+    return reply(listed(found, render.bulk_grant, lambda item: item.id, paging.limit, caller.project_id, "bulk_grants"))
 
 
-@router.get("/{bulk_grant_id}", responses=shows(wire.BulkGrantProgress), response_class=Response)
+@router.get("/{bulk_grant_id}", responses=shows(wire.BulkGrantProgress))
 async def read_bulk_grant(services: Provided, caller: ReadKey, bulk_grant_id: str) -> Response:
     """One bulk grant: how many customers have got it, were left out or failed, and why."""
     return await _shown(services, caller.project_id, bulk_grant_id)
 
 
-@router.post("/{bulk_grant_id}/actions/start", responses=shows(wire.BulkGrantProgress), response_class=Response)
+@router.post("/{bulk_grant_id}/actions/start", responses=shows(wire.BulkGrantProgress))
 @audited("bulk_grant.started")
 async def start_bulk_grant(services: Provided, caller: WriteKey, bulk_grant_id: str) -> Response:
     """Start what was prepared. It runs in the background; every customer gets it once. Started already: 409."""
@@ -97,7 +94,7 @@ async def start_bulk_grant(services: Provided, caller: WriteKey, bulk_grant_id: 
     return await _shown(services, caller.project_id, bulk_grant_id)
 
 
-@router.post("/{bulk_grant_id}/actions/stop", responses=shows(wire.BulkGrantProgress), response_class=Response)
+@router.post("/{bulk_grant_id}/actions/stop", responses=shows(wire.BulkGrantProgress))
 @audited("bulk_grant.stopped")
 async def stop_bulk_grant(services: Provided, caller: WriteKey, bulk_grant_id: str) -> Response:
     """Stop a running bulk grant. Customers who got it before keep it."""

@@ -207,7 +207,7 @@ class ChartQuery:
         )
 
 
-@router.get("/charts/{chart_name}", responses=_or_csv(shows(wire.Chart)), response_class=Response)
+@router.get("/charts/{chart_name}", responses=_or_csv(shows(wire.Chart)))
 async def read_chart(
     services: Provided,
     caller: ChartsKey,
@@ -233,7 +233,7 @@ async def read_chart(
     return reply(render.chart(data, query.aggregates, query.unsupported(definition, missing)))
 
 
-@router.get("/charts/{chart_name}/options", responses=shows(wire.ChartOptions), response_class=Response)
+@router.get("/charts/{chart_name}/options", responses=shows(wire.ChartOptions))
 async def read_chart_options(
     services: Provided,
     caller: ChartsKey,
@@ -250,7 +250,7 @@ async def read_chart_options(
     return reply(render.options(found))
 
 
-@router.get("/metrics/overview", responses=shows(wire.OverviewMetrics), response_class=Response)
+@router.get("/metrics/overview", responses=shows(wire.OverviewMetrics))
 async def read_overview_metrics(
     services: Provided,
     caller: ChartsKey,

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import InvalidParameter
-from latchkey.api.models import Body, Instant, IsoDuration, Limit, StartingAfter, one_of
+from latchkey.api.models import Body, Instant, IsoDuration, Paging, one_of
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.instants import parse_duration
@@ -38,7 +38,7 @@ class Advance(Body):
     to_ms: Instant | None = None
 
 
-@router.post("", responses=shows(TestClock, 201), status_code=201, response_class=Response)
+@router.post("", responses=shows(TestClock, 201), status_code=201)
 @audited("test_clock.created")
 async def create_test_clock(services: Provided, caller: WriteKey, new: NewClock) -> Response:
     """Create a clock that stands still until it is advanced. It starts at the current time unless another is given."""
@@ -49,25 +49,23 @@ async def create_test_clock(services: Provided, caller: WriteKey, new: NewClock)
     return reply(management.test_clock(caller.project_id, clock), 201)
 
 
-@router.get("", responses=shows(v2.Page[TestClock]), response_class=Response)
-async def list_test_clocks(
-    services: Provided, caller: ReadKey, limit: Limit = render.DEFAULT_LIMIT, starting_after: StartingAfter = None
-) -> Response:
+@router.get("", responses=shows(v2.Page[TestClock]))
+async def list_test_clocks(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's test clocks, oldest first."""
-    clocks = await test_clocks.list_clocks(services.database, caller.project_id, starting_after, limit + 1)
+    clocks = await test_clocks.list_clocks(services.database, caller.project_id, paging.after, paging.limit + 1)
     items = [management.test_clock(caller.project_id, one) for one in clocks]
     path = f"/v2/projects/{caller.project_id}/test_clocks"
-    return reply(render.page(items, lambda one: one.id, path, limit, None))
+    return reply(render.page(items, lambda one: one.id, path, paging.limit, None))
 
 
-@router.get("/{test_clock_id}", responses=shows(TestClock), response_class=Response)
+@router.get("/{test_clock_id}", responses=shows(TestClock))
 async def read_test_clock(services: Provided, caller: ReadKey, test_clock_id: str) -> Response:
     """The time of a test clock."""
     clock = await test_clocks.get_clock(services.database, caller.project_id, test_clock_id)
     return reply(management.test_clock(caller.project_id, clock))
 
 
-@router.post("/{test_clock_id}/advance", responses=shows(TestClockAdvanced), response_class=Response)
+@router.post("/{test_clock_id}/advance", responses=shows(TestClockAdvanced))
 @audited("test_clock.advanced")
 async def advance_test_clock(services: Provided, caller: WriteKey, test_clock_id: str, new: Advance) -> Response:
     """Move a clock forward. Returns when everything that fell due on the way, each at its own instant, is committed."""
@@ -78,7 +76,7 @@ async def advance_test_clock(services: Provided, caller: WriteKey, test_clock_id
     return reply(management.test_clock_advanced(caller.project_id, moved))
 
 
-@router.delete("/{test_clock_id}", responses=shows(Deleted), response_class=Response)
+@router.delete("/{test_clock_id}", responses=shows(Deleted))
 @audited("test_clock.deleted")
 async def delete_test_clock(services: Provided, caller: WriteKey, test_clock_id: str) -> Response:
     """Delete a clock without customers."""

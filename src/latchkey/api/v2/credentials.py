@@ -73,7 +73,7 @@ class NewCredentials(Body):
     token_url: Annotated[str | None, Field(repr=False, description="Google Play: likewise, for access tokens.")] = None
 
 
-@router.get("", responses=shows(wire.StoreCredentials), response_class=Response)
+@router.get("", responses=shows(wire.StoreCredentials))
 async def read_credentials(request: Request, services: Provided, caller: ReadKey, app_id: str) -> Response:
     """What may be shown of the credentials, whether they work, and the notification URL."""
     found = await credentials.load(services.stores, caller.project_id, app_id)
@@ -82,7 +82,7 @@ async def read_credentials(request: Request, services: Provided, caller: ReadKey
     return reply(render.credentials(found, base_of(request)))
 
 
-@router.put("", responses=shows(wire.StoreCredentials), response_class=Response)
+@router.put("", responses=shows(wire.StoreCredentials))
 @audited("app.credentials_saved")
 async def save_credentials(
     request: Request, services: Provided, caller: WriteKey, app_id: str, new: NewCredentials
@@ -93,7 +93,7 @@ async def save_credentials(
     return reply(render.credentials(saved, base_of(request)))
 
 
-@router.post("/check", responses=shows(wire.StoreCredentials), response_class=Response)
+@router.post("/check", responses=shows(wire.StoreCredentials))
 @audited("app.credentials_checked")
 async def check_credentials(request: Request, services: Provided, caller: WriteKey, app_id: str) -> Response:
     """Try the saved credentials with a real call to the store; `check` has its result. Apple also sends a test
@@ -102,7 +102,7 @@ async def check_credentials(request: Request, services: Provided, caller: WriteK
     return reply(render.credentials(checked, base_of(request)))
 
 
-@router.delete("", responses=shows(wire.StoreCredentials), response_class=Response)
+@router.delete("", responses=shows(wire.StoreCredentials))
 @audited("app.credentials_deleted")
 async def delete_credentials(request: Request, services: Provided, caller: WriteKey, app_id: str) -> Response:
     """Disconnect the app from its store. What it sends is refused until there are credentials again."""
@@ -110,7 +110,7 @@ async def delete_credentials(request: Request, services: Provided, caller: Write
     return reply(render.credentials(left, base_of(request)))
 
 
-@router.post("/rotate_notification_url", responses=shows(wire.StoreCredentials), response_class=Response)
+@router.post("/rotate_notification_url", responses=shows(wire.StoreCredentials))
 @audited("app.notification_url_rotated")
 async def rotate_notification_url(request: Request, services: Provided, caller: WriteKey, app_id: str) -> Response:
     """Make a new notification URL. Each old one works for 7 days after it was replaced."""

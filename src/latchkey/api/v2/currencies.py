@@ -10,14 +10,13 @@ from starlette.responses import Response
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import Unprocessable
-from latchkey.api.models import Body, Description, Id, Limit, Name, Quantity, StartingAfter, not_null
+from latchkey.api.models import Body, Description, Id, Name, Paging, Quantity, not_null
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.customers.currency import MAX_BALANCE
 from latchkey.usecases.catalog import currencies
 from latchkey.usecases.catalog.currencies import ProductGrant, load_grants
 from latchkey.usecases.rendering import management as render
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.usecases.services import Services
 from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
@@ -54,7 +53,7 @@ class CurrencyChanges(Body):
     ] = None
 
 
-@router.post("", responses=shows(wire.VirtualCurrency, 201), status_code=201, response_class=Response)
+@router.post("", responses=shows(wire.VirtualCurrency, 201), status_code=201)
 @audited("currency.created")
 async def create_virtual_currency(services: Provided, caller: WriteKey, new: NewCurrency) -> Response:
     """Create a currency that products can credit and customers can hold."""
@@ -70,13 +69,11 @@ async def create_virtual_currency(services: Provided, caller: WriteKey, new: New
     return reply(await _shown(services, caller.project_id, made), 201)
 
 
-@router.get("", responses=shows(Page[wire.VirtualCurrency]), response_class=Response)
-async def list_virtual_currencies(
-    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
-) -> Response:
+@router.get("", responses=shows(Page[wire.VirtualCurrency]))
+async def list_virtual_currencies(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's virtual currencies, by code."""
     found = await currencies.list_currencies(
-        services.database, caller.project_id, after=starting_after, limit=limit + 1
+        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1
     )
     grants = await load_grants(services.database, caller.project_id, [one.code for one in found])
 
@@ -84,18 +81,18 @@ async def list_virtual_currencies(
         return render.currency(project_id, one, grants[one.code])
 
     path = caller.project_id, "virtual_currencies"
-    return reply(render.listed(found, shown, lambda item: item.code, limit, *path))
+    return reply(render.listed(found, shown, lambda item: item.code, paging.limit, *path))
 
 
-@router.get("/{code}", responses=shows(wire.VirtualCurrency), response_class=Response)
+@router.get("/{code}", responses=shows(wire.VirtualCurrency))
 async def read_virtual_currency(services: Provided, caller: ReadKey, code: str) -> Response:
     """One virtual currency."""
     found = await currencies.load_currency(services.database, caller.project_id, code)
     return reply(await _shown(services, caller.project_id, found))
 
 
-@router.patch("/{code}", responses=shows(wire.VirtualCurrency), response_class=Response)
-@router.post("/{code}", responses=shows(wire.VirtualCurrency), response_class=Response)
+@router.patch("/{code}", responses=shows(wire.VirtualCurrency))
+@router.post("/{code}", responses=shows(wire.VirtualCurrency))
 @audited("currency.updated")
 async def update_virtual_currency(
     services: Provided, caller: WriteKey, code: str, changes: CurrencyChanges
@@ -114,7 +111,7 @@ async def update_virtual_currency(
     return reply(await _shown(services, caller.project_id, changed))
 
 
-@router.delete("/{code}", responses=shows(Deleted), response_class=Response)
+@router.delete("/{code}", responses=shows(Deleted))
 @audited("currency.deleted")
 async def delete_virtual_currency(services: Provided, caller: WriteKey, code: str) -> Response:
     """Delete a currency that no product credits and no customer ever had."""

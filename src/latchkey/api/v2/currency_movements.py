@@ -12,7 +12,7 @@ from starlette.responses import Response
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import InvalidParameter
 from latchkey.api.exchange import SCOPE_KEY, Exchange
-from latchkey.api.models import Body, Limit, PathUserId, StartingAfter
+from latchkey.api.models import Body, Paging, PathUserId
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.usecases.customers.currency import adjust, balances
@@ -38,22 +38,23 @@ class Adjustments(Body):
     reference: Annotated[str | None, Field(max_length=500, description="Kept with the transaction.")] = None
 
 
-@router.get("", responses=shows(v2.Page[CurrencyBalance]), response_class=Response)
+@router.get("", responses=shows(v2.Page[CurrencyBalance]))
 async def list_balances(
     services: Provided,
     caller: ReadKey,
     customer_id: PathUserId,
-    limit: Limit = render.DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
+    paging: Paging,
     include_empty_balances: WithEmpty = True,
 ) -> Response:
     """Every currency of the project with this customer's balance."""
-    found = await _balances(services, caller.project_id, customer_id, limit, starting_after, include_empty_balances)
+    found = await _balances(
+        services, caller.project_id, customer_id, paging.limit, paging.after, include_empty_balances
+    )
     return reply(found)
 
 
-@router.post("/update_balance", responses=shows(v2.Page[CurrencyBalance]), response_class=Response)
-@router.post("/transactions", responses=shows(v2.Page[CurrencyBalance]), response_class=Response)
+@router.post("/update_balance", responses=shows(v2.Page[CurrencyBalance]))
+@router.post("/transactions", responses=shows(v2.Page[CurrencyBalance]))
 async def adjust_balances(
     request: Request,
     services: Provided,

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import InvalidParameter
-from latchkey.api.models import AnyId, AppUserId, Body, Instant, Limit, PathUserId, StartingAfter
+from latchkey.api.models import AnyId, AppUserId, Body, Instant, Paging, PathUserId
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v2.customers import view_of
@@ -47,7 +47,7 @@ class AttributeChanges(Body):
     attributes: NewAttributes = Field(min_length=1, max_length=MOST_ATTRIBUTES)
 
 
-@router.post("/{customer_id}/attributes", responses=shows(v2.Page[v2.Attribute]), response_class=Response)
+@router.post("/{customer_id}/attributes", responses=shows(v2.Page[v2.Attribute]))
 @audited("customer.attributes_set")
 async def set_attributes(
     services: Provided, caller: WriteKey, customer_id: PathUserId, changes: AttributeChanges
@@ -101,7 +101,7 @@ class EntitlementName(Body):
     entitlement_id: Name
 
 
-@router.post("", responses=shows(v2.Customer, 201), status_code=201, response_class=Response)
+@router.post("", responses=shows(v2.Customer, 201), status_code=201)
 @audited("customer.created")
 async def create(services: Provided, caller: WriteKey, new: NewCustomer) -> Response:
     """Create a customer, with attributes, and on a test clock if one is given."""
@@ -110,7 +110,7 @@ async def create(services: Provided, caller: WriteKey, new: NewCustomer) -> Resp
     return reply(render.customer(await view_of(services, caller.project_id, new.id)), 201)
 
 
-@router.delete("/{customer_id}", responses=shows(Deleted), response_class=Response)
+@router.delete("/{customer_id}", responses=shows(Deleted))
 @audited("customer.deleted", erases=True)
 async def delete(services: Provided, caller: WriteKey, customer_id: PathUserId) -> Response:
     """Erase the person; sales stay in the charts under a pseudonym."""
@@ -118,7 +118,7 @@ async def delete(services: Provided, caller: WriteKey, customer_id: PathUserId) 
     return reply(Deleted(object="customer", id=customer_id, deleted_at=services.now()))
 
 
-@router.post("/{customer_id}/actions/transfer", responses=shows(Transferred), response_class=Response)
+@router.post("/{customer_id}/actions/transfer", responses=shows(Transferred))
 @audited("customer.transferred")
 async def transfer_purchases(services: Provided, caller: WriteKey, customer_id: PathUserId, new: Target) -> Response:
     """Transfer the purchases of this customer to another one, who gets a TRANSFER event. With `app_ids`, only those
@@ -146,7 +146,7 @@ async def grant_entitlement(services: Provided, caller: WriteKey, customer_id: P
     return reply(render.customer(await view_of(services, caller.project_id, customer_id)), 201)
 
 
-@router.post("/{customer_id}/actions/revoke_granted_entitlement", responses=shows(v2.Customer), response_class=Response)
+@router.post("/{customer_id}/actions/revoke_granted_entitlement", responses=shows(v2.Customer))
 @audited("customer.grant_revoked")
 async def revoke_granted_entitlement(
     services: Provided, caller: WriteKey, customer_id: PathUserId, new: EntitlementName
@@ -156,20 +156,14 @@ async def revoke_granted_entitlement(
     return reply(render.customer(await view_of(services, caller.project_id, customer_id)))
 
 
-@router.get("/{customer_id}/aliases", responses=shows(v2.Page[Alias]), response_class=Response)
-async def list_aliases(
-    services: Provided,
-    caller: ReadKey,
-    customer_id: PathUserId,
-    limit: Limit = render.DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
-) -> Response:
+@router.get("/{customer_id}/aliases", responses=shows(v2.Page[Alias]))
+async def list_aliases(services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
     """All ids of this customer, and since when it has each of them."""
     view = await view_of(services, caller.project_id, customer_id)
     found = await listing.list_aliases(services.database, caller.project_id, view.key)
     items = [Alias(id=one.app_user_id, created_at=one.created_at) for one in found]
     return reply(
-        render.page(items, lambda item: item.id, f"{render.customer_path(view)}/aliases", limit, starting_after)
+        render.page(items, lambda item: item.id, f"{render.customer_path(view)}/aliases", paging.limit, paging.after)
     )
 
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import Unprocessable
-from latchkey.api.models import Body, Limit, Name, StartingAfter, without_nul
+from latchkey.api.models import Body, Name, Paging, without_nul
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.customers.filter import NAMES, Filter, Sort, parse, single, written
@@ -23,7 +23,7 @@ from latchkey.usecases.customer_lists import segments
 from latchkey.usecases.customer_lists.listing import list_page
 from latchkey.usecases.rendering import customer_lists as render
 from latchkey.usecases.rendering.management import listed, project_path
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, next_path
+from latchkey.usecases.rendering.v2 import next_path
 from latchkey.wire import customer_lists as wire
 from latchkey.wire.actions import Deleted
 from latchkey.wire.errors import V2Error
@@ -73,6 +73,7 @@ async def list_customers_by_filter(
     request: Request,
     services: Provided,
     caller: ReadKey,
+    paging: Paging,
     status: Annotated[
         FilterText | None, Query(description="One or more of them, separated by commas or repeated: any of these.")
     ] = None,
@@ -95,8 +96,6 @@ async def list_customers_by_filter(
     ] = None,
     segment_id: Annotated[FilterText | None, Query(description="A saved segment, instead of a filter.")] = None,
     sort: Annotated[SortedBy | None, Query(description="The highest first; `key` is the order of creation.")] = None,
-    limit: Limit = DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
 ) -> Response:
     """The customers that a filter or a saved segment matches. Everything that is given must hold; a parameter that is
     not known, or is given twice, is refused. Lists follow changes within seconds: `complete` is false while customers
@@ -120,13 +119,19 @@ async def list_customers_by_filter(
         kept["sort"] = sort
     with unprocessable():
         found = await list_page(
-            services.database, caller.project_id, wanted, services.now(), sort=order, after=starting_after, limit=limit
+            services.database,
+            caller.project_id,
+            wanted,
+            services.now(),
+            sort=order,
+            after=paging.after,
+            limit=paging.limit,
         )
     path = project_path(caller.project_id, "customer_list")
     return reply(
         wire.CustomerList(
             items=[render.entry(one) for one in found.entries],
-            next_page=next_path(path, limit, found.next, kept) if found.next is not None else None,
+            next_page=next_path(path, paging.limit, found.next, kept) if found.next is not None else None,
             url=path,
             complete=found.missing == 0,
             missing_customers=found.missing,
@@ -143,7 +148,7 @@ class NewSegment(Body):
     sort: SortedBy = "last_seen"
 
 
-@router.post("/customer_segments", responses=shows(wire.Segment, 201), status_code=201, response_class=Response)
+@router.post("/customer_segments", responses=shows(wire.Segment, 201), status_code=201)
 @audited("segment.saved")
 async def save_segment(services: Provided, caller: WriteKey, new: NewSegment) -> Response:
     """Save a filter under a name."""
@@ -155,24 +160,24 @@ async def save_segment(services: Provided, caller: WriteKey, new: NewSegment) ->
     return reply(render.segment(caller.project_id, saved), 201)
 
 
-@router.get("/customer_segments", responses=shows(Page[wire.Segment]), response_class=Response)
-async def list_segments(
-    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
-) -> Response:
+@router.get("/customer_segments", responses=shows(Page[wire.Segment]))
+async def list_segments(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's saved segments, by id."""
-    found = await segments.list_segments(services.database, caller.project_id, after=starting_after, limit=limit + 1)
+    found = await segments.list_segments(
+        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1
+    )
     path = caller.project_id, "customer_segments"
-    return reply(listed(found, render.segment, lambda item: item.id, limit, *path))
+    return reply(listed(found, render.segment, lambda item: item.id, paging.limit, *path))
 
 
-@router.get("/customer_segments/{segment_id}", responses=shows(wire.Segment), response_class=Response)
+@router.get("/customer_segments/{segment_id}", responses=shows(wire.Segment))
 async def read_segment(services: Provided, caller: ReadKey, segment_id: str) -> Response:
     """One saved segment."""
     found = await segments.load_segment(services.database, caller.project_id, segment_id)
     return reply(render.segment(caller.project_id, found))
 
 
-@router.delete("/customer_segments/{segment_id}", responses=shows(Deleted), response_class=Response)
+@router.delete("/customer_segments/{segment_id}", responses=shows(Deleted))
 @audited("segment.deleted")
 async def delete_segment(services: Provided, caller: WriteKey, segment_id: str) -> Response:
     """Delete a saved segment. Its customers are not affected."""

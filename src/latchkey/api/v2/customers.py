@@ -11,14 +11,13 @@ from starlette.responses import Response
 from latchkey.api.authentication import ReadKey, documented
 from latchkey.api.errors import Missing
 from latchkey.api.exchange import READS_KEY, SCOPE_KEY
-from latchkey.api.models import Limit, PathUserId, StartingAfter, without_nul
+from latchkey.api.models import Paging, PathUserId, without_nul
 from latchkey.api.reads import V2_ROUTE
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.usecases.customers.listing import list_customers as find
 from latchkey.usecases.rendering import management
 from latchkey.usecases.rendering import v2 as render
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.usecases.rendering.view import View, look_at
 from latchkey.usecases.services import Services
 from latchkey.wire import management as wire
@@ -32,37 +31,27 @@ Expand = Annotated[
 ]
 
 
-@router.get(V2_ROUTE, responses=shows(v2.Customer), response_class=Response, dependencies=[documented])
+@router.get(V2_ROUTE, responses=shows(v2.Customer), dependencies=[documented])
 async def read_customer(request: Request, project_id: str, customer_id: PathUserId, _: Expand = None) -> Response:
     """The customer with this id or alias, with the first page of each of its lists."""
     status, body = await request.scope[READS_KEY].customer(request.scope[SCOPE_KEY], project_id, customer_id)
     return Response(body, status, media_type="application/json")
 
 
-@router.get(f"{V2_ROUTE}/active_entitlements", responses=shows(v2.Page[v2.ActiveEntitlement]), response_class=Response)
+@router.get(f"{V2_ROUTE}/active_entitlements", responses=shows(v2.Page[v2.ActiveEntitlement]))
 async def list_active_entitlements(
-    services: Provided,
-    caller: ReadKey,
-    customer_id: PathUserId,
-    limit: Limit = render.DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
+    services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging
 ) -> Response:
     """The customer's active entitlements."""
     view = await view_of(services, caller.project_id, customer_id)
-    return reply(render.active_entitlements(view, limit, starting_after))
+    return reply(render.active_entitlements(view, paging.limit, paging.after))
 
 
-@router.get(f"{V2_ROUTE}/attributes", responses=shows(v2.Page[v2.Attribute]), response_class=Response)
-async def list_attributes(
-    services: Provided,
-    caller: ReadKey,
-    customer_id: PathUserId,
-    limit: Limit = render.DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
-) -> Response:
+@router.get(f"{V2_ROUTE}/attributes", responses=shows(v2.Page[v2.Attribute]))
+async def list_attributes(services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
     """The customer's attributes."""
     view = await view_of(services, caller.project_id, customer_id)
-    return reply(render.attributes(view, limit, starting_after))
+    return reply(render.attributes(view, paging.limit, paging.after))
 
 
 async def view_of(services: Services, project_id: str, customer_id: str) -> View:
@@ -76,19 +65,13 @@ _Address = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(wi
 Search = Annotated[_Address | None, Query(description="A whole e-mail address, in any case.")]
 
 
-@router.get("/v2/projects/{project_id}/customers", responses=shows(Page[wire.ListedCustomer]), response_class=Response)
-async def list_customers(
-    services: Provided,
-    caller: ReadKey,
-    limit: Limit = DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
-    search: Search = None,
-) -> Response:
+@router.get("/v2/projects/{project_id}/customers", responses=shows(Page[wire.ListedCustomer]))
+async def list_customers(services: Provided, caller: ReadKey, paging: Paging, search: Search = None) -> Response:
     """The project's customers by id, each with its own fields; read one to see its entitlements. `search` is a whole
     e-mail address: only customers with this `$email` are listed."""
-    found = await find(services.database, caller.project_id, after=starting_after, limit=limit + 1, email=search)
+    found = await find(services.database, caller.project_id, after=paging.after, limit=paging.limit + 1, email=search)
     filters = {"search": search} if search is not None else None
     path = caller.project_id, "customers"
     return reply(
-        management.listed(found, management.listed_customer, lambda item: item.id, limit, *path, filters=filters)
+        management.listed(found, management.listed_customer, lambda item: item.id, paging.limit, *path, filters=filters)
     )

@@ -12,13 +12,13 @@ from starlette.responses import Response
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import InvalidParameter
-from latchkey.api.models import Body, Id, Limit, Name, StartingAfter, not_null, one_of
+from latchkey.api.models import Body, Id, Name, Paging, not_null, one_of
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.usecases.catalog import entitlements
 from latchkey.usecases.catalog.products import Product
 from latchkey.usecases.rendering import management as render
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, LARGEST_LIMIT
+from latchkey.usecases.rendering.v2 import LARGEST_LIMIT
 from latchkey.usecases.services import Services
 from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
@@ -49,7 +49,7 @@ class ProductIds(Body):
     product_ids: Annotated[list[Id], Field(min_length=1, max_length=100)]
 
 
-@router.post("", responses=shows(wire.Entitlement, 201), status_code=201, response_class=Response)
+@router.post("", responses=shows(wire.Entitlement, 201), status_code=201)
 @audited("entitlement.created")
 async def create_entitlement(services: Provided, caller: WriteKey, new: NewEntitlement) -> Response:
     """Create an entitlement. Products grant it once they are attached."""
@@ -64,24 +64,23 @@ async def create_entitlement(services: Provided, caller: WriteKey, new: NewEntit
     return reply(render.entitlement(caller.project_id, made), 201)
 
 
-@router.get("", responses=shows(Page[wire.Entitlement]), response_class=Response)
+@router.get("", responses=shows(Page[wire.Entitlement]))
 async def list_entitlements(
     services: Provided,
     caller: ReadKey,
-    limit: Limit = DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
+    paging: Paging,
     expand: ExpandItems = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """The project's entitlements, by id."""
     found = await entitlements.list_entitlements(
-        services.database, caller.project_id, after=starting_after, limit=limit + 1
+        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1
     )
     shown = await _rendered(services, caller.project_id, found, products=bool(expand))
     path = caller.project_id, "entitlements"
-    return reply(render.listed(shown, lambda _, one: one, lambda item: item.id, limit, *path))
+    return reply(render.listed(shown, lambda _, one: one, lambda item: item.id, paging.limit, *path))
 
 
-@router.get("/{entitlement_id}", responses=shows(wire.Entitlement), response_class=Response)
+@router.get("/{entitlement_id}", responses=shows(wire.Entitlement))
 async def read_entitlement(
     services: Provided,
     caller: ReadKey,
@@ -93,8 +92,8 @@ async def read_entitlement(
     return reply((await _rendered(services, caller.project_id, [found], products=bool(expand)))[0])
 
 
-@router.patch("/{entitlement_id}", responses=shows(wire.Entitlement), response_class=Response)
-@router.post("/{entitlement_id}", responses=shows(wire.Entitlement), response_class=Response)
+@router.patch("/{entitlement_id}", responses=shows(wire.Entitlement))
+@router.post("/{entitlement_id}", responses=shows(wire.Entitlement))
 @audited("entitlement.renamed")
 async def update_entitlement(
     services: Provided, caller: WriteKey, entitlement_id: str, changes: EntitlementChanges
@@ -106,7 +105,7 @@ async def update_entitlement(
     return reply(render.entitlement(caller.project_id, changed))
 
 
-@router.delete("/{entitlement_id}", responses=shows(Deleted), response_class=Response)
+@router.delete("/{entitlement_id}", responses=shows(Deleted))
 @audited("entitlement.deleted")
 async def delete_entitlement(services: Provided, caller: WriteKey, entitlement_id: str) -> Response:
     """Delete an entitlement that no product grants. Detach the products first."""
@@ -114,7 +113,7 @@ async def delete_entitlement(services: Provided, caller: WriteKey, entitlement_i
     return reply(Deleted(object="entitlement", id=entitlement_id, deleted_at=services.now()))
 
 
-@router.post("/{entitlement_id}/actions/attach_products", responses=shows(wire.Entitlement), response_class=Response)
+@router.post("/{entitlement_id}/actions/attach_products", responses=shows(wire.Entitlement))
 @audited("entitlement.products_attached")
 async def attach_products(services: Provided, caller: WriteKey, entitlement_id: str, named: ProductIds) -> Response:
     """Let these products grant the entitlement, also to customers who already own them."""
@@ -122,7 +121,7 @@ async def attach_products(services: Provided, caller: WriteKey, entitlement_id: 
     return reply(render.entitlement(caller.project_id, found))
 
 
-@router.post("/{entitlement_id}/actions/detach_products", responses=shows(wire.Entitlement), response_class=Response)
+@router.post("/{entitlement_id}/actions/detach_products", responses=shows(wire.Entitlement))
 @audited("entitlement.products_detached")
 async def detach_products(services: Provided, caller: WriteKey, entitlement_id: str, named: ProductIds) -> Response:
     """Stop these products from granting the entitlement. Customers who had it only through them lose it at once;
@@ -133,20 +132,16 @@ async def detach_products(services: Provided, caller: WriteKey, entitlement_id: 
     return reply(render.entitlement(caller.project_id, found))
 
 
-@router.get("/{entitlement_id}/products", responses=shows(Page[wire.Product]), response_class=Response)
+@router.get("/{entitlement_id}/products", responses=shows(Page[wire.Product]))
 async def list_products_of_entitlement(
-    services: Provided,
-    caller: ReadKey,
-    entitlement_id: str,
-    limit: Limit = DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
+    services: Provided, caller: ReadKey, entitlement_id: str, paging: Paging
 ) -> Response:
     """Every product that grants it, by id. A deleted one has `deleted_at`: it still grants it to its owners."""
     found = await entitlements.list_products_of(
-        services.database, caller.project_id, entitlement_id, after=starting_after, limit=limit + 1
+        services.database, caller.project_id, entitlement_id, after=paging.after, limit=paging.limit + 1
     )
     path = caller.project_id, "entitlements", entitlement_id, "products"
-    return reply(render.listed(found, render.product, lambda item: item.id, limit, *path))
+    return reply(render.listed(found, render.product, lambda item: item.id, paging.limit, *path))
 
 
 async def _rendered(

@@ -8,7 +8,7 @@ from msgspec import Raw, json
 from starlette.responses import Response
 
 from latchkey.api.authentication import ReadKey
-from latchkey.api.models import Limit, PathUserId, StartingAfter
+from latchkey.api.models import Paging, PathUserId
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.usecases.events.feed import Page, page_of_events
@@ -19,28 +19,22 @@ from latchkey.wire.event import Event
 router = Router(prefix="/v2/projects/{project_id}", tags=["V2 events"])
 
 
-@router.get("/events", responses=shows(v2.Page[Event]), response_class=Response)
-async def list_events(
-    services: Provided, caller: ReadKey, limit: Limit = render.DEFAULT_LIMIT, starting_after: StartingAfter = None
-) -> Response:
+@router.get("/events", responses=shows(v2.Page[Event]))
+async def list_events(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's events exactly as delivered, oldest first. `starting_after` is the id of the last one seen."""
-    page = await page_of_events(services.database, caller.project_id, after=starting_after, limit=limit)
-    return _reply(page, f"/v2/projects/{quote(caller.project_id, safe='')}/events", limit)
+    page = await page_of_events(services.database, caller.project_id, after=paging.after, limit=paging.limit)
+    return _reply(page, f"/v2/projects/{quote(caller.project_id, safe='')}/events", paging.limit)
 
 
-@router.get("/customers/{customer_id}/events", responses=shows(v2.Page[Event]), response_class=Response)
+@router.get("/customers/{customer_id}/events", responses=shows(v2.Page[Event]))
 async def list_customer_events(
-    services: Provided,
-    caller: ReadKey,
-    customer_id: PathUserId,
-    limit: Limit = render.DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
+    services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging
 ) -> Response:
     """One customer's events exactly as delivered, oldest first."""
     page = await page_of_events(
-        services.database, caller.project_id, after=starting_after, limit=limit, app_user_id=customer_id
+        services.database, caller.project_id, after=paging.after, limit=paging.limit, app_user_id=customer_id
     )
-    return _reply(page, f"{render.path_of(caller.project_id, customer_id)}/events", limit)
+    return _reply(page, f"{render.path_of(caller.project_id, customer_id)}/events", paging.limit)
 
 
 def _reply(page: Page, url: str, limit: int) -> Response:

@@ -9,14 +9,13 @@ from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
-from latchkey.api.models import AnyId, Body, CustomerId, Id, Limit, Name, StartingAfter, either_id
+from latchkey.api.models import AnyId, Body, CustomerId, Id, Name, Paging, either_id
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.customers import experiment as domain
 from latchkey.usecases.experiments import experiments
 from latchkey.usecases.experiments.enrollments import enroll_customer
 from latchkey.usecases.rendering import management as render
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import management as wire
 from latchkey.wire.v2 import ExperimentEnrollment, Page
 
@@ -44,7 +43,7 @@ class ExperimentChanges(Body):
     variants: Annotated[list[VariantOffering], Field(min_length=1, max_length=experiments.MOST)]
 
 
-@router.post("", responses=shows(wire.Experiment, 201), status_code=201, response_class=Response)
+@router.post("", responses=shows(wire.Experiment, 201), status_code=201)
 @audited("experiment.created")
 async def create_experiment(services: Provided, caller: WriteKey, new: NewExperiment) -> Response:
     """Create an experiment. Each variant gets a share of the enrolled customers in proportion to its weight. They see
@@ -54,27 +53,25 @@ async def create_experiment(services: Provided, caller: WriteKey, new: NewExperi
     return reply(render.experiment(caller.project_id, made), 201)
 
 
-@router.get("", responses=shows(Page[wire.Experiment]), response_class=Response)
-async def list_experiments(
-    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
-) -> Response:
+@router.get("", responses=shows(Page[wire.Experiment]))
+async def list_experiments(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's experiments, oldest first."""
     found = await experiments.list_experiments(
-        services.database, caller.project_id, after=starting_after, limit=limit + 1
+        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1
     )
     path = caller.project_id, "experiments"
-    return reply(render.listed(found, render.experiment, lambda item: item.id, limit, *path))
+    return reply(render.listed(found, render.experiment, lambda item: item.id, paging.limit, *path))
 
 
-@router.get("/{experiment_id}", responses=shows(wire.Experiment), response_class=Response)
+@router.get("/{experiment_id}", responses=shows(wire.Experiment))
 async def read_experiment(services: Provided, caller: ReadKey, experiment_id: str) -> Response:
     """One experiment."""
     found = await experiments.load_experiment(services.database, caller.project_id, experiment_id)
     return reply(render.experiment(caller.project_id, found))
 
 
-@router.patch("/{experiment_id}", responses=shows(wire.Experiment), response_class=Response)
-@router.post("/{experiment_id}", responses=shows(wire.Experiment), response_class=Response)
+@router.patch("/{experiment_id}", responses=shows(wire.Experiment))
+@router.post("/{experiment_id}", responses=shows(wire.Experiment))
 @audited("experiment.updated")
 async def update_experiment(
     services: Provided, caller: WriteKey, experiment_id: str, changes: ExperimentChanges
@@ -91,7 +88,7 @@ class NewEnrollment(Body):
     app_user_id: CustomerId
 
 
-@router.post("/{experiment_id}/enroll", responses=shows(ExperimentEnrollment), response_class=Response)
+@router.post("/{experiment_id}/enroll", responses=shows(ExperimentEnrollment))
 async def enroll(services: Provided, caller: WriteKey, experiment_id: str, new: NewEnrollment) -> Response:
     """Enrol a customer. Idempotent: a hash decides the variant, which stays the same."""
     done = await enroll_customer(services.changes, caller.project_id, experiment_id, new.app_user_id)

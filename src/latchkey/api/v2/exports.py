@@ -9,14 +9,14 @@ from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
-from latchkey.api.models import Body, Limit, Name, StartingAfter, not_null
+from latchkey.api.models import Body, Name, Paging, not_null
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.refusal import NotFound
 from latchkey.usecases.exports.schedules import LONGEST_DESTINATION
 from latchkey.usecases.rendering import exports as render
 from latchkey.usecases.rendering.management import project_path
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, page
+from latchkey.usecases.rendering.v2 import page
 from latchkey.wire import exports as wire
 from latchkey.wire.actions import Deleted
 from latchkey.wire.v2 import Page
@@ -89,7 +89,7 @@ class RunOrder(Body):
     whole: Annotated[bool, Field(description="Everything; later increments continue there.")] = False
 
 
-@router.post("", responses=shows(wire.Export, 201), status_code=201, response_class=Response)
+@router.post("", responses=shows(wire.Export, 201), status_code=201)
 @audited("export.created")
 async def create_export(services: Provided, caller: WriteKey, new: NewExport) -> Response:
     """Export regularly from now on. The access key is encrypted and never shown again."""
@@ -97,24 +97,22 @@ async def create_export(services: Provided, caller: WriteKey, new: NewExport) ->
     return reply(render.export(made), 201)
 
 
-@router.get("", responses=shows(Page[wire.Export]), response_class=Response)
-async def list_exports(
-    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
-) -> Response:
+@router.get("", responses=shows(Page[wire.Export]))
+async def list_exports(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's exports, oldest first."""
-    found = await services.exports.page(caller.project_id, starting_after, limit + 1)
+    found = await services.exports.page(caller.project_id, paging.after, paging.limit + 1)
     path = project_path(caller.project_id, "exports")
-    return reply(page([render.export(one) for one in found], lambda item: item.id, path, limit, None))
+    return reply(page([render.export(one) for one in found], lambda item: item.id, path, paging.limit, None))
 
 
-@router.get("/{export_id}", responses=shows(wire.Export), response_class=Response)
+@router.get("/{export_id}", responses=shows(wire.Export))
 async def read_export(services: Provided, caller: ReadKey, export_id: str) -> Response:
     """One export, and when it runs next."""
     return reply(render.export(await services.exports.load(caller.project_id, export_id)))
 
 
-@router.patch("/{export_id}", responses=shows(wire.Export), response_class=Response)
-@router.post("/{export_id}", responses=shows(wire.Export), response_class=Response)
+@router.patch("/{export_id}", responses=shows(wire.Export))
+@router.post("/{export_id}", responses=shows(wire.Export))
 @audited("export.changed")
 async def update_export(services: Provided, caller: WriteKey, export_id: str, changes: ExportChanges) -> Response:
     """Change the given fields. Where the destination changes, the access key must be given again."""
@@ -122,7 +120,7 @@ async def update_export(services: Provided, caller: WriteKey, export_id: str, ch
     return reply(render.export(changed))
 
 
-@router.delete("/{export_id}", responses=shows(Deleted), response_class=Response)
+@router.delete("/{export_id}", responses=shows(Deleted))
 @audited("export.deleted")
 async def delete_export(services: Provided, caller: WriteKey, export_id: str) -> Response:
     """It runs no more. What it exported stays where it is."""
@@ -130,7 +128,7 @@ async def delete_export(services: Provided, caller: WriteKey, export_id: str) ->
     return reply(Deleted(object="export", id=export_id, deleted_at=services.now()))
 
 
-@router.post("/{export_id}/run", responses=shows(wire.Export, 202), status_code=202, response_class=Response)
+@router.post("/{export_id}/run", responses=shows(wire.Export, 202), status_code=202)
 @audited("export.started")
 async def run_export(services: Provided, caller: WriteKey, export_id: str, order: RunOrder | None = None) -> Response:
     """Run it as soon as possible, in the background."""
@@ -139,21 +137,15 @@ async def run_export(services: Provided, caller: WriteKey, export_id: str, order
     return reply(render.export(started), 202)
 
 
-@router.get("/{export_id}/runs", responses=shows(Page[wire.ExportRun]), response_class=Response)
-async def list_export_runs(
-    services: Provided,
-    caller: ReadKey,
-    export_id: str,
-    limit: Limit = DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
-) -> Response:
+@router.get("/{export_id}/runs", responses=shows(Page[wire.ExportRun]))
+async def list_export_runs(services: Provided, caller: ReadKey, export_id: str, paging: Paging) -> Response:
     """The last runs, newest first."""
-    if starting_after is not None and not (starting_after.isascii() and starting_after.isdigit()):
-        raise NotFound(f"There is no run {starting_after!r} to start after.", param="starting_after")
-    before = int(starting_after[:18]) if starting_after is not None else None
-    found = await services.exports.runs(caller.project_id, export_id, before, limit + 1)
+    if paging.after is not None and not (paging.after.isascii() and paging.after.isdigit()):
+        raise NotFound(f"There is no run {paging.after!r} to start after.", param="starting_after")
+    before = int(paging.after[:18]) if paging.after is not None else None
+    found = await services.exports.runs(caller.project_id, export_id, before, paging.limit + 1)
     path = project_path(caller.project_id, "exports", export_id, "runs")
-    return reply(page([render.run(export_id, one) for one in found], lambda item: item.id, path, limit, None))
+    return reply(page([render.run(export_id, one) for one in found], lambda item: item.id, path, paging.limit, None))
 
 
 def _given(body: NewExport | ExportChanges) -> dict[str, Any]:

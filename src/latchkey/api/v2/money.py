@@ -65,13 +65,13 @@ class MoneyChanges(Body):
     percentages: Annotated[list[PercentagesBody], Field(max_length=fees.MOST)] = not_null()
 
 
-@router.get("", responses=shows(wire.MoneySettings), response_class=Response)
+@router.get("", responses=shows(wire.MoneySettings))
 async def read_money(services: Provided, caller: ReadKey) -> Response:
     """The project's programs and percentages, the days with exchange rates, and currencies without one."""
     return await _reply(services, caller.project_id)
 
 
-@router.post("", responses=shows(wire.MoneySettings), response_class=Response)
+@router.post("", responses=shows(wire.MoneySettings))
 @audited("money.changed", about="tax and commission")
 async def change_money(services: Provided, caller: WriteKey, changes: MoneyChanges) -> Response:
     """Replace the given lists. They count for payments that are first seen from now on."""

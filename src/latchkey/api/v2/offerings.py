@@ -10,14 +10,13 @@ from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
-from latchkey.api.models import Body, Limit, LookupKey, Name, StartingAfter, not_null
+from latchkey.api.models import Body, LookupKey, Name, Paging, not_null
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v2.packages import NewPackage, rendered_packages
 from latchkey.usecases.catalog import offerings, packages
 from latchkey.usecases.rendering import management
 from latchkey.usecases.rendering import offerings as render
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.usecases.services import Services
 from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
@@ -44,7 +43,7 @@ class OfferingChanges(Body):
     metadata: dict[str, Any] | None = None
 
 
-@router.post("", responses=shows(wire.Offering, 201), status_code=201, response_class=Response)
+@router.post("", responses=shows(wire.Offering, 201), status_code=201)
 @audited("offering.created")
 async def create_offering(services: Provided, caller: WriteKey, new: NewOffering) -> Response:
     """Create an offering. The first one of a project is the current one."""
@@ -54,22 +53,23 @@ async def create_offering(services: Provided, caller: WriteKey, new: NewOffering
     return reply(render.offering(caller.project_id, made), 201)
 
 
-@router.get("", responses=shows(Page[wire.Offering]), response_class=Response)
+@router.get("", responses=shows(Page[wire.Offering]))
 async def list_offerings(
     services: Provided,
     caller: ReadKey,
-    limit: Limit = DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
+    paging: Paging,
     expand: ExpandItems = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """The project's offerings, oldest first."""
-    found = await offerings.list_offerings(services.database, caller.project_id, after=starting_after, limit=limit + 1)
+    found = await offerings.list_offerings(
+        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1
+    )
     shown = await _rendered(services, caller.project_id, found, [one.removeprefix("items.") for one in expand])
     path = caller.project_id, "offerings"
-    return reply(management.listed(shown, lambda _, one: one, lambda item: item.id, limit, *path))
+    return reply(management.listed(shown, lambda _, one: one, lambda item: item.id, paging.limit, *path))
 
 
-@router.get("/{offering_id}", responses=shows(wire.Offering), response_class=Response)
+@router.get("/{offering_id}", responses=shows(wire.Offering))
 async def read_offering(
     services: Provided,
     caller: ReadKey,
@@ -81,8 +81,8 @@ async def read_offering(
     return reply((await _rendered(services, caller.project_id, [found], expand))[0])
 
 
-@router.patch("/{offering_id}", responses=shows(wire.Offering), response_class=Response)
-@router.post("/{offering_id}", responses=shows(wire.Offering), response_class=Response)
+@router.patch("/{offering_id}", responses=shows(wire.Offering))
+@router.post("/{offering_id}", responses=shows(wire.Offering))
 @audited("offering.updated")
 async def update_offering(services: Provided, caller: WriteKey, offering_id: str, changes: OfferingChanges) -> Response:
     """Change the given fields. A new current offering replaces the one before."""
@@ -91,7 +91,7 @@ async def update_offering(services: Provided, caller: WriteKey, offering_id: str
     return reply(render.offering(caller.project_id, changed))
 
 
-@router.delete("/{offering_id}", responses=shows(Deleted), response_class=Response)
+@router.delete("/{offering_id}", responses=shows(Deleted))
 @audited("offering.deleted")
 async def delete_offering(services: Provided, caller: WriteKey, offering_id: str) -> Response:
     """Delete an offering with its packages. Refused while it is the current one, or a placement or an experiment shows
@@ -100,7 +100,7 @@ async def delete_offering(services: Provided, caller: WriteKey, offering_id: str
     return reply(Deleted(object="offering", id=offering_id, deleted_at=services.now()))
 
 
-@router.post("/{offering_id}/packages", responses=shows(wire.Package, 201), status_code=201, response_class=Response)
+@router.post("/{offering_id}/packages", responses=shows(wire.Package, 201), status_code=201)
 @audited("package.created")
 async def create_package(services: Provided, caller: WriteKey, offering_id: str, new: NewPackage) -> Response:
     """Create a package, at the given position or at the end. Names such as `$rc_monthly` have a meaning to the SDKs."""
@@ -116,22 +116,21 @@ async def create_package(services: Provided, caller: WriteKey, offering_id: str,
     return reply(render.package(made), 201)
 
 
-@router.get("/{offering_id}/packages", responses=shows(Page[wire.Package]), response_class=Response)
+@router.get("/{offering_id}/packages", responses=shows(Page[wire.Package]))
 async def list_packages(
     services: Provided,
     caller: ReadKey,
     offering_id: str,
-    limit: Limit = DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
+    paging: Paging,
     expand: ExpandProducts = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """The packages of an offering, in order."""
     found = await packages.list_packages(
-        services.database, caller.project_id, offering_id, after=starting_after, limit=limit + 1
+        services.database, caller.project_id, offering_id, after=paging.after, limit=paging.limit + 1
     )
     shown = await rendered_packages(services, caller.project_id, found, products=bool(expand))
     path = caller.project_id, "offerings", offering_id, "packages"
-    return reply(management.listed(shown, lambda _, one: one, lambda item: item.id, limit, *path))
+    return reply(management.listed(shown, lambda _, one: one, lambda item: item.id, paging.limit, *path))
 
 
 async def _rendered(

@@ -11,14 +11,13 @@ from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
-from latchkey.api.models import Body, Id, Limit, LookupKey, Name, StartingAfter, not_null
+from latchkey.api.models import Body, Id, LookupKey, Name, Paging, not_null
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.offering import Eligibility
 from latchkey.usecases.catalog import packages
 from latchkey.usecases.rendering import management
 from latchkey.usecases.rendering import offerings as render
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.usecases.services import Services
 from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
@@ -54,7 +53,7 @@ class ProductIds(Body):
     product_ids: Annotated[list[Id], Field(min_length=1, max_length=packages.MOST_PRODUCTS)]
 
 
-@router.get("/{package_id}", responses=shows(wire.Package), response_class=Response)
+@router.get("/{package_id}", responses=shows(wire.Package))
 async def read_package(
     services: Provided,
     caller: ReadKey,
@@ -66,8 +65,8 @@ async def read_package(
     return reply((await rendered_packages(services, caller.project_id, [found], products=bool(expand)))[0])
 
 
-@router.patch("/{package_id}", responses=shows(wire.Package), response_class=Response)
-@router.post("/{package_id}", responses=shows(wire.Package), response_class=Response)
+@router.patch("/{package_id}", responses=shows(wire.Package))
+@router.post("/{package_id}", responses=shows(wire.Package))
 @audited("package.updated")
 async def update_package(services: Provided, caller: WriteKey, package_id: str, changes: PackageChanges) -> Response:
     """Rename a package, or move it to another position. The others move on."""
@@ -81,7 +80,7 @@ async def update_package(services: Provided, caller: WriteKey, package_id: str, 
     return reply(render.package(changed))
 
 
-@router.delete("/{package_id}", responses=shows(Deleted), response_class=Response)
+@router.delete("/{package_id}", responses=shows(Deleted))
 @audited("package.deleted")
 async def delete_package(services: Provided, caller: WriteKey, package_id: str) -> Response:
     """Delete a package. Its products stay in the catalog."""
@@ -89,24 +88,18 @@ async def delete_package(services: Provided, caller: WriteKey, package_id: str) 
     return reply(Deleted(object="package", id=package_id, deleted_at=services.now()))
 
 
-@router.get("/{package_id}/products", responses=shows(Page[wire.PackageProduct]), response_class=Response)
-async def list_products_of_package(
-    services: Provided,
-    caller: ReadKey,
-    package_id: str,
-    limit: Limit = DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
-) -> Response:
+@router.get("/{package_id}/products", responses=shows(Page[wire.PackageProduct]))
+async def list_products_of_package(services: Provided, caller: ReadKey, package_id: str, paging: Paging) -> Response:
     """The products of a package, in the order of attaching. An app shows the first that is sold in it. A deleted one
     has `deleted_at`, and no app shows it."""
     found = await packages.list_products(
-        services.database, caller.project_id, package_id, after=starting_after, limit=limit + 1
+        services.database, caller.project_id, package_id, after=paging.after, limit=paging.limit + 1
     )
     path = caller.project_id, "packages", package_id, "products"
-    return reply(management.listed(found, render.attached, lambda item: item.product.id, limit, *path))
+    return reply(management.listed(found, render.attached, lambda item: item.product.id, paging.limit, *path))
 
 
-@router.post("/{package_id}/actions/attach_products", responses=shows(wire.Package), response_class=Response)
+@router.post("/{package_id}/actions/attach_products", responses=shows(wire.Package))
 @audited("package.products_attached")
 async def attach_products(services: Provided, caller: WriteKey, package_id: str, named: NewAssociations) -> Response:
     """Put these products into the package, one for each app in which it is sold."""
@@ -115,7 +108,7 @@ async def attach_products(services: Provided, caller: WriteKey, package_id: str,
     return reply(render.package(found))
 
 
-@router.post("/{package_id}/actions/detach_products", responses=shows(wire.Package), response_class=Response)
+@router.post("/{package_id}/actions/detach_products", responses=shows(wire.Package))
 @audited("package.products_detached")
 async def detach_products(services: Provided, caller: WriteKey, package_id: str, named: ProductIds) -> Response:
     """Take these products out of the package. They stay in the catalog."""

@@ -6,13 +6,12 @@ from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
-from latchkey.api.models import AnyId, Body, Id, Limit, Name, StartingAfter, not_null
+from latchkey.api.models import AnyId, Body, Id, Name, Paging, not_null
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.usecases.catalog import placements
 from latchkey.usecases.rendering import management
 from latchkey.usecases.rendering import offerings as render
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
 from latchkey.wire.v2 import Page
@@ -33,7 +32,7 @@ class PlacementChanges(Body):
     is_fallback: bool = not_null()
 
 
-@router.post("", responses=shows(wire.Placement, 201), status_code=201, response_class=Response)
+@router.post("", responses=shows(wire.Placement, 201), status_code=201)
 @audited("placement.created")
 async def create_placement(services: Provided, caller: WriteKey, new: NewPlacement) -> Response:
     """Create a placement. Without an offering nothing is offered there."""
@@ -49,27 +48,25 @@ async def create_placement(services: Provided, caller: WriteKey, new: NewPlaceme
     return reply(render.placement(caller.project_id, made), 201)
 
 
-@router.get("", responses=shows(Page[wire.Placement]), response_class=Response)
-async def list_placements(
-    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
-) -> Response:
+@router.get("", responses=shows(Page[wire.Placement]))
+async def list_placements(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's placements, by id."""
     found = await placements.list_placements(
-        services.database, caller.project_id, after=starting_after, limit=limit + 1
+        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1
     )
     path = caller.project_id, "placements"
-    return reply(management.listed(found, render.placement, lambda item: item.id, limit, *path))
+    return reply(management.listed(found, render.placement, lambda item: item.id, paging.limit, *path))
 
 
-@router.get("/{placement_id}", responses=shows(wire.Placement), response_class=Response)
+@router.get("/{placement_id}", responses=shows(wire.Placement))
 async def read_placement(services: Provided, caller: ReadKey, placement_id: str) -> Response:
     """One placement."""
     found = await placements.load_placement(services.database, caller.project_id, placement_id)
     return reply(render.placement(caller.project_id, found))
 
 
-@router.patch("/{placement_id}", responses=shows(wire.Placement), response_class=Response)
-@router.post("/{placement_id}", responses=shows(wire.Placement), response_class=Response)
+@router.patch("/{placement_id}", responses=shows(wire.Placement))
+@router.post("/{placement_id}", responses=shows(wire.Placement))
 @audited("placement.updated")
 async def update_placement(
     services: Provided, caller: WriteKey, placement_id: str, changes: PlacementChanges
@@ -80,7 +77,7 @@ async def update_placement(
     return reply(render.placement(caller.project_id, changed))
 
 
-@router.delete("/{placement_id}", responses=shows(Deleted), response_class=Response)
+@router.delete("/{placement_id}", responses=shows(Deleted))
 @audited("placement.deleted")
 async def delete_placement(services: Provided, caller: WriteKey, placement_id: str) -> Response:
     """Delete a placement. Apps that ask for it then show the fallback."""

@@ -22,10 +22,9 @@ from latchkey.api.models import (
     CurrencyCode,
     Id,
     IsoDuration,
-    Limit,
     Name,
+    Paging,
     Quantity,
-    StartingAfter,
     StoreName,
     not_null,
 )
@@ -37,7 +36,7 @@ from latchkey.domain.prices import ListedPrice
 from latchkey.usecases.catalog import prices, products
 from latchkey.usecases.rendering import management as render
 from latchkey.usecases.rendering.management import project_path
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, encoded
+from latchkey.usecases.rendering.v2 import encoded
 from latchkey.usecases.services import Services
 from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
@@ -102,7 +101,7 @@ class ProductChanges(Body):
     credits: NewCredits | None = None
 
 
-@router.post("", responses=shows(wire.Product, 201), status_code=201, response_class=Response)
+@router.post("", responses=shows(wire.Product, 201), status_code=201)
 @audited("product.created")
 async def create_product(services: Provided, caller: WriteKey, new: NewProduct) -> Response:
     """Put a product on sale. With `store_identifier`, one app sells it; another app can sell the same one."""
@@ -127,29 +126,28 @@ async def create_product(services: Provided, caller: WriteKey, new: NewProduct) 
     return reply(render.product(caller.project_id, made), 201)
 
 
-@router.get("", responses=shows(Page[wire.Product]), response_class=Response)
+@router.get("", responses=shows(Page[wire.Product]))
 async def list_products(
     request: Request,
     services: Provided,
     caller: ReadKey,
-    limit: Limit = DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
+    paging: Paging,
     app_id: Annotated[AnyId | None, Query(description="Only products that are sold in this app.")] = None,
     expand: ExpandItems = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """The products on sale, by id."""
     found = await products.list_products(
-        services.database, caller.project_id, after=starting_after, limit=limit + 1, app_id=app_id
+        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1, app_id=app_id
     )
     shown = await _rendered(request, services, caller.project_id, found, app_id, apps=bool(expand))
     path = caller.project_id, "products"
-    listed = render.listed(shown, lambda _, one: one, lambda item: item.id, limit, *path)
+    listed = render.listed(shown, lambda _, one: one, lambda item: item.id, paging.limit, *path)
     if app_id is not None and listed.next_page is not None:
         listed = replace(listed, next_page=f"{listed.next_page}&app_id={encoded(app_id)}")
     return reply(listed)
 
 
-@router.get("/{product_id}", responses=shows(wire.Product), response_class=Response)
+@router.get("/{product_id}", responses=shows(wire.Product))
 async def read_product(
     request: Request,
     services: Provided,
@@ -162,8 +160,8 @@ async def read_product(
     return reply((await _rendered(request, services, caller.project_id, [found], None, apps=bool(expand)))[0])
 
 
-@router.patch("/{product_id}", responses=shows(wire.Product), response_class=Response)
-@router.post("/{product_id}", responses=shows(wire.Product), response_class=Response)
+@router.patch("/{product_id}", responses=shows(wire.Product))
+@router.post("/{product_id}", responses=shows(wire.Product))
 @audited("product.updated")
 async def update_product(services: Provided, caller: WriteKey, product_id: str, changes: ProductChanges) -> Response:
     """Change the given fields. An active subscription keeps the price it was bought at."""
@@ -173,7 +171,7 @@ async def update_product(services: Provided, caller: WriteKey, product_id: str, 
     return reply(render.product(caller.project_id, changed))
 
 
-@router.delete("/{product_id}", responses=shows(Deleted), response_class=Response)
+@router.delete("/{product_id}", responses=shows(Deleted))
 @audited("product.deleted")
 async def delete_product(services: Provided, caller: WriteKey, product_id: str) -> Response:
     """Take a product off sale. Its owners keep what it grants, and their subscriptions continue."""
@@ -231,7 +229,7 @@ class NewPrice(Body):
     country: CountryCode | None = Field(default=None, description="Null: in any country.")
 
 
-@router.get("/{product_id}/prices", responses=shows(Page[wire.ListedPrice]), response_class=Response)
+@router.get("/{product_id}/prices", responses=shows(Page[wire.ListedPrice]))
 async def list_prices(services: Provided, caller: ReadKey, product_id: str) -> Response:
     """The prices of the product beside its own, by store, country and currency. Not paged: there are at most 1,000."""
     found = await prices.list_prices(services.database, caller.project_id, product_id)
@@ -239,7 +237,7 @@ async def list_prices(services: Provided, caller: ReadKey, product_id: str) -> R
     return reply(Page(items=[_shown(product_id, one) for one in found], next_page=None, url=path))
 
 
-@router.put("/{product_id}/prices", responses=shows(wire.ListedPrice), response_class=Response)
+@router.put("/{product_id}/prices", responses=shows(wire.ListedPrice))
 @audited("product.price_set")
 async def set_price(services: Provided, caller: WriteKey, product_id: str, new: NewPrice) -> Response:
     """List a price. One of the same store, country and currency is replaced. What was bought keeps its price."""
@@ -256,7 +254,7 @@ async def set_price(services: Provided, caller: WriteKey, product_id: str, new: 
     return reply(_shown(product_id, one))
 
 
-@router.delete("/{product_id}/prices/{price_id}", responses=shows(Deleted), response_class=Response)
+@router.delete("/{product_id}/prices/{price_id}", responses=shows(Deleted))
 @audited("product.price_deleted")
 async def delete_price(services: Provided, caller: WriteKey, product_id: str, price_id: str) -> Response:
     """Take a listed price away. Its id is `store.country.currency`, with `-` for any."""

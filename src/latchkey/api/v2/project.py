@@ -11,7 +11,7 @@ from starlette.responses import Response
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, SecretReadKey, SecretWriteKey, WriteKey
 from latchkey.api.errors import Forbidden
-from latchkey.api.models import Body, Limit, Name, StartingAfter, not_null
+from latchkey.api.models import Body, Name, Paging, not_null
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.customers.identity import RestoreBehavior
@@ -22,7 +22,7 @@ from latchkey.usecases.access import audit, keys, projects, team
 from latchkey.usecases.access.team import create_beside
 from latchkey.usecases.rendering import management as render
 from latchkey.usecases.rendering.management import listed
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, page
+from latchkey.usecases.rendering.v2 import page
 from latchkey.wire import management
 from latchkey.wire import management as wire
 from latchkey.wire.v2 import Page
@@ -40,17 +40,15 @@ class ProjectChanges(Body):
     test_store: projects.TestStore = not_null()
 
 
-@router.get("", responses=shows(Page[wire.Project]), response_class=Response)
-async def list_projects(
-    services: Provided, caller: SecretReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
-) -> Response:
+@router.get("", responses=shows(Page[wire.Project]))
+async def list_projects(services: Provided, caller: SecretReadKey, paging: Paging) -> Response:
     """The projects of this key: a key belongs to one project, so this lists one."""
     found = render.project(await projects.load_project(services.database, caller.project_id))
-    items = [] if starting_after == found.id else [found]
-    return reply(page(items, lambda item: item.id, "/v2/projects", limit, None))
+    items = [] if paging.after == found.id else [found]
+    return reply(page(items, lambda item: item.id, "/v2/projects", paging.limit, None))
 
 
-@router.post("", responses=shows(wire.Project), response_class=Response)
+@router.post("", responses=shows(wire.Project))
 @audited("project.created")
 async def create_project(services: Provided, caller: SecretWriteKey, new: NewProject) -> Response:
     """Create a project with its first secret key, which only this response shows and which works as long, as often and
@@ -75,13 +73,13 @@ async def create_project(services: Provided, caller: SecretWriteKey, new: NewPro
     return reply(render.project(made, render.api_key(made.id, issued.key, issued.plaintext)))
 
 
-@router.get("/{project_id}", responses=shows(wire.Project), response_class=Response)
+@router.get("/{project_id}", responses=shows(wire.Project))
 async def read_project(services: Provided, caller: ReadKey) -> Response:
     """The project and its settings."""
     return reply(render.project(await projects.load_project(services.database, caller.project_id)))
 
 
-@router.patch("/{project_id}", responses=shows(wire.Project), response_class=Response)
+@router.patch("/{project_id}", responses=shows(wire.Project))
 @audited("project.changed")
 async def update_project(services: Provided, caller: WriteKey, changes: ProjectChanges) -> Response:
     """Change the given fields. `restore_behavior` decides what happens when another customer restores a purchase. A
@@ -100,42 +98,35 @@ async def update_project(services: Provided, caller: WriteKey, changes: ProjectC
 Day = Annotated[date | None, Query(description="A day, as 2027-01-31 (UTC). Both days are included.")]
 
 
-@router.get("/{project_id}/audit_logs", responses=shows(Page[management.AuditLog]), response_class=Response)
+@router.get("/{project_id}/audit_logs", responses=shows(Page[management.AuditLog]))
 async def list_audit_logs(
-    services: Provided,
-    caller: ReadKey,
-    limit: Limit = DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
-    start_date: Day = None,
-    end_date: Day = None,
+    services: Provided, caller: ReadKey, paging: Paging, start_date: Day = None, end_date: Day = None
 ) -> Response:
     """Every change in the project, newest first: by members, by API keys and by the command line."""
     before = None
-    if starting_after is not None and (before := render.position_of(starting_after)) is None:
-        raise NotFound(f"There is no entry {starting_after!r} to start after.", param="starting_after")
+    if paging.after is not None and (before := render.position_of(paging.after)) is None:
+        raise NotFound(f"There is no entry {paging.after!r} to start after.", param="starting_after")
     since, until = _midnight(start_date) if start_date else 0, _midnight(end_date, 1) if end_date else LATEST
     found = await audit.between(
-        services.database, caller.project_id, before=before, since=since, until=until, limit=limit + 1
+        services.database, caller.project_id, before=before, since=since, until=until, limit=paging.limit + 1
     )
     days = {"start_date": start_date, "end_date": end_date}
     filters = {name: day.isoformat() for name, day in days.items() if day is not None}
     path = caller.project_id, "audit_logs"
-    return reply(listed(found, render.audit_log, lambda item: item.id, limit, *path, filters=filters))
+    return reply(listed(found, render.audit_log, lambda item: item.id, paging.limit, *path, filters=filters))
 
 
-@router.get("/{project_id}/collaborators", responses=shows(Page[management.Collaborator]), response_class=Response)
-async def list_collaborators(
-    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
-) -> Response:
+@router.get("/{project_id}/collaborators", responses=shows(Page[management.Collaborator]))
+async def list_collaborators(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The members of the project, in the order in which they joined."""
     members = await team.members(services.database, caller.project_id)
-    if starting_after is not None:
+    if paging.after is not None:
         ids = [one.account.id for one in members]
-        if starting_after not in ids:
-            raise NotFound(f"There is no collaborator {starting_after!r} to start after.", param="starting_after")
-        members = members[ids.index(starting_after) + 1 :]
+        if paging.after not in ids:
+            raise NotFound(f"There is no collaborator {paging.after!r} to start after.", param="starting_after")
+        members = members[ids.index(paging.after) + 1 :]
     path = caller.project_id, "collaborators"
-    return reply(listed(members, render.collaborator, lambda item: item.id, limit, *path))
+    return reply(listed(members, render.collaborator, lambda item: item.id, paging.limit, *path))
 
 
 def _midnight(day: date, later: int = 0) -> Ms:

@@ -12,7 +12,7 @@ from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import NoSuchPath
 from latchkey.api.exchange import SCOPE_KEY
-from latchkey.api.models import Limit, PathUserId, StartingAfter, StoreId
+from latchkey.api.models import Paging, PathUserId, StoreId
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.shape import is_vendors
@@ -23,7 +23,7 @@ from latchkey.domain.purchases.reference import Kind
 from latchkey.usecases.ledger import acting, finding
 from latchkey.usecases.rendering import ledger as render
 from latchkey.usecases.rendering.management import project_path
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, customer_path, page
+from latchkey.usecases.rendering.v2 import customer_path, page
 from latchkey.usecases.rendering.view import View
 from latchkey.usecases.services import Services
 from latchkey.usecases.stores import feeding
@@ -40,14 +40,14 @@ InEnvironment = Annotated[
 ]
 
 
-@router.get("/purchases", responses=shows(Page[wire.Purchase]), response_class=Response)
+@router.get("/purchases", responses=shows(Page[wire.Purchase]))
 async def search_purchases(services: Provided, caller: ReadKey, store_purchase_identifier: Identifier) -> Response:
     """The one-time purchases that have this id in their store. There is no list of all purchases."""
     found = await finding.by_store_id(services, caller.project_id, "purchase", store_purchase_identifier)
     return reply(render.whole([render.purchase(one) for one in found], project_path(caller.project_id, "purchases")))
 
 
-@router.post("/purchases", responses=shows(wire.SnapshotTaken), response_class=Response)
+@router.post("/purchases", responses=shows(wire.SnapshotTaken))
 @audited("purchase.fed")
 async def take_snapshot(services: Provided, caller: WriteKey, new: NewSnapshot) -> Response:
     """Tell how a subscription or a one-time purchase stands in a store that Latchkey has no adapter for. Snapshots may
@@ -77,26 +77,22 @@ async def take_snapshot(services: Provided, caller: WriteKey, new: NewSnapshot) 
     )
 
 
-@router.get("/purchases/{purchase_id}", responses=shows(wire.Purchase), response_class=Response)
+@router.get("/purchases/{purchase_id}", responses=shows(wire.Purchase))
 async def read_purchase(services: Provided, caller: ReadKey, purchase_id: str) -> Response:
     """One one-time purchase, whoever owns it."""
     return reply(render.purchase(await finding.by_id(services, caller.project_id, "purchase", purchase_id)))
 
 
-@router.get("/purchases/{purchase_id}/entitlements", responses=shows(Page[Entitlement]), response_class=Response)
+@router.get("/purchases/{purchase_id}/entitlements", responses=shows(Page[Entitlement]))
 async def list_entitlements_of_purchase(
-    services: Provided,
-    caller: ReadKey,
-    purchase_id: str,
-    limit: Limit = DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
+    services: Provided, caller: ReadKey, purchase_id: str, paging: Paging
 ) -> Response:
     """What the purchase grants, by id."""
     found = await finding.by_id(services, caller.project_id, "purchase", purchase_id)
-    return reply(render.entitlements(found, limit, starting_after))
+    return reply(render.entitlements(found, paging.limit, paging.after))
 
 
-@router.post("/purchases/{purchase_id}/actions/refund", responses=shows(wire.Purchase), response_class=Response)
+@router.post("/purchases/{purchase_id}/actions/refund", responses=shows(wire.Purchase))
 @audited("customer.refunded")
 async def refund_purchase(services: Provided, caller: WriteKey, purchase_id: str) -> Response:
     """Give the money back and end access at once. A real store is asked to do it: one that refunds nothing on request
@@ -106,35 +102,29 @@ async def refund_purchase(services: Provided, caller: WriteKey, purchase_id: str
     return reply(render.purchase(await finding.by_id(services, caller.project_id, "purchase", purchase_id)))
 
 
-@router.get("/customers/{customer_id}/purchases", responses=shows(Page[wire.Purchase]), response_class=Response)
+@router.get("/customers/{customer_id}/purchases", responses=shows(Page[wire.Purchase]))
 async def list_purchases_of_customer(
-    services: Provided,
-    caller: ReadKey,
-    customer_id: PathUserId,
-    environment: InEnvironment = None,
-    limit: Limit = DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
+    services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging, environment: InEnvironment = None
 ) -> Response:
     """The customer's one-time purchases, by id. Subscriptions are in V1, which has the whole history."""
     view = await view_of(services, caller.project_id, customer_id)
-    return await _listed(services, view, "purchase", environment, limit, starting_after)
+    return await _listed(services, view, "purchase", environment, paging.limit, paging.after)
 
 
-@router.get("/customers/{customer_id}/subscriptions", responses=shows(Page[wire.Subscription]), response_class=Response)
+@router.get("/customers/{customer_id}/subscriptions", responses=shows(Page[wire.Subscription]))
 async def list_subscriptions_of_customer(
     request: Request,
     services: Provided,
     caller: ReadKey,
     customer_id: PathUserId,
+    paging: Paging,
     environment: InEnvironment = None,
-    limit: Limit = DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
 ) -> Response:
     """The customer's subscriptions, by id. Only in the vendor's shape; otherwise there is nothing at this path."""
     if not is_vendors(request.scope[SCOPE_KEY]):
         raise NoSuchPath()
     view = await view_of(services, caller.project_id, customer_id)
-    return await _listed(services, view, "subscription", environment, limit, starting_after)
+    return await _listed(services, view, "subscription", environment, paging.limit, paging.after)
 
 
 async def _listed(
@@ -155,15 +145,9 @@ async def _listed(
     )
 
 
-@router.get("/customers/{customer_id}/invoices", responses=shows(Page[wire.Invoice]), response_class=Response)
-async def list_invoices(
-    services: Provided,
-    caller: ReadKey,
-    customer_id: PathUserId,
-    limit: Limit = DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
-) -> Response:
+@router.get("/customers/{customer_id}/invoices", responses=shows(Page[wire.Invoice]))
+async def list_invoices(services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
     """The invoices that stores have issued to the customer, by id: each was an INVOICE_ISSUANCE event. The App Store
     and Google Play issue none to their developers."""
     view = await view_of(services, caller.project_id, customer_id)
-    return reply(render.invoices(view, await finding.invoices_of(services, view), limit, starting_after))
+    return reply(render.invoices(view, await finding.invoices_of(services, view), paging.limit, paging.after))

@@ -101,7 +101,7 @@ def _wrong(field: str, problem: str, value: Any) -> ValidationError:
     return ValidationError.from_exception_data("NewAction", [InitErrorDetails(type=error, loc=(field,), input=value)])
 
 
-@router.post(ROUTE, responses=shows(TestStoreResult), response_class=Response)
+@router.post(ROUTE, responses=shows(TestStoreResult))
 async def act(services: Provided, caller: WriteKey, new: NewAction) -> Response:
     """Perform an action in the test store. One that is not possible in the current state gets a 422 with the reason."""
     now = services.now()

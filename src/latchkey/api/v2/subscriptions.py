@@ -10,14 +10,13 @@ from starlette.responses import Response
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import Missing
-from latchkey.api.models import Limit, StartingAfter, StoreId
+from latchkey.api.models import Paging, StoreId
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.usecases.engine.admission import Caller
 from latchkey.usecases.ledger import acting, finding
 from latchkey.usecases.rendering import ledger as render
 from latchkey.usecases.rendering.management import project_path
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.usecases.services import Services
 from latchkey.wire import ledger as wire
 from latchkey.wire.management import Entitlement
@@ -28,7 +27,7 @@ router = Router(prefix="/v2/projects/{project_id}/subscriptions", tags=["V2 subs
 Identifier = Annotated[StoreId, Query(description="The store's id of the subscription, or of one of its periods.")]
 
 
-@router.get("", responses=shows(Page[wire.Subscription]), response_class=Response)
+@router.get("", responses=shows(Page[wire.Subscription]))
 async def search_subscriptions(
     services: Provided, caller: ReadKey, store_subscription_identifier: Identifier
 ) -> Response:
@@ -39,7 +38,7 @@ async def search_subscriptions(
     return reply(render.whole([render.subscription(one) for one in found], path))
 
 
-@router.get("/{subscription_id}", responses=shows(wire.Subscription), response_class=Response)
+@router.get("/{subscription_id}", responses=shows(wire.Subscription))
 async def read_subscription(services: Provided, caller: ReadKey, subscription_id: str) -> Response:
     """One subscription, whoever owns it."""
     found = await finding.by_id(services, caller.project_id, "subscription", subscription_id)
@@ -57,17 +56,13 @@ async def list_transactions(services: Provided, caller: ReadKey, subscription_id
     return reply(render.transactions(found))
 
 
-@router.get("/{subscription_id}/entitlements", responses=shows(Page[Entitlement]), response_class=Response)
+@router.get("/{subscription_id}/entitlements", responses=shows(Page[Entitlement]))
 async def list_entitlements_of_subscription(
-    services: Provided,
-    caller: ReadKey,
-    subscription_id: str,
-    limit: Limit = DEFAULT_LIMIT,
-    starting_after: StartingAfter = None,
+    services: Provided, caller: ReadKey, subscription_id: str, paging: Paging
 ) -> Response:
     """What the subscription grants while it runs, by id."""
     found = await finding.by_id(services, caller.project_id, "subscription", subscription_id)
-    return reply(render.entitlements(found, limit, starting_after))
+    return reply(render.entitlements(found, paging.limit, paging.after))
 
 
 @router.get(
@@ -85,7 +80,7 @@ async def read_management_url(services: Provided, caller: ReadKey, subscription_
     return reply(wire.ManagementUrl(management_url=url))
 
 
-@router.post("/{subscription_id}/actions/cancel", responses=shows(wire.Subscription), response_class=Response)
+@router.post("/{subscription_id}/actions/cancel", responses=shows(wire.Subscription))
 @audited("customer.cancelled")
 async def cancel_subscription(services: Provided, caller: WriteKey, subscription_id: str) -> Response:
     """Turn renewal off; access stays until the end of the period. A real store is asked to do it: one that lets only
@@ -95,7 +90,7 @@ async def cancel_subscription(services: Provided, caller: WriteKey, subscription
     return await _reply(services, caller, subscription_id)
 
 
-@router.post("/{subscription_id}/actions/refund", responses=shows(wire.Subscription), response_class=Response)
+@router.post("/{subscription_id}/actions/refund", responses=shows(wire.Subscription))
 @audited("customer.refunded")
 async def refund_subscription(services: Provided, caller: WriteKey, subscription_id: str) -> Response:
     """Give the last payment back and end access at once; a promotional grant only ends. A real store is asked to do it:

@@ -10,11 +10,11 @@ from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
-from latchkey.api.models import Body, Id, Limit, Name, StartingAfter, not_null
+from latchkey.api.models import Body, Id, Name, Paging, not_null
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.usecases.rendering.management import project_path
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, page
+from latchkey.usecases.rendering.v2 import page
 from latchkey.usecases.webhooks import registry as rules
 from latchkey.usecases.webhooks import rendering as render
 from latchkey.usecases.webhooks.trial_send import send_test
@@ -143,7 +143,7 @@ class Trial(Body):
     type: EventType
 
 
-@router.post("", responses=shows(wire.Webhook, 201), status_code=201, response_class=Response)
+@router.post("", responses=shows(wire.Webhook, 201), status_code=201)
 @audited("webhook.created")
 async def create_webhook(services: Provided, caller: WriteKey, new: NewWebhook) -> Response:
     """Send events to a URL from now on. Only this response shows the signing secret."""
@@ -151,24 +151,22 @@ async def create_webhook(services: Provided, caller: WriteKey, new: NewWebhook) 
     return reply(render.webhook(made, with_secret=True), 201)
 
 
-@router.get("", responses=shows(Page[wire.Webhook]), response_class=Response)
-async def list_webhooks(
-    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
-) -> Response:
+@router.get("", responses=shows(Page[wire.Webhook]))
+async def list_webhooks(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's webhooks, oldest first, with their health."""
-    found = await services.webhooks.page(caller.project_id, starting_after, limit + 1)
+    found = await services.webhooks.page(caller.project_id, paging.after, paging.limit + 1)
     path = project_path(caller.project_id, "integrations", "webhooks")
-    return reply(page([render.webhook(one) for one in found], lambda item: item.id, path, limit, None))
+    return reply(page([render.webhook(one) for one in found], lambda item: item.id, path, paging.limit, None))
 
 
-@router.get("/{webhook_id}", responses=shows(wire.Webhook), response_class=Response)
+@router.get("/{webhook_id}", responses=shows(wire.Webhook))
 async def read_webhook(services: Provided, caller: ReadKey, webhook_id: str) -> Response:
     """One webhook and its health."""
     return reply(render.webhook(await services.webhooks.load(caller.project_id, webhook_id)))
 
 
-@router.patch("/{webhook_id}", responses=shows(wire.Webhook), response_class=Response)
-@router.post("/{webhook_id}", responses=shows(wire.Webhook), response_class=Response)
+@router.patch("/{webhook_id}", responses=shows(wire.Webhook))
+@router.post("/{webhook_id}", responses=shows(wire.Webhook))
 @audited("webhook.changed")
 async def update_webhook(services: Provided, caller: WriteKey, webhook_id: str, changes: WebhookChanges) -> Response:
     """Change the given fields. `enabled: false` pauses: events are queued, and sent in order once it is true again."""
@@ -176,7 +174,7 @@ async def update_webhook(services: Provided, caller: WriteKey, webhook_id: str, 
     return reply(render.webhook(changed))
 
 
-@router.delete("/{webhook_id}", responses=shows(Deleted), response_class=Response)
+@router.delete("/{webhook_id}", responses=shows(Deleted))
 @audited("webhook.deleted")
 async def delete_webhook(services: Provided, caller: WriteKey, webhook_id: str) -> Response:
     """Nothing more is sent; pending deliveries are not sent either."""
@@ -185,7 +183,7 @@ async def delete_webhook(services: Provided, caller: WriteKey, webhook_id: str) 
     return reply(Deleted(object="webhook", id=webhook_id, deleted_at=now))
 
 
-@router.post("/{webhook_id}/rotate_signing_secret", responses=shows(wire.Webhook), response_class=Response)
+@router.post("/{webhook_id}/rotate_signing_secret", responses=shows(wire.Webhook))
 @audited("webhook.secret_rotated")
 async def rotate_signing_secret(
     services: Provided, caller: WriteKey, webhook_id: str, new: Rotation | None = None
@@ -196,7 +194,7 @@ async def rotate_signing_secret(
     return reply(render.webhook(rotated, with_secret=True))
 
 
-@router.post("/{webhook_id}/test", responses=shows(wire.WebhookTest), response_class=Response)
+@router.post("/{webhook_id}/test", responses=shows(wire.WebhookTest))
 @audited("webhook.tested")
 async def test_webhook(services: Provided, caller: WriteKey, webhook_id: str, new: Trial) -> Response:
     """Send a test event at once and return the receiver's response. Its id begins with `test_`; nothing is stored."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
-from latchkey.cli.connections import Connection, StoreConnection
-from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.command import Printer
+from latchkey.cli.data_folder import Connection, DataFolder, StoreConnection
 from latchkey.cli.emulate.folder import Folder
+from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.http_client import HttpClient, HttpError
 from latchkey.usecases.sandbox.pretend_store import PretendStore
@@ -31,20 +34,20 @@ class Found:
     app: StoreConnection | None = None
     up: Connection | None = None
 
-    def ask(self, method: str, path: str = "", body: Any = None) -> Any:
-        return asyncio.run(PretendStore(self.control_url).ask(method, path, body))
+    async def ask(self, method: str, path: str = "", body: Any = None) -> Any:
+        return await PretendStore(self.control_url).ask(method, path, body)
 
     @property
     def authority(self) -> bytes | None:
         return Path(self.up.ca_cert).read_bytes() if self.up is not None else None
 
-    def purchases(self) -> list[dict[str, Any]]:
-        listed: list[dict[str, Any]] = self.ask("GET", "/purchases")["purchases"]
+    async def purchases(self) -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = (await self.ask("GET", "/purchases"))["purchases"]
         return listed
 
-    def sell_to(self, customer: str, sale: Mapping[str, Any]) -> dict[str, Any]:
+    async def sell_to(self, customer: str, sale: Mapping[str, Any]) -> dict[str, Any]:
         store = PretendStore(self.control_url)
-        if self.app is None and asyncio.run(store.token_for(customer)) is None:
+        if self.app is None and await store.token_for(customer) is None:
             raise Refusal(
                 "Only the stores of a `latchkey up` can show a receipt for a customer. Give an id that is a UUID, "
                 "or use `latchkey emulate receipt`."
@@ -53,7 +56,7 @@ class Found:
         async def show(receipt: Mapping[str, Any]) -> None:
             await self._show({"app_user_id": customer, **receipt})
 
-        return asyncio.run(store.sell_to(customer, sale, show))
+        return await store.sell_to(customer, sale, show)
 
     async def _show(self, receipt: Mapping[str, Any]) -> None:
         """As the demo's app on a phone does it."""
@@ -75,7 +78,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Printer):
     """Which pretend stores a command means."""
 
     folder: Path | None
@@ -102,7 +105,7 @@ class Wanted:
             raise Refusal(f"More than one pretend store runs here; {_WHICH}")
         return found[0]
 
-    def that_sells(self, product_id: str) -> Found:
+    async def that_sells(self, product_id: str) -> Found:
         """The store that has this product: ids have another form at each store, for subscriptions at least."""
         found = self.all()
         if len(found) == 1:
@@ -110,14 +113,19 @@ class Wanted:
         selling = [
             one
             for one in found
-            if any(product_id == (p.get("name") or p["id"]) for p in one.ask("GET", "/products")["products"])
+            if any(product_id == (p.get("name") or p["id"]) for p in (await one.ask("GET", "/products"))["products"])
         ]
-        return _only(selling, f"No pretend store here sells {product_id!r}.")
+        if not selling:
+            raise NotFound(f"No pretend store here sells {product_id!r}.")
+        if len(selling) > 1:
+            raise Refusal(f"More than one pretend store sells that; {_WHICH}")
+        return selling[0]
 
-    def that_knows(self, purchase: str) -> tuple[Found, str]:
+    async def that_knows(self, purchase: str) -> tuple[Found, str]:
         """The store with the purchase that begins so, and the whole id; the words as they are if only one runs."""
         found = self.all()
-        known = [(one, p["purchase"]) for one in found for p in one.purchases() if p["purchase"].startswith(purchase)]
+        every = [(one, bought["purchase"]) for one in found for bought in await one.purchases()]
+        known = [(one, id) for one, id in every if id.startswith(purchase)]
         if len(known) == 1:
             return known[0]
         if len(found) == 1:
@@ -137,9 +145,48 @@ class Wanted:
         return [Found(name, app.control_url, app, up) for name, app in up.stores.items()]
 
 
-def _only(found: list[Found], otherwise: str) -> Found:
-    if not found:
-        raise NotFound(otherwise)
-    if len(found) > 1:
-        raise Refusal(f"More than one pretend store sells that; {_WHICH}")
-    return found[0]
+# How long what the stores sent may take to be processed.
+PATIENCE = 60.0
+_AGAIN = 0.2
+
+
+async def follow(stores: Sequence[Found], test_clock_id: str, to: Ms) -> Ms:
+    """Where the test clock stands then. First everything that the stores sent is processed: a clock that runs ahead of
+    a renewal would let the subscription end."""
+    found = next((one for one in stores if one.up is not None), None)
+    if found is None or (up := found.up) is None:
+        raise Refusal(
+            "--test-clock works with the stores of a `latchkey up`. For others, move the clock yourself: "
+            f'POST /v2/projects/PROJECT/test_clocks/{test_clock_id}/advance with {{"to_ms": {to}}}.'
+        )
+    apps = [one.app.app_id for one in stores if one.app is not None]
+    async with HttpClient(timeout=PATIENCE, extra_ca=found.authority, use_proxy=False) as http:
+        clock = f"/test_clocks/{quote(test_clock_id, safe='')}"
+        # A clock that stands later than the store stays where it is. A name that is wrong is told before waiting.
+        to = max(to, (await _ask(http, up, "GET", clock))["now_ms"])
+        for app_id in apps:
+            until = time.monotonic() + PATIENCE
+            waiting = f"/store_notifications?status=waiting&limit=1&app_id={app_id}"
+            while (await _ask(http, up, "GET", waiting))["items"]:
+                if time.monotonic() > until:
+                    raise Refusal(
+                        "Latchkey has not processed everything that the store sent, so the test clock was not moved. "
+                        "See `latchkey journal list --status waiting`."
+                    )
+                await asyncio.sleep(_AGAIN)
+        now: Ms = (await _ask(http, up, "POST", f"{clock}/advance", {"to_ms": to}))["now_ms"]
+    return now
+
+
+async def _ask(http: HttpClient, up: Connection, method: str, path: str, body: Any = None) -> Any:
+    url = f"{up.base_url}/v2/projects/{up.project_id}{path}"
+    headers = {"Content-Type": "application/json"}
+    raw = None if body is None else msgspec.json.encode(body)
+    try:
+        reply = await http.ask(method, url, authorization=f"Bearer {up.api_key}", headers=headers, body=raw)
+    except HttpError as error:
+        raise Refusal(f"{up.base_url} does not answer. Is `latchkey up` still running?") from error
+    said = msgspec.json.decode(reply.body)
+    if reply.status >= 300:
+        raise Refusal(str(said.get("message", f"The service answered {reply.status}.")))
+    return said

@@ -88,11 +88,12 @@ class Folder:
         self._keys = self.path / "keys.json"
         self._books = self.path / "books.json"
 
-    def prepare(self) -> None:
+    def prepare(self) -> Folder:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.path / ".gitignore").write_text("*\n")
         # Whoever waits for this file must not read where the last run was.
         self.control.unlink(missing_ok=True)
+        return self
 
     @property
     def is_new(self) -> bool:

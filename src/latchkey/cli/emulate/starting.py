@@ -10,7 +10,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from latchkey.cli.authority import ensure_certificates
 from latchkey.cli.data_folder import DataFolder
@@ -18,7 +17,7 @@ from latchkey.cli.emulate.finding import FOLDERS, TITLES
 from latchkey.cli.emulate.folder import Folder
 from latchkey.cli.files import read_json, write_json
 from latchkey.cli.listeners import bind, bind_wished
-from latchkey.cli.output import shown
+from latchkey.cli.output import shown, titled
 from latchkey.cli.stop_signal import StopSignal
 from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STRIPE
 from latchkey.emulators.control import checked_url
@@ -35,27 +34,27 @@ _KINDS = {"apple": APP_STORE, "google": PLAY_STORE, "stripe": STRIPE}
 class Wishes:
     """How it was asked to run."""
 
-    folder: Folder
     service_url: str
     notification_url: str | None
+    production: bool | None
     port: int
     control_port: int
     tls: bool
+    ca: Path | None
+    data: Path
+
+    def authority(self) -> bytes | None:
+        """The certificate authority of the service: the one that was named, or that of a `latchkey up` beside us."""
+        if self.ca is not None:
+            return self.ca.read_bytes()
+        found = read_json(DataFolder(self.data).connection).get("ca_cert")
+        with contextlib.suppress(OSError):
+            return Path(found).read_bytes() if isinstance(found, str) else None
+        return None
 
 
-def authority_of_up(data: Path, given: Path | None) -> bytes | None:
-    """The certificate authority of the service: the one that was named, or that of a `latchkey up` beside us."""
-    if given is not None:
-        return given.read_bytes()
-    found = read_json(DataFolder(data).connection).get("ca_cert")
-    with contextlib.suppress(OSError):
-        return Path(found).read_bytes() if isinstance(found, str) else None
-    return None
-
-
-async def run(store: Emulator[Any, Any], wishes: Wishes, console: Console) -> None:
-    signal = StopSignal()
-    folder = wishes.folder
+async def run(store: Emulator[Any, Any], folder: Folder, wishes: Wishes) -> None:
+    signal, console = StopSignal(), Console(highlight=False)
     if wishes.notification_url is not None:
         store.notification_url = checked_url(wishes.notification_url)
     tls = None
@@ -69,7 +68,7 @@ async def run(store: Emulator[Any, Any], wishes: Wishes, console: Console) -> No
     async with running(store, listening=listening, control=control, tls=tls) as served:
         write_json(folder.credentials, store.credentials(served.base_url))
         store.outbox.told = lambda message, attempt: _show(console, message, attempt)
-        _introduce(console, store, wishes, served)
+        _introduce(console, store, folder, wishes, served)
         write_json(folder.control, {"store": store.name, "control_url": served.control_url})
         ticking = asyncio.create_task(keep_time(store))
         stopping = asyncio.create_task(signal.asked.wait())
@@ -84,12 +83,9 @@ async def run(store: Emulator[Any, Any], wishes: Wishes, console: Console) -> No
             folder.control.unlink(missing_ok=True)
 
 
-def _introduce(console: Console, store: Emulator[Any, Any], wishes: Wishes, served: Served) -> None:
-    folder, title = wishes.folder, TITLES[store.name]
-    table = Table(title=f"The pretend {title} is up", title_justify="left", title_style="bold green")
-    table.show_header, table.box = False, None
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
+def _introduce(console: Console, store: Emulator[Any, Any], folder: Folder, wishes: Wishes, served: Served) -> None:
+    title = TITLES[store.name]
+    table = titled(f"The pretend {title} is up")
     table.add_row(f"{title} API", served.base_url)
     table.add_row("Control API", served.control_url)
     table.add_row("Its clock", shown(store.clock.now()))

@@ -8,10 +8,49 @@ from starlette.responses import Response
 
 from latchkey.dashboard.cookie import device_of
 from latchkey.dashboard.page import ROOT, Needs, Pages, Visit
-from latchkey.dashboard.user_agent import in_words
 from latchkey.domain.refusal import Refusal
 from latchkey.usecases.access import accounts, sessions
 from latchkey.usecases.access.keys import hash_of
+
+# The first that is found counts. Most browsers also claim to be the ones further down.
+_BROWSERS = (
+    ("Edg/", "Edge"),
+    ("EdgA/", "Edge"),
+    ("EdgiOS/", "Edge"),
+    ("OPR/", "Opera"),
+    ("OPiOS/", "Opera"),
+    ("Vivaldi/", "Vivaldi"),
+    ("SamsungBrowser/", "Samsung Internet"),
+    ("DuckDuckGo/", "DuckDuckGo"),
+    ("FxiOS/", "Firefox"),
+    ("Firefox/", "Firefox"),
+    ("CriOS/", "Chrome"),
+    ("Chromium/", "Chromium"),
+    ("HeadlessChrome/", "Chrome without a window"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+    ("curl/", "curl"),
+)
+_SYSTEMS = (
+    ("iPhone", "an iPhone"),
+    ("iPad", "an iPad"),
+    ("Android", "Android"),
+    ("CrOS", "ChromeOS"),
+    ("Windows", "Windows"),
+    ("Macintosh", "a Mac"),
+    ("Linux", "Linux"),
+    ("X11", "Unix"),
+)
+
+
+def in_words(agent: str) -> str:
+    """What is not known is left out."""
+    browser = next((title for sign, title in _BROWSERS if sign in agent), "")
+    system = next((title for sign, title in _SYSTEMS if sign in agent), "")
+    if not browser and not system:
+        return "An unknown browser"
+    return f"{browser or 'An unknown browser'} on {system}" if system else browser
+
 
 pages = Pages()
 HERE = f"{ROOT}/account"

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from starlette.responses import Response
 
 from latchkey.dashboard import store_form
-from latchkey.dashboard.page import Needs, Pages, Visit, status_of
-from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.domain.refusal import NotFound
 from latchkey.domain.stores.store import APP_STORE
 from latchkey.usecases.access import projects
 from latchkey.usecases.stores import credentials
@@ -23,21 +23,36 @@ _HERE = {"localhost", "127.0.0.1", "::1"}
 
 @pages.get("/apps/{app_id}/setup")
 async def show_setup(visit: Visit) -> Response:
-    return await _setup(visit)
+    app = await projects.load_app(visit.database, visit.project_id, visit.param("app_id"))
+    connection = await shown_connection(visit, app)
+    if connection is None:
+        raise NotFound("Apps of this store need no set-up.", param="app_id")
+    audience = f"https://{visit.request.headers.get('host', '')}/{app.id}"
+    values = store_form.filled(app.store, visit.form, connection["row"].shown)
+    if "push_audience" in values:
+        values["push_audience"] = values["push_audience"] or audience
+    return visit.page(
+        f"setup_{app.store}.html",
+        here="apps",
+        app=app,
+        store=projects.TITLES[app.store],
+        connection=connection,
+        fields=[one for one in store_form.FIELDS[app.store] if not one.address],
+        addresses=[one for one in store_form.FIELDS[app.store] if one.address] if _may_name(visit) else [],
+        values=values,
+        consumption=list(store_form.CONSUMPTION.items()),
+        audience=audience,
+        event_types=credentials.STRIPE_EVENTS,
+    )
 
 
-@pages.post("/apps/{app_id}/credentials", Needs.MANAGE, "app.credentials_saved")
+@pages.post("/apps/{app_id}/credentials", Needs.MANAGE, "app.credentials_saved", show_setup)
 async def save(visit: Visit) -> Response:
     app = await projects.load_app(visit.database, visit.project_id, visit.param("app_id"))
     if app.store not in store_form.FIELDS:
         raise NotFound("Apps of this store need no credentials.", param="app_id")
-    try:
-        given = store_form.read(app.store, visit.form)
-        saved = await credentials.save(visit.services.stores, visit.project_id, app.id, given)
-    except NotFound:
-        raise
-    except Refusal as refusal:
-        return await _setup(visit, refusal)
+    given = store_form.read(app.store, visit.form)
+    saved = await credentials.save(visit.services.stores, visit.project_id, app.id, given)
     visit.audit(check=saved.row.check_result)
     title = projects.TITLES[app.store]
     words, kind = {
@@ -98,35 +113,6 @@ def _reachable(visit: Visit) -> bool:
     """Whether the address of this page may be one that a store can reach."""
     host = urlsplit(f"//{visit.request.headers.get('host', '')}").hostname or ""
     return host not in _HERE and "." in host
-
-
-async def _setup(visit: Visit, refusal: Refusal | None = None) -> Response:
-    status, error = status_of(refusal) if refusal else (200, "")
-    if refusal:
-        visit.audit(refusal=error)
-    app = await projects.load_app(visit.database, visit.project_id, visit.param("app_id"))
-    connection = await shown_connection(visit, app)
-    if connection is None:
-        raise NotFound("Apps of this store need no set-up.", param="app_id")
-    audience = f"https://{visit.request.headers.get('host', '')}/{app.id}"
-    values = store_form.filled(app.store, visit.form, connection["row"].shown)
-    if "push_audience" in values:
-        values["push_audience"] = values["push_audience"] or audience
-    return visit.page(
-        f"setup_{app.store}.html",
-        status,
-        here="apps",
-        app=app,
-        store=projects.TITLES[app.store],
-        connection=connection,
-        error=error,
-        fields=[one for one in store_form.FIELDS[app.store] if not one.address],
-        addresses=[one for one in store_form.FIELDS[app.store] if one.address] if _may_name(visit) else [],
-        values=values,
-        consumption=list(store_form.CONSUMPTION.items()),
-        audience=audience,
-        event_types=credentials.STRIPE_EVENTS,
-    )
 
 
 def _may_name(visit: Visit) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Needs, Pages, Visit, status_of
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.snippets import curl
-from latchkey.domain.refusal import Refusal
 from latchkey.usecases.catalog import entitlements
 
 pages = Pages()
@@ -27,57 +26,37 @@ async def list_entitlements(visit: Visit) -> Response:
 
 @pages.get("/catalog/new-entitlement", Needs.MANAGE)
 async def offer_new(visit: Visit) -> Response:
-    return visit.page("catalog_new_entitlement.html", here="catalog", values={"id": "", "display_name": ""}, error="")
+    values = {name: visit.form.text(name) for name in ("id", "display_name")}
+    return visit.page("catalog_new_entitlement.html", here="catalog", values=values)
 
 
-@pages.post("/catalog/new-entitlement", Needs.MANAGE, "entitlement.created")
+@pages.post("/catalog/new-entitlement", Needs.MANAGE, "entitlement.created", offer_new)
 async def create(visit: Visit) -> Response:
     form = visit.form
     visit.subject = wanted = form.text("id")
     name = form.text("display_name") or wanted
-    try:
-        made = await entitlements.create_entitlement(visit.database, visit.project_id, wanted, name, visit.now)
-    except Refusal as refusal:
-        status, error = status_of(refusal)
-        visit.audit(refusal=error)
-        values = {"id": wanted, "display_name": form.text("display_name")}
-        return visit.page("catalog_new_entitlement.html", status, here="catalog", values=values, error=error)
+    made = await entitlements.create_entitlement(visit.database, visit.project_id, wanted, name, visit.now)
     return await visit.to(visit.path("catalog"), f"{made.id} exists now. Tick below which products grant it.")
 
 
 @pages.get("/catalog/entitlements/{entitlement_id}")
 async def show_entitlement(visit: Visit) -> Response:
-    return await _page(visit)
-
-
-@pages.post("/catalog/entitlements/{entitlement_id}", Needs.MANAGE, "entitlement.renamed")
-async def rename(visit: Visit) -> Response:
-    id, name = visit.param("entitlement_id"), visit.form.text("display_name")
-    try:
-        await entitlements.rename_entitlement(visit.database, visit.project_id, id, name)
-    except Refusal as refusal:
-        return await _page(visit, refusal)
-    return await visit.to(visit.path("catalog", "entitlements", id), "Saved.")
-
-
-@pages.post("/catalog/entitlements/{entitlement_id}/delete", Needs.MANAGE, "entitlement.deleted")
-async def delete(visit: Visit) -> Response:
-    visit.form.confirmed()
-    id = visit.param("entitlement_id")
-    try:
-        await entitlements.delete_entitlement(visit.database, visit.project_id, id)
-    except Refusal as refusal:
-        return await _page(visit, refusal)
-    return await visit.to(visit.path("catalog", "entitlements"), f"{id} is gone.")
-
-
-async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
-    status, error = status_of(refusal) if refusal else (200, "")
-    if refusal:
-        visit.audit(refusal=error)
     id = visit.param("entitlement_id")
     entitlement = await entitlements.load_entitlement(visit.database, visit.project_id, id)
     granting = await entitlements.list_products_of(visit.database, visit.project_id, id)
-    return visit.page(
-        "catalog_entitlement.html", status, here="catalog", entitlement=entitlement, products=granting, error=error
-    )
+    return visit.page("catalog_entitlement.html", here="catalog", entitlement=entitlement, products=granting)
+
+
+@pages.post("/catalog/entitlements/{entitlement_id}", Needs.MANAGE, "entitlement.renamed", show_entitlement)
+async def rename(visit: Visit) -> Response:
+    id, name = visit.param("entitlement_id"), visit.form.text("display_name")
+    await entitlements.rename_entitlement(visit.database, visit.project_id, id, name)
+    return await visit.to(visit.path("catalog", "entitlements", id), "Saved.")
+
+
+@pages.post("/catalog/entitlements/{entitlement_id}/delete", Needs.MANAGE, "entitlement.deleted", show_entitlement)
+async def delete(visit: Visit) -> Response:
+    visit.form.confirmed()
+    id = visit.param("entitlement_id")
+    await entitlements.delete_entitlement(visit.database, visit.project_id, id)
+    return await visit.to(visit.path("catalog", "entitlements"), f"{id} is gone.")

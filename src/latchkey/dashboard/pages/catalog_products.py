@@ -7,12 +7,12 @@ from typing import Any
 from starlette.responses import Response
 
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.page import Needs, Pages, Visit, status_of
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.snippets import curl
 from latchkey.domain.catalog import Credit, ProductKind, ProductType
 from latchkey.domain.customers.currency import MAX_BALANCE
 from latchkey.domain.formats import duration, iso_duration
-from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.domain.refusal import Invalid
 from latchkey.usecases.access.projects import all_apps
 from latchkey.usecases.catalog import currencies, products
 
@@ -45,16 +45,13 @@ async def offer_new(visit: Visit) -> Response:
     return await _form(visit, None, {"kind": ProductKind.SUBSCRIPTION, "currency": "USD", "duration": "P1M"})
 
 
-@pages.post("/catalog/new-product", Needs.MANAGE, "product.created")
+@pages.post("/catalog/new-product", Needs.MANAGE, "product.created", offer_new)
 async def create(visit: Visit) -> Response:
     product_id = visit.form.text("id")
     visit.subject = product_id
-    try:
-        kind = ProductKind(visit.form.choice("kind", list(ProductKind)))
-        terms = products.Terms(kind=kind, **_terms(visit.form))
-        made = await products.create_product(visit.database, visit.project_id, product_id, terms, visit.now)
-    except Refusal as refusal:
-        return await _form(visit, None, _sent(visit.form), refusal)
+    kind = ProductKind(visit.form.choice("kind", list(ProductKind)))
+    terms = products.Terms(kind=kind, **_terms(visit.form))
+    made = await products.create_product(visit.database, visit.project_id, product_id, terms, visit.now)
     grants = " It grants what it granted before it was deleted." if made.entitlement_ids else ""
     return await visit.to(visit.path("catalog"), f"{made.id} is on sale.{grants} Tick below what it grants.")
 
@@ -65,21 +62,18 @@ async def show_product(visit: Visit) -> Response:
     return await _form(visit, product, _filled(product))
 
 
-@pages.post("/catalog/products/{product_id}", Needs.MANAGE, "product.updated")
+@pages.post("/catalog/products/{product_id}", Needs.MANAGE, "product.updated", show_product)
 async def update(visit: Visit) -> Response:
     product_id = visit.param("product_id")
     before = await products.load_product(visit.database, visit.project_id, product_id)
-    try:
-        terms = _terms(visit.form, before)
-        await products.update_product(visit.database, visit.project_id, product_id, terms, visit.now)
-    except Refusal as refusal:
-        return await _form(visit, before, _sent(visit.form), refusal)
+    terms = _terms(visit.form, before)
+    await products.update_product(visit.database, visit.project_id, product_id, terms, visit.now)
     return await visit.to(
         visit.path("catalog", "products", product_id), "Saved. Running subscriptions keep their price."
     )
 
 
-@pages.post("/catalog/products/{product_id}/delete", Needs.MANAGE, "product.deleted")
+@pages.post("/catalog/products/{product_id}/delete", Needs.MANAGE, "product.deleted", show_product)
 async def delete(visit: Visit) -> Response:
     visit.form.confirmed()
     product_id = visit.param("product_id")
@@ -87,19 +81,16 @@ async def delete(visit: Visit) -> Response:
     return await visit.to(visit.path("catalog", "products"), f"{product_id} is not sold any more. Its owners keep it.")
 
 
-async def _form(
-    visit: Visit, product: products.Product | None, values: dict[str, Any], refusal: Refusal | None = None
-) -> Response:
-    status, error = status_of(refusal) if refusal else (200, "")
-    if refusal:
-        visit.audit(refusal=error)
+async def _form(visit: Visit, product: products.Product | None, values: dict[str, Any]) -> Response:
+    if visit.refusal is not None:
+        values |= {**visit.form.values(), "apps": visit.form.all("app")}
     known = await currencies.list_currencies(visit.database, visit.project_id)
     codes = [("", "No virtual currency"), *((one.code, one.code) for one in known)] if known else []
     names = ("id", "display_name", "kind", "type", "price", "currency", "duration", "trial_duration", "code", "amount")
     shown = {name: values.get(name) if values.get(name) is not None else "" for name in names}
     shown["apps"] = values.get("apps") or ()
     return visit.page(
-        "catalog_product.html", status, here="catalog", product=product, values=shown, error=error, kinds=KINDS,
+        "catalog_product.html", here="catalog", product=product, values=shown, kinds=KINDS,
         codes=codes, types=TYPES, apps=await all_apps(visit.database, visit.project_id),
     )  # fmt: skip
 
@@ -128,10 +119,6 @@ def _duration(form: Form, name: str, known: str | None) -> str | None:
         return iso_duration(text) if text else None
     except ValueError as error:
         raise Invalid(str(error), param=name) from None
-
-
-def _sent(form: Form) -> dict[str, Any]:
-    return {**form.values(), "apps": form.all("app")}
 
 
 def price_of(text: str) -> float:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.responses import Response
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.customer_address import address
-from latchkey.dashboard.page import Needs, Pages, Visit, status_of
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.pages import clock_counter as counter
 from latchkey.dashboard.pages.event_row import row_of
 from latchkey.dashboard.snippets import curl
@@ -18,7 +17,7 @@ from latchkey.domain.instants import EARLIEST, LATEST, parse_duration
 from latchkey.domain.naming import checked_name
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.user_id import problem_with
 from latchkey.usecases.events import listing as event_list
 from latchkey.usecases.rendering.view import View, look_at
@@ -30,24 +29,31 @@ pages = Pages()
 ON_A_PAGE = 50
 STEPS = (("P1D", "+1 day"), ("P1W", "+1 week"), ("P1M", "+1 month"), ("P1Y", "+1 year"))
 TO_NEXT = "next"
-Doing = Callable[[], Awaitable[tuple[str, str]]]
 
 
 @pages.get("/test-clocks")
 async def show_clocks(visit: Visit) -> Response:
-    return await _list(visit)
+    clocks = await test_clocks.newest_clocks(
+        visit.database, visit.project_id, visit.query.text("after") or None, ON_A_PAGE + 1
+    )
+    shown = clocks[:ON_A_PAGE]
+    return visit.page(
+        "test_clocks.html",
+        here="test-clocks",
+        clocks=shown,
+        counted=test_clocks.COUNTED,
+        older=visit.path("test-clocks", after=shown[-1].clock.id) if len(clocks) > ON_A_PAGE else None,
+        filled=visit.form.values(),
+        create=curl(visit, "test_clocks", {"name": "Does a trial convert?"}),
+    )
 
 
-@pages.post("/test-clocks", Needs.MANAGE, "test_clock.created")
+@pages.post("/test-clocks", Needs.MANAGE, "test_clock.created", show_clocks)
 async def create_clock(visit: Visit) -> Response:
-    try:
-        name = checked_name(visit.form.text("name"))
-        start = visit.form.instant("start")
-        if start is not None and not EARLIEST <= start <= LATEST:
-            raise Invalid("A clock starts between the years 2000 and 2199.", param="start")
-    except Refusal as refusal:
-        visit.audit(refusal=refusal.message)
-        return await _list(visit, refusal)
+    name = checked_name(visit.form.text("name"))
+    start = visit.form.instant("start")
+    if start is not None and not EARLIEST <= start <= LATEST:
+        raise Invalid("A clock starts between the years 2000 and 2199.", param="start")
     id = f"clk_{secrets.token_hex(12)}"
     now = visit.now
     clock = await test_clocks.create_clock(
@@ -59,111 +65,7 @@ async def create_clock(visit: Visit) -> Response:
 
 @pages.get("/test-clocks/{clock_id}")
 async def show_clock(visit: Visit) -> Response:
-    return await _clock(visit, visit.query.text("customer"))
-
-
-@pages.post("/test-clocks/{clock_id}/advance", Needs.MANAGE, "test_clock.advanced")
-async def advance(visit: Visit) -> Response:
-    async def do() -> tuple[str, str]:
-        clock_id, by = visit.param("clock_id"), visit.form.text("by")
-        if by == TO_NEXT:
-            to = await test_clocks.next_due(visit.database, visit.project_id, clock_id)
-            moved = await test_clocks.advance(visit.services.changes, visit.project_id, clock_id, to=to)
-        elif by:
-            length = parse_duration(visit.form.choice("by", [step for step, _ in STEPS]))
-            moved = await test_clocks.advance(visit.services.changes, visit.project_id, clock_id, by=length)
-        else:
-            moment = visit.form.instant("to")
-            if moment is None:
-                raise Invalid("Give a time, or press one of the steps.", param="to")
-            moved = await test_clocks.advance(visit.services.changes, visit.project_id, clock_id, to=moment)
-        visit.audit(now=texts.iso(moved.clock.now), events=moved.events)
-        told = "Nothing happened on the way" if not moved.events else f"{moved.events:,} events happened on the way"
-        told = "1 event happened on the way" if moved.events == 1 else told
-        return visit.form.text("customer"), f"It is {texts.instant(moved.clock.now)} now. {told}."
-
-    return await _do(visit, do)
-
-
-@pages.post("/test-clocks/{clock_id}/customers", Needs.MANAGE, "test_clock.customer_created")
-async def add_customer(visit: Visit) -> Response:
-    async def do() -> tuple[str, str]:
-        id = visit.form.needed("customer")
-        if (problem := problem_with(id)) is not None:
-            raise Invalid(problem, param="customer")
-        await test_clocks.create_customer(visit.services.changes, visit.project_id, id, visit.param("clock_id"))
-        visit.audit(f"{visit.param('clock_id')}, {id}")
-        return id, f"\u2068{id}\u2069 is on this clock now."
-
-    return await _do(visit, do)
-
-
-@pages.post("/test-clocks/{clock_id}/act", Needs.MANAGE, "test_store.acted")
-async def act(visit: Visit) -> Response:
-    """Only for customers of this clock, so that real purchases cannot be changed from here."""
-
-    async def do() -> tuple[str, str]:
-        action = counter.read_action(visit.form, visit.now)
-        view = await _read(visit, action.app_user_id)
-        visit.audit(f"{view.customer.app_user_id}, {action.name}", product=action.product_id)
-        done = await test_store.act(visit.services.changes, visit.project_id, action)
-        told = ", ".join(event.type for event in done.events)
-        visit.audit(events=told)
-        return view.customer.app_user_id, f"Done: {told}." if told else "Done. It caused no event."
-
-    return await _do(visit, do)
-
-
-@pages.post("/test-clocks/{clock_id}/delete", Needs.MANAGE, "test_clock.deleted")
-async def delete(visit: Visit) -> Response:
-    try:
-        visit.form.confirmed()
-        await test_clocks.delete_clock(visit.database, visit.project_id, visit.param("clock_id"))
-    except Refusal as refusal:
-        visit.audit(refusal=refusal.message)
-        return await _clock(visit, "", refusal)
-    return await visit.to(visit.path("test-clocks"), "The clock is deleted.")
-
-
-async def _do(visit: Visit, doing: Doing) -> Response:
-    """Redirects to the clock with the result; if the action was refused, shows the page with the reason."""
-    await test_clocks.get_clock(visit.database, visit.project_id, visit.param("clock_id"))
-    try:
-        customer, said = await doing()
-    except Refusal as refusal:
-        visit.audit(refusal=refusal.message)
-        return await _clock(visit, visit.form.text("customer"), refusal)
-    return await visit.to(visit.path("test-clocks", visit.param("clock_id"), customer=customer), said)
-
-
-async def _read(visit: Visit, customer_id: str) -> View:
-    row = await visit.services.reader.read(visit.project_id, customer_id)
-    view = look_at(row, visit.now) if row is not None else None
-    if view is None or view.customer.test_clock_id != visit.param("clock_id"):
-        raise NotFound(f"There is no customer {customer_id!r} on this clock.", param="customer")
-    return view
-
-
-async def _list(visit: Visit, refusal: Refusal | None = None) -> Response:
-    clocks = await test_clocks.newest_clocks(
-        visit.database, visit.project_id, visit.query.text("after") or None, ON_A_PAGE + 1
-    )
-    status, error = status_of(refusal) if refusal else (200, "")
-    shown = clocks[:ON_A_PAGE]
-    return visit.page(
-        "test_clocks.html",
-        status,
-        here="test-clocks",
-        clocks=shown,
-        counted=test_clocks.COUNTED,
-        older=visit.path("test-clocks", after=shown[-1].clock.id) if len(clocks) > ON_A_PAGE else None,
-        error=error,
-        filled=visit.form.values(),
-        create=curl(visit, "test_clocks", {"name": "Does a trial convert?"}),
-    )
-
-
-async def _clock(visit: Visit, chosen: str, refusal: Refusal | None = None) -> Response:
+    chosen = (visit.form if visit.refusal else visit.query).text("customer")
     clock = await test_clocks.get_clock(visit.database, visit.project_id, visit.param("clock_id"))
     people = await test_clocks.inhabitants(visit.database, visit.project_id, clock.id)
     page = await event_list.newest_of_clock(visit.database, visit.project_id, clock.id)
@@ -172,11 +74,9 @@ async def _clock(visit: Visit, chosen: str, refusal: Refusal | None = None) -> R
     try:
         view = await _read(visit, chosen) if chosen else None
     except NotFound as missing:
-        view, refusal = None, refusal or missing
-    status, error = status_of(refusal) if refusal else (200, "")
+        view, visit.refusal = None, visit.refusal or missing
     return visit.page(
         "test_clock.html",
-        status,
         here="test-clocks",
         clock=clock,
         steps=STEPS,
@@ -191,9 +91,69 @@ async def _clock(visit: Visit, chosen: str, refusal: Refusal | None = None) -> R
         rows=[row_of(visit, event) for event in page.events],
         stream=visit.path("events", "stream", clock=clock.id),
         after=page.head,
-        error=error,
         filled=visit.form.values(),
     )
+
+
+@pages.post("/test-clocks/{clock_id}/advance", Needs.MANAGE, "test_clock.advanced", show_clock)
+async def advance(visit: Visit) -> Response:
+    clock_id, by = visit.param("clock_id"), visit.form.text("by")
+    if by == TO_NEXT:
+        to = await test_clocks.next_due(visit.database, visit.project_id, clock_id)
+        moved = await test_clocks.advance(visit.services.changes, visit.project_id, clock_id, to=to)
+    elif by:
+        length = parse_duration(visit.form.choice("by", [step for step, _ in STEPS]))
+        moved = await test_clocks.advance(visit.services.changes, visit.project_id, clock_id, by=length)
+    else:
+        moment = visit.form.instant("to")
+        if moment is None:
+            raise Invalid("Give a time, or press one of the steps.", param="to")
+        moved = await test_clocks.advance(visit.services.changes, visit.project_id, clock_id, to=moment)
+    visit.audit(now=texts.iso(moved.clock.now), events=moved.events)
+    told = "Nothing happened on the way" if not moved.events else f"{moved.events:,} events happened on the way"
+    told = "1 event happened on the way" if moved.events == 1 else told
+    return await _done(visit, visit.form.text("customer"), f"It is {texts.instant(moved.clock.now)} now. {told}.")
+
+
+@pages.post("/test-clocks/{clock_id}/customers", Needs.MANAGE, "test_clock.customer_created", show_clock)
+async def add_customer(visit: Visit) -> Response:
+    id = visit.form.needed("customer")
+    if (problem := problem_with(id)) is not None:
+        raise Invalid(problem, param="customer")
+    await test_clocks.create_customer(visit.services.changes, visit.project_id, id, visit.param("clock_id"))
+    visit.audit(f"{visit.param('clock_id')}, {id}")
+    return await _done(visit, id, f"\u2068{id}\u2069 is on this clock now.")
+
+
+@pages.post("/test-clocks/{clock_id}/act", Needs.MANAGE, "test_store.acted", show_clock)
+async def act(visit: Visit) -> Response:
+    """Only for customers of this clock, so that real purchases cannot be changed from here."""
+    action = counter.read_action(visit.form, visit.now)
+    view = await _read(visit, action.app_user_id)
+    visit.audit(f"{view.customer.app_user_id}, {action.name}", product=action.product_id)
+    done = await test_store.act(visit.services.changes, visit.project_id, action)
+    told = ", ".join(event.type for event in done.events)
+    visit.audit(events=told)
+    return await _done(visit, view.customer.app_user_id, f"Done: {told}." if told else "Done. It caused no event.")
+
+
+@pages.post("/test-clocks/{clock_id}/delete", Needs.MANAGE, "test_clock.deleted", show_clock)
+async def delete(visit: Visit) -> Response:
+    visit.form.confirmed()
+    await test_clocks.delete_clock(visit.database, visit.project_id, visit.param("clock_id"))
+    return await visit.to(visit.path("test-clocks"), "The clock is deleted.")
+
+
+async def _done(visit: Visit, customer: str, said: str) -> Response:
+    return await visit.to(visit.path("test-clocks", visit.param("clock_id"), customer=customer), said)
+
+
+async def _read(visit: Visit, customer_id: str) -> View:
+    row = await visit.services.reader.read(visit.project_id, customer_id)
+    view = look_at(row, visit.now) if row is not None else None
+    if view is None or view.customer.test_clock_id != visit.param("clock_id"):
+        raise NotFound(f"There is no customer {customer_id!r} on this clock.", param="customer")
+    return view
 
 
 def _person(visit: Visit, one: test_clocks.Inhabitant, now: int) -> dict[str, Any]:

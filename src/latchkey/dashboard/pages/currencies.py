@@ -6,10 +6,9 @@ import secrets
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Needs, Pages, Visit, status_of
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.snippets import curl, isolated
 from latchkey.domain.customers.currency import MAX_BALANCE
-from latchkey.domain.refusal import Refusal
 from latchkey.usecases.catalog import currencies
 from latchkey.usecases.customers.currency import adjust
 
@@ -29,78 +28,28 @@ async def list_currencies(visit: Visit) -> Response:
 
 @pages.get("/new-currency", Needs.MANAGE)
 async def offer_new(visit: Visit) -> Response:
-    return _form(visit)
+    values = {name: visit.form.text(name) for name in ("code", "name", "description")}
+    return visit.page("currency_new.html", here="currencies", values=values)
 
 
-@pages.post("/new-currency", Needs.MANAGE, "currency.created")
+@pages.post("/new-currency", Needs.MANAGE, "currency.created", offer_new)
 async def create(visit: Visit) -> Response:
     form = visit.form
     visit.subject = code = form.text("code")
-    try:
-        made = await currencies.create_currency(
-            visit.database, visit.project_id, code, form.text("name"), form.text("description"), visit.now
-        )
-    except Refusal as refusal:
-        return _form(visit, refusal)
+    made = await currencies.create_currency(
+        visit.database, visit.project_id, code, form.text("name"), form.text("description"), visit.now
+    )
     return await visit.to(visit.path("currencies", made.code), f"{made.code} exists now.")
 
 
 @pages.get("/currencies/{code}")
 async def show_currency(visit: Visit) -> Response:
-    return await _page(visit)
-
-
-@pages.post("/currencies/{code}", Needs.MANAGE, "currency.updated")
-async def update(visit: Visit) -> Response:
-    code, form = visit.param("code"), visit.form
-    try:
-        await currencies.update_currency(
-            visit.database, visit.project_id, code, name=form.text("name"), description=form.text("description")
-        )
-    except Refusal as refusal:
-        return await _page(visit, refusal)
-    return await visit.to(visit.path("currencies", code), "Saved.")
-
-
-@pages.post("/currencies/{code}/move", Needs.MANAGE, "currency.moved")
-async def move(visit: Visit) -> Response:
-    code, form = visit.param("code"), visit.form
-    try:
-        who = form.needed("customer")
-        amount = form.number("amount", low=1, high=MAX_BALANCE)
-        signed = amount if form.choice("direction", ("credit", "debit")) == "credit" else -amount
-        visit.audit(customer=who, amount=signed)
-        # The form contains an idempotency key: sent twice, it is done once.
-        key = f"dashboard:{form.needed('key')[:100]}"
-        done = await adjust(visit.services.changes, visit.project_id, who, {code: signed}, key)
-    except Refusal as refusal:
-        return await _page(visit, refusal)
-    balance = done.customer.balances.get(code, 0)
-    return await visit.to(visit.path("currencies", code), f"{isolated(who)} now has {balance:,} {code}.")
-
-
-@pages.post("/currencies/{code}/delete", Needs.MANAGE, "currency.deleted")
-async def delete(visit: Visit) -> Response:
-    visit.form.confirmed()
-    try:
-        await currencies.delete_currency(visit.database, visit.project_id, visit.param("code"))
-    except Refusal as refusal:
-        return await _page(visit, refusal)
-    return await visit.to(visit.path("currencies"), f"{visit.param('code')} is gone.")
-
-
-async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
-    status, error = status_of(refusal) if refusal else (200, "")
-    if refusal:
-        visit.audit(refusal=error)
     currency = await currencies.load_currency(visit.database, visit.project_id, visit.param("code"))
     form = visit.form
     return visit.page(
         "currency.html",
-        status,
         here="currencies",
         currency=currency,
-        error=error,
         name=form.text("name", currency.name),
         description=form.text("description", currency.description),
         moving={name: form.text(name) for name in ("customer", "amount", "direction")},
@@ -108,9 +57,31 @@ async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
     )
 
 
-def _form(visit: Visit, refusal: Refusal | None = None) -> Response:
-    status, error = status_of(refusal) if refusal else (200, "")
-    if refusal:
-        visit.audit(refusal=error)
-    values = {name: visit.form.text(name) for name in ("code", "name", "description")}
-    return visit.page("currency_new.html", status, here="currencies", values=values, error=error)
+@pages.post("/currencies/{code}", Needs.MANAGE, "currency.updated", show_currency)
+async def update(visit: Visit) -> Response:
+    code, form = visit.param("code"), visit.form
+    await currencies.update_currency(
+        visit.database, visit.project_id, code, name=form.text("name"), description=form.text("description")
+    )
+    return await visit.to(visit.path("currencies", code), "Saved.")
+
+
+@pages.post("/currencies/{code}/move", Needs.MANAGE, "currency.moved", show_currency)
+async def move(visit: Visit) -> Response:
+    code, form = visit.param("code"), visit.form
+    who = form.needed("customer")
+    amount = form.number("amount", low=1, high=MAX_BALANCE)
+    signed = amount if form.choice("direction", ("credit", "debit")) == "credit" else -amount
+    visit.audit(customer=who, amount=signed)
+    # The form contains an idempotency key: sent twice, it is done once.
+    key = f"dashboard:{form.needed('key')[:100]}"
+    done = await adjust(visit.services.changes, visit.project_id, who, {code: signed}, key)
+    balance = done.customer.balances.get(code, 0)
+    return await visit.to(visit.path("currencies", code), f"{isolated(who)} now has {balance:,} {code}.")
+
+
+@pages.post("/currencies/{code}/delete", Needs.MANAGE, "currency.deleted", show_currency)
+async def delete(visit: Visit) -> Response:
+    visit.form.confirmed()
+    await currencies.delete_currency(visit.database, visit.project_id, visit.param("code"))
+    return await visit.to(visit.path("currencies"), f"{visit.param('code')} is gone.")

@@ -8,10 +8,10 @@ from starlette.responses import Response
 
 from latchkey.dashboard.counting import counts_of, place_of, written
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.page import Needs, Pages, Visit, status_of
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.snippets import curl, isolated
 from latchkey.domain.customers.experiment import Variant
-from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.domain.refusal import Invalid
 from latchkey.domain.user_id import problem_with
 from latchkey.usecases.catalog import offerings
 from latchkey.usecases.experiments import experiments
@@ -36,60 +36,30 @@ async def list_experiments(visit: Visit) -> Response:
 
 @pages.get("/experiments/new", Needs.MANAGE)
 async def offer_new(visit: Visit) -> Response:
-    return await _form(visit, {"name": "", "variant-1": "control", "weight-1": "50", "weight-2": "50"})
+    values = visit.form.values() or {"name": "", "variant-1": "control", "weight-1": "50", "weight-2": "50"}
+    filled = [number for number in range(1, MOST + 1) if values.get(f"variant-{number}")]
+    rows = range(1, max([ROWS, *filled]) + 1)
+    return visit.page(
+        "experiment_new.html",
+        here="experiments",
+        values=values,
+        rows=rows,
+        most=MOST,
+        offerings=await _offerings(visit),
+    )
 
 
-@pages.post("/experiments/new", Needs.MANAGE, "experiment.created")
+@pages.post("/experiments/new", Needs.MANAGE, "experiment.created", offer_new)
 async def create(visit: Visit) -> Response:
     visit.subject = name = visit.form.text("name")
-    try:
-        variants = _variants(visit.form)
-        made = await experiments.create_experiment(visit.database, visit.project_id, name, variants, visit.now)
-    except Refusal as refusal:
-        return await _form(visit, visit.form.values(), refusal)
+    variants = _variants(visit.form)
+    made = await experiments.create_experiment(visit.database, visit.project_id, name, variants, visit.now)
     visit.audit(made.id, name=made.name, variants={one.id: one.weight for one in made.variants})
     return await visit.to(visit.path("experiments", made.id), "The experiment runs. Enrol customers to put them in it.")
 
 
 @pages.get("/experiments/{experiment_id}")
 async def show_experiment(visit: Visit) -> Response:
-    return await _page(visit)
-
-
-@pages.post("/experiments/{experiment_id}/enroll", Needs.MANAGE, "experiment.enrolled")
-async def enroll(visit: Visit) -> Response:
-    experiment_id, who = visit.param("experiment_id"), visit.form.text("app_user_id")
-    visit.audit(customer=who)
-    try:
-        if problem := problem_with(who):
-            raise Invalid(problem, param="app_user_id")
-        done = await enroll_customer(visit.services.changes, visit.project_id, experiment_id, who)
-    except Refusal as refusal:
-        return await _page(visit, refusal)
-    variant = next(one.variant_id for one in done.customer.enrollments if one.experiment_id == experiment_id)
-    visit.audit(variant=variant)
-    return await visit.to(
-        visit.path("experiments", experiment_id), f"{isolated(who)} is in {variant}, and stays there."
-    )
-
-
-@pages.post("/experiments/{experiment_id}/offerings", Needs.MANAGE, "experiment.updated")
-async def set_offerings(visit: Visit) -> Response:
-    id = visit.param("experiment_id")
-    experiment = await experiments.load_experiment(visit.database, visit.project_id, id)
-    chosen = {one.id: visit.form.text(f"offering-{one.id}") or None for one in experiment.variants}
-    visit.audit(offerings=chosen)
-    try:
-        await experiments.set_offerings(visit.database, visit.project_id, id, chosen)
-    except Refusal as refusal:
-        return await _page(visit, refusal)
-    return await visit.to(visit.path("experiments", id), "Saved. Customers see it from their next request on.")
-
-
-async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
-    status, error = status_of(refusal) if refusal else (200, "")
-    if refusal:
-        visit.audit(refusal=error)
     id = visit.param("experiment_id")
     experiment = await experiments.load_experiment(visit.database, visit.project_id, id)
     so_far = Enrolled(counts_of(visit.query, "enrolled"), place_of(visit.query))
@@ -97,41 +67,45 @@ async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
     query = urlencode(list(written(enrolled.place, enrolled=enrolled.variants)))
     return visit.page(
         "experiment.html",
-        status,
         here="experiments",
         experiment=experiment,
         weights=sum(one.weight for one in experiment.variants),
         enrolled=enrolled,
         more=None if enrolled.place.done else f"{visit.path('experiments', id)}?{query}",
-        error=error,
         who=visit.form.text("app_user_id"),
         offerings=await _offerings(visit),
         curl=curl,
     )
 
 
+@pages.post("/experiments/{experiment_id}/enroll", Needs.MANAGE, "experiment.enrolled", show_experiment)
+async def enroll(visit: Visit) -> Response:
+    experiment_id, who = visit.param("experiment_id"), visit.form.text("app_user_id")
+    visit.audit(customer=who)
+    if problem := problem_with(who):
+        raise Invalid(problem, param="app_user_id")
+    done = await enroll_customer(visit.services.changes, visit.project_id, experiment_id, who)
+    variant = next(one.variant_id for one in done.customer.enrollments if one.experiment_id == experiment_id)
+    visit.audit(variant=variant)
+    return await visit.to(
+        visit.path("experiments", experiment_id), f"{isolated(who)} is in {variant}, and stays there."
+    )
+
+
+@pages.post("/experiments/{experiment_id}/offerings", Needs.MANAGE, "experiment.updated", show_experiment)
+async def set_offerings(visit: Visit) -> Response:
+    id = visit.param("experiment_id")
+    experiment = await experiments.load_experiment(visit.database, visit.project_id, id)
+    chosen = {one.id: visit.form.text(f"offering-{one.id}") or None for one in experiment.variants}
+    visit.audit(offerings=chosen)
+    await experiments.set_offerings(visit.database, visit.project_id, id, chosen)
+    return await visit.to(visit.path("experiments", id), "Saved. Customers see it from their next request on.")
+
+
 async def _offerings(visit: Visit) -> list[tuple[str, str]]:
     """The choices for a variant."""
     known = await offerings.list_offerings(visit.database, visit.project_id, limit=offerings.MOST)
     return [("", "The current offering"), *((one.id, one.lookup_key) for one in known)]
-
-
-async def _form(visit: Visit, values: dict[str, str], refusal: Refusal | None = None) -> Response:
-    status, error = status_of(refusal) if refusal else (200, "")
-    if refusal:
-        visit.audit(refusal=error)
-    filled = [number for number in range(1, MOST + 1) if values.get(f"variant-{number}")]
-    rows = range(1, max([ROWS, *filled]) + 1)
-    return visit.page(
-        "experiment_new.html",
-        status,
-        here="experiments",
-        values=values,
-        rows=rows,
-        most=MOST,
-        offerings=await _offerings(visit),
-        error=error,
-    )
 
 
 def _variants(form: Form) -> list[Variant]:

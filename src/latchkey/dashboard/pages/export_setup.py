@@ -7,9 +7,9 @@ from typing import Any
 from starlette.responses import Response
 
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.page import Needs, Pages, Visit, status_of
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.naming import checked_name
-from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.domain.refusal import Invalid
 from latchkey.usecases.exports.engine import WHAT
 from latchkey.usecases.exports.formats import FORMATS
 from latchkey.usecases.exports.schedules import LONGEST_DESTINATION, Export
@@ -35,17 +35,13 @@ NEW: dict[str, Any] = {
 
 @pages.get("/exports/new", Needs.MANAGE)
 async def show_new(visit: Visit) -> Response:
-    return _form(visit, values=NEW)
+    return _form(visit, NEW)
 
 
-@pages.post("/exports/new", Needs.MANAGE, "export.created")
+@pages.post("/exports/new", Needs.MANAGE, "export.created", show_new)
 async def create(visit: Visit) -> Response:
     visit.audit("a new export")
-    try:
-        made = await visit.services.exports.create(visit.project_id, _given(visit.form), visit.now)
-    except Refusal as refusal:
-        visit.audit(refusal=refusal.message)
-        return _form(visit, refusal, values=_typed(visit.form))
+    made = await visit.services.exports.create(visit.project_id, _given(visit.form), visit.now)
     _told(visit, made)
     return await visit.to(visit.path("exports", made.id), "The export is saved.")
 
@@ -53,18 +49,13 @@ async def create(visit: Visit) -> Response:
 @pages.get("/exports/{export_id}/edit", Needs.MANAGE)
 async def show_edit(visit: Visit) -> Response:
     export = await visit.services.exports.load(visit.project_id, visit.param("export_id"))
-    return _form(visit, export=export, values=_values(export))
+    return _form(visit, _values(export), export)
 
 
-@pages.post("/exports/{export_id}/edit", Needs.MANAGE, "export.changed")
+@pages.post("/exports/{export_id}/edit", Needs.MANAGE, "export.changed", show_edit)
 async def edit(visit: Visit) -> Response:
     id = visit.param("export_id")
-    export = await visit.services.exports.load(visit.project_id, id)
-    try:
-        changed = await visit.services.exports.update(visit.project_id, id, _given(visit.form), visit.now)
-    except Refusal as refusal:
-        visit.audit(refusal=refusal.message)
-        return _form(visit, refusal, export=export, values=_typed(visit.form))
+    changed = await visit.services.exports.update(visit.project_id, id, _given(visit.form), visit.now)
     _told(visit, changed)
     return await visit.to(visit.path("exports", id), "Saved.")
 
@@ -124,16 +115,11 @@ def _typed(form: Form) -> dict[str, Any]:
     }
 
 
-def _form(
-    visit: Visit, refusal: Refusal | None = None, *, export: Export | None = None, values: dict[str, Any]
-) -> Response:
-    status, error = status_of(refusal) if refusal is not None else (200, None)
+def _form(visit: Visit, values: dict[str, Any], export: Export | None = None) -> Response:
     return visit.page(
         "export_form.html",
-        status,
-        error=error,
         export=render.export(export) if export is not None else None,
-        values=values,
+        values=_typed(visit.form) if visit.refusal else values,
         what=WHAT,
         formats=[(one, {"csv": "CSV", "jsonl": "JSON Lines", "parquet": "Parquet"}[one]) for one in FORMATS],
         every=EVERY,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Needs, Pages, Visit, status_of
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.pages.export_setup import EVERY
-from latchkey.domain.refusal import Refusal
 from latchkey.usecases.exports.download import MOST_CUSTOMERS, MOST_EVENTS, download
 from latchkey.usecases.exports.engine import WHAT
 from latchkey.usecases.exports.formats import FORMATS
@@ -25,19 +24,26 @@ TYPES = {
 
 @pages.get("/exports")
 async def show_all(visit: Visit) -> Response:
-    return await _list(visit)
+    found = await visit.services.exports.page(visit.project_id, None, MOST)
+    last = await visit.services.exports.last_runs(visit.project_id)
+    return visit.page(
+        "exports.html",
+        exports=[render.export(one) for one in found],
+        last={id: render.run(id, one) for id, one in last.items()},
+        every=dict(EVERY),
+        what=[(one, one.capitalize()) for one in WHAT],
+        formats=[("csv", "CSV"), ("jsonl", "JSON Lines"), ("parquet", "Parquet")],
+        most_customers=MOST_CUSTOMERS,
+        most_events=MOST_EVENTS,
+    )
 
 
-@pages.post("/exports/download", Needs.MANAGE, "export.downloaded")
+@pages.post("/exports/download", Needs.MANAGE, "export.downloaded", show_all)
 async def send(visit: Visit) -> Response:
     what = visit.form.choice("what", WHAT)
     format = next(one for one in FORMATS if one == visit.form.choice("format", FORMATS))
     visit.audit(what, format=format)
-    try:
-        name, content = await download(visit.database, visit.project_id, what, format, visit.services.now)
-    except Refusal as refusal:
-        visit.audit(refusal=refusal.message)
-        return await _list(visit, refusal)
+    name, content = await download(visit.database, visit.project_id, what, format, visit.services.now)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, headers=headers, media_type=TYPES[format])
 
@@ -59,7 +65,7 @@ async def show_one(visit: Visit) -> Response:
     )
 
 
-@pages.post("/exports/{export_id}/run", Needs.MANAGE, "export.started")
+@pages.post("/exports/{export_id}/run", Needs.MANAGE, "export.started", show_one)
 async def run(visit: Visit) -> Response:
     whole = visit.form.ticked("whole")
     await visit.services.exports.run_now(visit.project_id, visit.param("export_id"), visit.now, whole=whole)
@@ -67,7 +73,7 @@ async def run(visit: Visit) -> Response:
     return await visit.to(_here(visit), "It runs as soon as a process has time. Reload this page to see how far it is.")
 
 
-@pages.post("/exports/{export_id}/delete", Needs.MANAGE, "export.deleted")
+@pages.post("/exports/{export_id}/delete", Needs.MANAGE, "export.deleted", show_one)
 async def delete(visit: Visit) -> Response:
     visit.form.confirmed()
     export = await visit.services.exports.load(visit.project_id, visit.param("export_id"))
@@ -78,21 +84,3 @@ async def delete(visit: Visit) -> Response:
 
 def _here(visit: Visit) -> str:
     return visit.path("exports", visit.param("export_id"))
-
-
-async def _list(visit: Visit, refusal: Refusal | None = None) -> Response:
-    status, error = status_of(refusal) if refusal is not None else (200, None)
-    found = await visit.services.exports.page(visit.project_id, None, MOST)
-    last = await visit.services.exports.last_runs(visit.project_id)
-    return visit.page(
-        "exports.html",
-        status,
-        error=error,
-        exports=[render.export(one) for one in found],
-        last={id: render.run(id, one) for id, one in last.items()},
-        every=dict(EVERY),
-        what=[(one, one.capitalize()) for one in WHAT],
-        formats=[("csv", "CSV"), ("jsonl", "JSON Lines"), ("parquet", "Parquet")],
-        most_customers=MOST_CUSTOMERS,
-        most_events=MOST_EVENTS,
-    )

@@ -7,16 +7,17 @@ from typing import Any
 from starlette.responses import Response
 
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.page import Needs, Pages, Visit, status_of
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.texts import day, instant
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.domain.refusal import NotFound
 from latchkey.domain.team.key_rules import LONGEST_OVERLAP_DAYS, OVERLAP_DAYS, WARNED_BEFORE
 from latchkey.usecases.access import keys
 
 pages = Pages()
 
 ON_A_PAGE = 100
+FIELDS = ("name", "rate_limit", "expires_on", "networks", "shape")
 
 
 @pages.get("/keys")
@@ -30,27 +31,23 @@ async def list_keys(visit: Visit) -> Response:
 
 @pages.get("/keys/new", Needs.MANAGE)
 async def offer_new(visit: Visit) -> Response:
-    values = {"name": "", "scopes": list(keys.USUAL_SCOPES), "rate_limit": str(keys.RATE_LIMIT)}
-    return _form(visit, "key_new.html", {**values, "expires_on": "", "networks": "", "shape": "latchkey"})
+    return _form(visit, "key_new.html", {"scopes": keys.USUAL_SCOPES, "rate_limit": keys.RATE_LIMIT})
 
 
-@pages.post("/keys/new", Needs.MANAGE, "key.created")
+@pages.post("/keys/new", Needs.MANAGE, "key.created", offer_new)
 async def create(visit: Visit) -> Response:
     form = visit.form
-    try:
-        issued = await keys.create_secret_key(
-            visit.database,
-            visit.project_id,
-            form.text("name"),
-            visit.now,
-            scopes=form.all("scope"),
-            rate_limit=form.number("rate_limit", low=1, high=keys.FASTEST),
-            expires_at=_end_of(form),
-            allowed_networks=_networks(form),
-            shape=form.text("shape"),
-        )
-    except Refusal as refusal:
-        return _form(visit, "key_new.html", _typed(form), refusal)
+    issued = await keys.create_secret_key(
+        visit.database,
+        visit.project_id,
+        form.text("name"),
+        visit.now,
+        scopes=form.all("scope"),
+        rate_limit=form.number("rate_limit", low=1, high=keys.FASTEST),
+        expires_at=_end_of(form),
+        allowed_networks=_networks(form),
+        shape=form.text("shape"),
+    )
     visit.audit(issued.key.id, scopes=list(issued.key.scopes), **_told(issued.key))
     return _once(visit, issued)
 
@@ -60,7 +57,7 @@ async def offer_change(visit: Visit) -> Response:
     key = await _secret(visit)
     values = {
         "name": key.name,
-        "rate_limit": str(key.rate_limit),
+        "rate_limit": key.rate_limit,
         # The last day on which it works.
         "expires_on": day(key.expires_at - 1) if key.expires_at else "",
         "networks": "\n".join(key.allowed_networks),
@@ -68,7 +65,7 @@ async def offer_change(visit: Visit) -> Response:
     return _form(visit, "key.html", values, key=key)
 
 
-@pages.post("/keys/{key_id}", Needs.MANAGE, "key.changed")
+@pages.post("/keys/{key_id}", Needs.MANAGE, "key.changed", offer_change)
 async def change(visit: Visit) -> Response:
     key, form = await _secret(visit), visit.form
 
@@ -84,15 +81,12 @@ async def change(visit: Visit) -> Response:
             allowed_networks=tuple(_networks(form)),
         )
 
-    try:
-        changed = await keys.change_key(visit.database, visit.project_id, key.id, wanted, visit.now)
-    except Refusal as refusal:
-        return _form(visit, "key.html", _typed(form), refusal, key=key)
+    changed = await keys.change_key(visit.database, visit.project_id, key.id, wanted, visit.now)
     visit.audit(**_told(changed))
     return await visit.to(visit.path("keys"), f"{changed.hint} is changed, from the next request on.")
 
 
-@pages.post("/keys/{key_id}/rotate", Needs.MANAGE, "key.rotated")
+@pages.post("/keys/{key_id}/rotate", Needs.MANAGE, "key.rotated", offer_change)
 async def rotate(visit: Visit) -> Response:
     visit.form.confirmed()
     key = await _secret(visit)
@@ -102,7 +96,7 @@ async def rotate(visit: Visit) -> Response:
     return _once(visit, issued, old)
 
 
-@pages.post("/keys/{key_id}/revoke", Needs.MANAGE, "key.revoked")
+@pages.post("/keys/{key_id}/revoke", Needs.MANAGE, "key.revoked", offer_change)
 async def revoke(visit: Visit) -> Response:
     visit.form.confirmed()
     key = await _secret(visit)
@@ -133,17 +127,6 @@ def _networks(form: Form) -> list[str]:
     return form.raw("networks").replace(",", " ").split()
 
 
-def _typed(form: Form) -> dict[str, Any]:
-    return {
-        "name": form.text("name"),
-        "scopes": form.all("scope"),
-        "rate_limit": form.text("rate_limit"),
-        "expires_on": form.text("expires_on"),
-        "networks": form.raw("networks"),
-        "shape": form.text("shape"),
-    }
-
-
 def _told(key: keys.ApiKey) -> dict[str, Any]:
     """What the audit log says about a key."""
     return {
@@ -155,22 +138,14 @@ def _told(key: keys.ApiKey) -> dict[str, Any]:
     }
 
 
-def _form(
-    visit: Visit,
-    template: str,
-    values: dict[str, Any],
-    refusal: Refusal | None = None,
-    key: keys.ApiKey | None = None,
-) -> Response:
-    status, error = status_of(refusal) if refusal else (200, "")
-    if refusal:
-        visit.audit(refusal=error)
+def _form(visit: Visit, template: str, values: dict[str, Any], key: keys.ApiKey | None = None) -> Response:
+    form = visit.form
+    typed = {name: form.raw(name, str(values.get(name, ""))) for name in FIELDS}
+    scopes = values.get("scopes", ()) if visit.refusal is None else form.all("scope")
     return visit.page(
         template,
-        status,
         here="keys",
-        values=values,
-        error=error,
+        values={**typed, "scopes": scopes},
         fastest=keys.FASTEST,
         key=key,
         overlap_days=OVERLAP_DAYS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Needs, Pages, Visit, status_of
-from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.domain.refusal import Invalid
 from latchkey.domain.tariff.fees import Enrolment, Percentages, Program
 from latchkey.domain.tariff.rate_file import date_of, day_of
 from latchkey.domain.tariff.reference import REFERENCE_DATE
@@ -23,44 +23,52 @@ FIELDS = (
 
 @pages.get("/money")
 async def show_money(visit: Visit) -> Response:
-    return await _page(visit)
+    standing = await rates.standing(visit.database)
+    return visit.page(
+        "money.html",
+        here="money",
+        values={**dict.fromkeys(FIELDS, ""), **visit.form.values()},
+        fees=await fees.load_fees(visit.database, visit.project_id),
+        program_stores=[(name, fees.TITLES[name]) for name in fees.PROGRAM_STORES],
+        stores=[("", "All stores"), *SELLING],
+        titles=fees.TITLES,
+        standing=standing,
+        missing=await missing_rates.listed(visit.database, visit.project_id, visit.now),
+        date_of=date_of,
+        reference_date=REFERENCE_DATE,
+        told=repr,
+    )
 
 
-@pages.post("/money/programs", Needs.MANAGE, "money.changed")
+@pages.post("/money/programs", Needs.MANAGE, "money.changed", show_money)
 async def add_program(visit: Visit) -> Response:
     form = visit.form
     visit.subject = "programs"
-    try:
-        store = form.choice("program_store", fees.PROGRAM_STORES)
-        until = _day(visit, "program_until") if form.text("program_until") else None
-        new = Enrolment(store, Program.SMALL_BUSINESS, _day(visit, "program_from"), until)
-        known = await fees.load_fees(visit.database, visit.project_id)
-        await fees.change_fees(visit.database, visit.project_id, programs=[*known.enrolments, new])
-    except Refusal as refusal:
-        return await _page(visit, refusal)
+    store = form.choice("program_store", fees.PROGRAM_STORES)
+    until = _day(visit, "program_until") if form.text("program_until") else None
+    new = Enrolment(store, Program.SMALL_BUSINESS, _day(visit, "program_from"), until)
+    known = await fees.load_fees(visit.database, visit.project_id)
+    await fees.change_fees(visit.database, visit.project_id, programs=[*known.enrolments, new])
     return await visit.to(visit.path("money"), "Saved. It counts for payments that are first seen from now on.")
 
 
-@pages.post("/money/percentages", Needs.MANAGE, "money.changed")
+@pages.post("/money/percentages", Needs.MANAGE, "money.changed", show_money)
 async def add_percentages(visit: Visit) -> Response:
     form = visit.form
     visit.subject = "percentages"
-    try:
-        new = Percentages(
-            _day(visit, "from"),
-            form.text("store") or None,
-            form.text("country").upper() or None,
-            _share(visit, "commission"),
-            _share(visit, "tax"),
-        )
-        known = await fees.load_fees(visit.database, visit.project_id)
-        await fees.change_fees(visit.database, visit.project_id, percentages=[*known.percentages, new])
-    except Refusal as refusal:
-        return await _page(visit, refusal)
+    new = Percentages(
+        _day(visit, "from"),
+        form.text("store") or None,
+        form.text("country").upper() or None,
+        _share(visit, "commission"),
+        _share(visit, "tax"),
+    )
+    known = await fees.load_fees(visit.database, visit.project_id)
+    await fees.change_fees(visit.database, visit.project_id, percentages=[*known.percentages, new])
     return await visit.to(visit.path("money"), "Saved. It counts for payments that are first seen from now on.")
 
 
-@pages.post("/money/remove", Needs.MANAGE, "money.changed")
+@pages.post("/money/remove", Needs.MANAGE, "money.changed", show_money)
 async def remove(visit: Visit) -> Response:
     """The entry at a place of one of the lists, which must still be the one that the page showed."""
     form = visit.form
@@ -74,29 +82,6 @@ async def remove(visit: Visit) -> Response:
         percentages = [one for at, one in enumerate(known.percentages) if at != place or repr(one) != shown]
         await fees.change_fees(visit.database, visit.project_id, percentages=percentages)
     return await visit.to(visit.path("money"), "Removed. Payments that were seen before keep their terms.")
-
-
-async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
-    status, error = status_of(refusal) if refusal else (200, "")
-    if refusal:
-        visit.audit(refusal=error)
-    standing = await rates.standing(visit.database)
-    return visit.page(
-        "money.html",
-        status,
-        here="money",
-        error=error,
-        values={**dict.fromkeys(FIELDS, ""), **visit.form.values()},
-        fees=await fees.load_fees(visit.database, visit.project_id),
-        program_stores=[(name, fees.TITLES[name]) for name in fees.PROGRAM_STORES],
-        stores=[("", "All stores"), *SELLING],
-        titles=fees.TITLES,
-        standing=standing,
-        missing=await missing_rates.listed(visit.database, visit.project_id, visit.now),
-        date_of=date_of,
-        reference_date=REFERENCE_DATE,
-        told=repr,
-    )
 
 
 def _day(visit: Visit, name: str) -> int:

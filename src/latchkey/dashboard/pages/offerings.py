@@ -9,10 +9,10 @@ from typing import Any
 from msgspec import DecodeError, json
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Needs, Pages, Visit, status_of
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.snippets import curl
 from latchkey.domain.offering import Eligibility
-from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.domain.refusal import Invalid
 from latchkey.domain.storefront import USUAL_PACKAGES, Storefront
 from latchkey.usecases.catalog import offerings, packages, products
 from latchkey.usecases.catalog.offerings import Previews, load_previews
@@ -50,21 +50,16 @@ async def list_offerings(visit: Visit) -> Response:
 
 @pages.get("/catalog/new-offering", Needs.MANAGE)
 async def offer_new(visit: Visit) -> Response:
-    return visit.page("offering_new.html", here="catalog", values={}, error="")
+    return visit.page("offering_new.html", here="catalog", values=visit.form.values())
 
 
-@pages.post("/catalog/new-offering", Needs.MANAGE, "offering.created")
+@pages.post("/catalog/new-offering", Needs.MANAGE, "offering.created", offer_new)
 async def create(visit: Visit) -> Response:
     form = visit.form
     visit.subject = key = form.text("lookup_key")
-    try:
-        metadata = _metadata(form.text("metadata"))
-        name = form.text("display_name") or key
-        made = await offerings.create_offering(visit.database, visit.project_id, key, name, metadata, visit.now)
-    except Refusal as refusal:
-        status, error = status_of(refusal)
-        visit.audit(refusal=error)
-        return visit.page("offering_new.html", status, here="catalog", values=form.values(), error=error)
+    metadata = _metadata(form.text("metadata"))
+    name = form.text("display_name") or key
+    made = await offerings.create_offering(visit.database, visit.project_id, key, name, metadata, visit.now)
     visit.audit(made.id, lookup_key=made.lookup_key)
     return await visit.to(
         visit.path("catalog", "offerings", made.id), f"{made.lookup_key} exists now. Add packages to it."
@@ -73,61 +68,6 @@ async def create(visit: Visit) -> Response:
 
 @pages.get("/catalog/offerings/{offering_id}")
 async def show_offering(visit: Visit) -> Response:
-    return await _page(visit)
-
-
-@pages.post("/catalog/offerings/{offering_id}", Needs.MANAGE, "offering.updated")
-async def update(visit: Visit) -> Response:
-    id, form = visit.param("offering_id"), visit.form
-    try:
-        changes = {"display_name": form.text("display_name"), "metadata": _metadata(form.text("metadata"))}
-        await offerings.update_offering(visit.database, visit.project_id, id, changes)
-    except Refusal as refusal:
-        return await _page(visit, refusal, form.values())
-    return await visit.to(visit.path("catalog", "offerings", id), "Saved.")
-
-
-@pages.post("/catalog/offerings/{offering_id}/current", Needs.MANAGE, "offering.updated")
-async def make_current(visit: Visit) -> Response:
-    id = visit.param("offering_id")
-    chosen = visit.form.choice("is_current", ("yes", "no")) == "yes"
-    visit.audit(is_current=chosen)
-    changed = await offerings.update_offering(visit.database, visit.project_id, id, {"is_current": chosen})
-    said = "is the current offering." if chosen else "is not the current offering any more. There is none now."
-    return await visit.to(visit.path("catalog", "offerings", id), f"{changed.lookup_key} {said}")
-
-
-@pages.post("/catalog/offerings/{offering_id}/delete", Needs.MANAGE, "offering.deleted")
-async def delete(visit: Visit) -> Response:
-    visit.form.confirmed()
-    try:
-        await offerings.delete_offering(visit.database, visit.project_id, visit.param("offering_id"))
-    except Refusal as refusal:
-        return await _page(visit, refusal)
-    return await visit.to(visit.path("catalog", "offerings"), "The offering is gone, with its packages.")
-
-
-@pages.post("/catalog/offerings/{offering_id}/packages", Needs.MANAGE, "package.created")
-async def add_package(visit: Visit) -> Response:
-    id, form = visit.param("offering_id"), visit.form
-    key, product_id = form.text("lookup_key"), form.text("product")
-    try:
-        made = await packages.create_package(
-            visit.database, visit.project_id, id, key, form.text("package_name") or key, None, visit.now
-        )
-        visit.audit(made.id, offering=id, lookup_key=made.lookup_key)
-        if product_id:
-            visit.audit(product=product_id)
-            await packages.attach_products(visit.database, visit.project_id, made.id, {product_id: Eligibility.ALL})
-    except Refusal as refusal:
-        return await _page(visit, refusal, form.values())
-    return await visit.to(visit.path("catalog", "offerings", id), f"{made.lookup_key} was added.")
-
-
-async def _page(visit: Visit, refusal: Refusal | None = None, values: dict[str, str] | None = None) -> Response:
-    status, error = status_of(refusal) if refusal else (200, "")
-    if refusal:
-        visit.audit(refusal=error)
     id = visit.param("offering_id")
     offering = await offerings.load_offering(visit.database, visit.project_id, id)
     inside = await packages.list_packages(visit.database, visit.project_id, id)
@@ -137,11 +77,10 @@ async def _page(visit: Visit, refusal: Refusal | None = None, values: dict[str, 
     filled = {
         "display_name": offering.display_name,
         "metadata": "" if offering.metadata is None else json.format(json.encode(offering.metadata), indent=2).decode(),
-        **(values or {}),
+        **visit.form.values(),
     }
     return visit.page(
         "offering.html",
-        status,
         here="catalog",
         offering=offering,
         packages=inside,
@@ -152,8 +91,46 @@ async def _page(visit: Visit, refusal: Refusal | None = None, values: dict[str, 
         usual=USUAL_PACKAGES,
         shown_at=shown_at,
         values=filled,
-        error=error,
     )
+
+
+@pages.post("/catalog/offerings/{offering_id}", Needs.MANAGE, "offering.updated", show_offering)
+async def update(visit: Visit) -> Response:
+    id, form = visit.param("offering_id"), visit.form
+    changes = {"display_name": form.text("display_name"), "metadata": _metadata(form.text("metadata"))}
+    await offerings.update_offering(visit.database, visit.project_id, id, changes)
+    return await visit.to(visit.path("catalog", "offerings", id), "Saved.")
+
+
+@pages.post("/catalog/offerings/{offering_id}/current", Needs.MANAGE, "offering.updated", show_offering)
+async def make_current(visit: Visit) -> Response:
+    id = visit.param("offering_id")
+    chosen = visit.form.choice("is_current", ("yes", "no")) == "yes"
+    visit.audit(is_current=chosen)
+    changed = await offerings.update_offering(visit.database, visit.project_id, id, {"is_current": chosen})
+    said = "is the current offering." if chosen else "is not the current offering any more. There is none now."
+    return await visit.to(visit.path("catalog", "offerings", id), f"{changed.lookup_key} {said}")
+
+
+@pages.post("/catalog/offerings/{offering_id}/delete", Needs.MANAGE, "offering.deleted", show_offering)
+async def delete(visit: Visit) -> Response:
+    visit.form.confirmed()
+    await offerings.delete_offering(visit.database, visit.project_id, visit.param("offering_id"))
+    return await visit.to(visit.path("catalog", "offerings"), "The offering is gone, with its packages.")
+
+
+@pages.post("/catalog/offerings/{offering_id}/packages", Needs.MANAGE, "package.created", show_offering)
+async def add_package(visit: Visit) -> Response:
+    id, form = visit.param("offering_id"), visit.form
+    key, product_id = form.text("lookup_key"), form.text("product")
+    made = await packages.create_package(
+        visit.database, visit.project_id, id, key, form.text("package_name") or key, None, visit.now
+    )
+    visit.audit(made.id, offering=id, lookup_key=made.lookup_key)
+    if product_id:
+        visit.audit(product=product_id)
+        await packages.attach_products(visit.database, visit.project_id, made.id, {product_id: Eligibility.ALL})
+    return await visit.to(visit.path("catalog", "offerings", id), f"{made.lookup_key} was added.")
 
 
 def cells_of(previews: Previews, offering: str, package: str) -> Sequence[Cell]:

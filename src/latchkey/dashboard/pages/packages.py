@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Needs, Pages, Visit, status_of
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.pages.offerings import MOST_PRODUCTS, cells_of
 from latchkey.domain.offering import Eligibility
-from latchkey.domain.refusal import Refusal
 from latchkey.usecases.catalog import offerings, packages, products
 from latchkey.usecases.catalog.offerings import load_previews
 
@@ -22,63 +21,6 @@ CRITERIA = (
 
 @pages.get("/catalog/packages/{package_id}")
 async def show_package(visit: Visit) -> Response:
-    return await _page(visit)
-
-
-@pages.post("/catalog/packages/{package_id}", Needs.MANAGE, "package.updated")
-async def rename(visit: Visit) -> Response:
-    id = visit.param("package_id")
-    try:
-        await packages.update_package(
-            visit.database, visit.project_id, id, display_name=visit.form.text("display_name")
-        )
-    except Refusal as refusal:
-        return await _page(visit, refusal)
-    return await visit.to(visit.path("catalog", "packages", id), "Saved.")
-
-
-@pages.post("/catalog/packages/{package_id}/move", Needs.MANAGE, "package.updated")
-async def move(visit: Visit) -> Response:
-    id, position = visit.param("package_id"), visit.form.number("position", low=1, high=packages.MOST)
-    visit.audit(position=position)
-    moved = await packages.update_package(visit.database, visit.project_id, id, position=position)
-    return await visit.to(
-        visit.path("catalog", "offerings", moved.offering_id), f"{moved.lookup_key} is number {moved.position} now."
-    )
-
-
-@pages.post("/catalog/packages/{package_id}/attach", Needs.MANAGE, "package.products_attached")
-async def attach(visit: Visit) -> Response:
-    id, product_id = visit.param("package_id"), visit.form.text("product")
-    criteria = Eligibility(visit.form.choice("eligibility", list(Eligibility), Eligibility.ALL))
-    visit.audit(product=product_id, eligibility=criteria)
-    try:
-        await packages.attach_products(visit.database, visit.project_id, id, {product_id: criteria})
-    except Refusal as refusal:
-        return await _page(visit, refusal)
-    return await visit.to(visit.path("catalog", "packages", id), f"{product_id} is in the package now.")
-
-
-@pages.post("/catalog/packages/{package_id}/detach", Needs.MANAGE, "package.products_detached")
-async def detach(visit: Visit) -> Response:
-    id, product_id = visit.param("package_id"), visit.form.text("product")
-    visit.audit(product=product_id)
-    await packages.detach_products(visit.database, visit.project_id, id, [product_id])
-    return await visit.to(visit.path("catalog", "packages", id), f"{product_id} is no longer in the package.")
-
-
-@pages.post("/catalog/packages/{package_id}/delete", Needs.MANAGE, "package.deleted")
-async def delete(visit: Visit) -> Response:
-    visit.form.confirmed()
-    package = await packages.load_package(visit.database, visit.project_id, visit.param("package_id"))
-    await packages.delete_package(visit.database, visit.project_id, package.id)
-    return await visit.to(visit.path("catalog", "offerings", package.offering_id), f"{package.lookup_key} is gone.")
-
-
-async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
-    status, error = status_of(refusal) if refusal else (200, "")
-    if refusal:
-        visit.audit(refusal=error)
     id = visit.param("package_id")
     package = await packages.load_package(visit.database, visit.project_id, id)
     offering = await offerings.load_offering(visit.database, visit.project_id, package.offering_id)
@@ -89,7 +31,6 @@ async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
     cells = cells_of(previews, offering.lookup_key, package.lookup_key)
     return visit.page(
         "package.html",
-        status,
         here="catalog",
         package=package,
         offering=offering,
@@ -98,5 +39,46 @@ async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
         criteria=CRITERIA,
         named=dict(CRITERIA),
         shown=list(zip((app for app, _ in previews.apps), cells, strict=True)),
-        error=error,
     )
+
+
+@pages.post("/catalog/packages/{package_id}", Needs.MANAGE, "package.updated", show_package)
+async def rename(visit: Visit) -> Response:
+    id = visit.param("package_id")
+    await packages.update_package(visit.database, visit.project_id, id, display_name=visit.form.text("display_name"))
+    return await visit.to(visit.path("catalog", "packages", id), "Saved.")
+
+
+@pages.post("/catalog/packages/{package_id}/move", Needs.MANAGE, "package.updated", show_package)
+async def move(visit: Visit) -> Response:
+    id, position = visit.param("package_id"), visit.form.number("position", low=1, high=packages.MOST)
+    visit.audit(position=position)
+    moved = await packages.update_package(visit.database, visit.project_id, id, position=position)
+    return await visit.to(
+        visit.path("catalog", "offerings", moved.offering_id), f"{moved.lookup_key} is number {moved.position} now."
+    )
+
+
+@pages.post("/catalog/packages/{package_id}/attach", Needs.MANAGE, "package.products_attached", show_package)
+async def attach(visit: Visit) -> Response:
+    id, product_id = visit.param("package_id"), visit.form.text("product")
+    criteria = Eligibility(visit.form.choice("eligibility", list(Eligibility), Eligibility.ALL))
+    visit.audit(product=product_id, eligibility=criteria)
+    await packages.attach_products(visit.database, visit.project_id, id, {product_id: criteria})
+    return await visit.to(visit.path("catalog", "packages", id), f"{product_id} is in the package now.")
+
+
+@pages.post("/catalog/packages/{package_id}/detach", Needs.MANAGE, "package.products_detached", show_package)
+async def detach(visit: Visit) -> Response:
+    id, product_id = visit.param("package_id"), visit.form.text("product")
+    visit.audit(product=product_id)
+    await packages.detach_products(visit.database, visit.project_id, id, [product_id])
+    return await visit.to(visit.path("catalog", "packages", id), f"{product_id} is no longer in the package.")
+
+
+@pages.post("/catalog/packages/{package_id}/delete", Needs.MANAGE, "package.deleted", show_package)
+async def delete(visit: Visit) -> Response:
+    visit.form.confirmed()
+    package = await packages.load_package(visit.database, visit.project_id, visit.param("package_id"))
+    await packages.delete_package(visit.database, visit.project_id, package.id)
+    return await visit.to(visit.path("catalog", "offerings", package.offering_id), f"{package.lookup_key} is gone.")

@@ -6,9 +6,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Needs, Pages, Visit, status_of
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.snippets import curl
-from latchkey.domain.refusal import Refusal
 from latchkey.usecases.catalog import offerings, placements
 
 pages = Pages()
@@ -30,49 +29,44 @@ async def list_placements(visit: Visit) -> Response:
 
 @pages.get("/catalog/new-placement", Needs.MANAGE)
 async def offer_new(visit: Visit) -> Response:
-    return await _form(visit, None, {})
+    return await _form(visit, None)
 
 
-@pages.post("/catalog/new-placement", Needs.MANAGE, "placement.created")
+@pages.post("/catalog/new-placement", Needs.MANAGE, "placement.created", offer_new)
 async def create(visit: Visit) -> Response:
     form = visit.form
     visit.subject = id = form.text("id")
-    try:
-        await placements.create_placement(
-            visit.database,
-            visit.project_id,
-            id,
-            form.text("display_name") or None,
-            form.text("offering") or None,
-            is_fallback=form.ticked("is_fallback"),
-            now=visit.now,
-        )
-    except Refusal as refusal:
-        return await _form(visit, None, form.values(), refusal)
+    await placements.create_placement(
+        visit.database,
+        visit.project_id,
+        id,
+        form.text("display_name") or None,
+        form.text("offering") or None,
+        is_fallback=form.ticked("is_fallback"),
+        now=visit.now,
+    )
     return await visit.to(visit.path("catalog", "placements"), f"{id} exists now. Apps ask for it by this id.")
 
 
 @pages.get("/catalog/placements/{placement_id}")
 async def show_placement(visit: Visit) -> Response:
-    return await _form(visit, await _load(visit))
+    id = visit.param("placement_id")
+    return await _form(visit, await placements.load_placement(visit.database, visit.project_id, id))
 
 
-@pages.post("/catalog/placements/{placement_id}", Needs.MANAGE, "placement.updated")
+@pages.post("/catalog/placements/{placement_id}", Needs.MANAGE, "placement.updated", show_placement)
 async def update(visit: Visit) -> Response:
-    form, before = visit.form, await _load(visit)
+    form, id = visit.form, visit.param("placement_id")
     changes: dict[str, Any] = {
         "display_name": form.text("display_name"),
         "offering_id": form.text("offering") or None,
         "is_fallback": form.ticked("is_fallback"),
     }
-    try:
-        await placements.update_placement(visit.database, visit.project_id, before.id, changes)
-    except Refusal as refusal:
-        return await _form(visit, before, form.values(), refusal)
+    await placements.update_placement(visit.database, visit.project_id, id, changes)
     return await visit.to(visit.path("catalog", "placements"), "Saved.")
 
 
-@pages.post("/catalog/placements/{placement_id}/delete", Needs.MANAGE, "placement.deleted")
+@pages.post("/catalog/placements/{placement_id}/delete", Needs.MANAGE, "placement.deleted", show_placement)
 async def delete(visit: Visit) -> Response:
     visit.form.confirmed()
     id = visit.param("placement_id")
@@ -80,20 +74,9 @@ async def delete(visit: Visit) -> Response:
     return await visit.to(visit.path("catalog", "placements"), f"{id} is gone.")
 
 
-async def _load(visit: Visit) -> placements.Placement:
-    return await placements.load_placement(visit.database, visit.project_id, visit.param("placement_id"))
-
-
-async def _form(
-    visit: Visit,
-    placement: placements.Placement | None,
-    values: dict[str, str] | None = None,
-    refusal: Refusal | None = None,
-) -> Response:
-    status, error = status_of(refusal) if refusal else (200, "")
-    if refusal:
-        visit.audit(refusal=error)
-    if values is None and placement is not None:
+async def _form(visit: Visit, placement: placements.Placement | None) -> Response:
+    values = visit.form.values()
+    if placement is not None and visit.refusal is None:
         values = {"display_name": placement.display_name, "offering": placement.offering_id or ""}
         if placement.is_fallback:
             values["is_fallback"] = "yes"
@@ -101,10 +84,8 @@ async def _form(
     choices = [("", "Nothing is offered there"), *((one.id, one.lookup_key) for one in known)]
     return visit.page(
         "placement.html",
-        status,
         here="catalog",
         placement=placement,
-        values=values or {},
+        values=values,
         choices=choices,
-        error=error,
     )

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.customer_address import address
-from latchkey.dashboard.page import Needs, Pages, Visit, status_of
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.domain.user_id import problem_with
@@ -52,53 +52,78 @@ def has_pretend_store(visit: Visit, app_id: str) -> bool:
 
 @pages.get("/apps/{app_id}/pretend-store")
 async def show(visit: Visit) -> Response:
-    return await _page(visit)
+    store, app_id = _store(visit), visit.param("app_id")
+    app = await projects.load_app(visit.database, visit.project_id, app_id)
+    purchases: list[dict[str, Any]] = []
+    notifications: list[dict[str, Any]] = []
+    products: list[str] = []
+    clock, away = None, None
+    try:
+        clock = (await store.ask("GET", "/clock"))["now_ms"]
+        products = [one.get("name") or one["id"] for one in (await store.ask("GET", "/products"))["products"]]
+        purchases = (await store.ask("GET", "/purchases"))["purchases"][: -PURCHASES - 1 : -1]
+        notifications = (await store.ask("GET", f"/notifications?limit={NOTIFICATIONS}"))["notifications"]
+    except StoreAway as refusal:
+        away = refusal
+    values = {name: visit.form.text(name) for name in ("customer", "product")}
+    # The clock that followed last follows again, unless somebody chooses otherwise.
+    chosen = visit.form.text("test_clock") or visit.query.text("test_clock")
+    clocks = await test_clocks.newest_clocks(visit.database, visit.project_id, None, CLOCKS)
+    return visit.page(
+        "pretend_store.html",
+        503 if away else None,
+        here="apps",
+        app=app,
+        store=projects.TITLES[app.store],
+        clock=clock,
+        test_clocks=[("", "none"), *((one.clock.id, one.clock.name) for one in clocks)],
+        test_clock=chosen if any(one.clock.id == chosen for one in clocks) else "",
+        unacknowledged=any(one["active"] and not one["acknowledged"] for one in purchases),
+        products=[(one, one) for one in products],
+        purchases=await _with_owners(visit, app.store, purchases),
+        notifications=[{**one, "answer": _answer(one)} for one in notifications],
+        acts=ACTS,
+        steps=STEPS,
+        values={**values, "product": values["product"] or next((p for p in products if p.startswith("pro_")), "")},
+        **({"error": away.message} if away else {}),
+    )
 
 
-@pages.post("/apps/{app_id}/pretend-store/sell", Needs.MANAGE, "pretend_store.sold")
+@pages.post("/apps/{app_id}/pretend-store/sell", Needs.MANAGE, "pretend_store.sold", show)
 async def sell(visit: Visit) -> Response:
     store = _store(visit)
     app = await projects.load_app(visit.database, visit.project_id, visit.param("app_id"))
-    try:
-        customer = visit.form.needed("customer")
-        if (wrong := problem_with(customer)) is not None:
-            raise Invalid(wrong, param="customer")
-        sale = {"product_id": visit.form.needed("product"), "trial": visit.form.ticked("trial")}
-        visit.audit(customer=customer, product=sale["product_id"])
+    customer = visit.form.needed("customer")
+    if (wrong := problem_with(customer)) is not None:
+        raise Invalid(wrong, param="customer")
+    sale = {"product_id": visit.form.needed("product"), "trial": visit.form.ticked("trial")}
+    visit.audit(customer=customer, product=sale["product_id"])
 
-        async def shown(receipt: Mapping[str, Any]) -> None:
-            await visit.services.receipts.take(visit.project_id, app.id, app.store, _receipt(customer, receipt), {})
+    async def shown(receipt: Mapping[str, Any]) -> None:
+        await visit.services.receipts.take(visit.project_id, app.id, app.store, _receipt(customer, receipt), {})
 
-        await store.sell_to(customer, sale, shown)
-    except Refusal as refusal:
-        return await _page(visit, refusal)
+    await store.sell_to(customer, sale, shown)
     return await visit.to(_here(visit), f"Sold to {customer}.")
 
 
-@pages.post("/apps/{app_id}/pretend-store/act", Needs.MANAGE, "pretend_store.acted")
+@pages.post("/apps/{app_id}/pretend-store/act", Needs.MANAGE, "pretend_store.acted", show)
 async def act(visit: Visit) -> Response:
     store, moved = _store(visit), ""
-    try:
-        purchase, name = visit.form.needed("purchase"), visit.form.choice("act", ACTS)
-        visit.audit(purchase=purchase[:100], act=name)
-        if name == "renew":
-            moved = await _follow(visit, await _renew(store, purchase))
-        else:
-            await store.act(purchase, name)
-    except Refusal as refusal:
-        return await _page(visit, refusal)
+    purchase, name = visit.form.needed("purchase"), visit.form.choice("act", ACTS)
+    visit.audit(purchase=purchase[:100], act=name)
+    if name == "renew":
+        moved = await _follow(visit, await _renew(store, purchase))
+    else:
+        await store.act(purchase, name)
     return await visit.to(_here(visit), f"Done: {ACTS[name].lower()}.{moved}")
 
 
-@pages.post("/apps/{app_id}/pretend-store/clock", Needs.MANAGE, "pretend_store.clock_moved")
+@pages.post("/apps/{app_id}/pretend-store/clock", Needs.MANAGE, "pretend_store.clock_moved", show)
 async def move(visit: Visit) -> Response:
     store = _store(visit)
-    try:
-        by = visit.form.choice("by", STEPS)
-        visit.audit(by=by)
-        moved = await _follow(visit, (await store.ask("PUT", "/clock", {"by": by}))["now_ms"])
-    except Refusal as refusal:
-        return await _page(visit, refusal)
+    by = visit.form.choice("by", STEPS)
+    visit.audit(by=by)
+    moved = await _follow(visit, (await store.ask("PUT", "/clock", {"by": by}))["now_ms"])
     return await visit.to(_here(visit), f"The store's clock moved by {STEPS[by]}.{moved}")
 
 
@@ -133,47 +158,6 @@ async def _renew(store: PretendStore, purchase: str) -> Ms:
     now = (await store.ask("GET", "/clock"))["now_ms"]
     moved: Ms = (await store.ask("PUT", "/clock", {"to": max(now, ends_at)}))["now_ms"]
     return moved
-
-
-async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
-    status, error = status_of(refusal) if refusal else (200, "")
-    if refusal:
-        visit.audit(refusal=error)
-    store, app_id = _store(visit), visit.param("app_id")
-    app = await projects.load_app(visit.database, visit.project_id, app_id)
-    purchases: list[dict[str, Any]] = []
-    notifications: list[dict[str, Any]] = []
-    products: list[str] = []
-    clock = None
-    try:
-        clock = (await store.ask("GET", "/clock"))["now_ms"]
-        products = [one.get("name") or one["id"] for one in (await store.ask("GET", "/products"))["products"]]
-        purchases = (await store.ask("GET", "/purchases"))["purchases"][: -PURCHASES - 1 : -1]
-        notifications = (await store.ask("GET", f"/notifications?limit={NOTIFICATIONS}"))["notifications"]
-    except StoreAway as away:
-        status, error = 503, away.message
-    values = {name: visit.form.text(name) for name in ("customer", "product")}
-    # The clock that followed last follows again, unless somebody chooses otherwise.
-    chosen = visit.form.text("test_clock") or visit.query.text("test_clock")
-    clocks = await test_clocks.newest_clocks(visit.database, visit.project_id, None, CLOCKS)
-    return visit.page(
-        "pretend_store.html",
-        status,
-        here="apps",
-        app=app,
-        store=projects.TITLES[app.store],
-        clock=clock,
-        test_clocks=[("", "none"), *((one.clock.id, one.clock.name) for one in clocks)],
-        test_clock=chosen if any(one.clock.id == chosen for one in clocks) else "",
-        unacknowledged=any(one["active"] and not one["acknowledged"] for one in purchases),
-        products=[(one, one) for one in products],
-        purchases=await _with_owners(visit, app.store, purchases),
-        notifications=[{**one, "answer": _answer(one)} for one in notifications],
-        acts=ACTS,
-        steps=STEPS,
-        values={**values, "product": values["product"] or next((p for p in products if p.startswith("pro_")), "")},
-        error=error,
-    )
 
 
 async def _with_owners(visit: Visit, store: str, purchases: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
+import segno
 from starlette.responses import Response
 
 from latchkey.dashboard.cookie import device_of
 from latchkey.dashboard.page import ROOT, Needs, Pages, Visit
-from latchkey.dashboard.qr import qr_code
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.team.account import SHORTEST_PASSWORD
 from latchkey.usecases.access import second_factor, sessions
 from latchkey.usecases.access.keys import hash_of
 from latchkey.usecases.access.second_factor import SetUp, WrongCode, looks_like_code
 from latchkey.usecases.access.sessions import TooManyGuesses
+
+# Readers need an empty border of four modules.
+BORDER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class QrCode:
+    # Modules on each side, with the border.
+    size: int
+    path: str
+
+
+def qr_code(text: str) -> QrCode:
+    matrix = segno.make(text, error="m", micro=False).matrix
+    runs = []
+    for y, row in enumerate(matrix):
+        x = 0
+        while x < len(row):
+            start = x
+            while x < len(row) and row[x]:
+                x += 1
+            if x > start:
+                runs.append(f"M{start + BORDER} {y + BORDER}h{x - start}v1h-{x - start}z")
+            x += 1
+    return QrCode(len(matrix) + 2 * BORDER, "".join(runs))
+
 
 pages = Pages()
 HERE = f"{ROOT}/account/second-factor"

@@ -7,7 +7,6 @@ from starlette.responses import Response
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.snippets import curl, first_purchase
 from latchkey.domain.customers.identity import RestoreBehavior
-from latchkey.domain.refusal import Refusal
 from latchkey.usecases.access import projects
 
 pages = Pages()
@@ -30,42 +29,12 @@ TEST_STORES: dict[projects.TestStore, str] = {
 
 @pages.get("/settings")
 async def show_settings(visit: Visit) -> Response:
-    return await _page(visit)
-
-
-@pages.post("/settings", Needs.MANAGE, "project.changed")
-async def change_settings(visit: Visit) -> Response:
-    assert visit.project is not None
-    visit.audit(visit.project_id)
-    behavior = RestoreBehavior(visit.form.choice("restore_behavior", RestoreBehavior))
-    chosen = visit.form.choice("test_store", TEST_STORES)
-    test_store = next(one for one in TEST_STORES if one == chosen)
-    try:
-        changed = await projects.update_project(
-            visit.database,
-            visit.project_id,
-            name=visit.form.text("name"),
-            restore_behavior=behavior,
-            test_store=test_store,
-        )
-    except Refusal as refusal:
-        visit.audit(refusal=refusal.message)
-        return await _page(visit, 400, refusal.message)
-    before = {name: getattr(visit.project, name) for name in ("name", "restore_behavior", "test_store")}
-    after = {name: getattr(changed, name) for name in before}
-    visit.detail.update({name: [before[name], after[name]] for name in before if before[name] != after[name]})
-    return await visit.to(visit.path("settings"), "Saved.")
-
-
-async def _page(visit: Visit, status: int = 200, error: str = "") -> Response:
     assert visit.project is not None
     host = visit.request.headers.get("host", "localhost")
     base = f"https://{host}"
     hook = {"name": "My server", "url": "https://app.example.com/webhooks/latchkey"}
     return visit.page(
         "settings.html",
-        status,
-        error=error,
         behaviors=BEHAVIORS,
         name=visit.form.text("name") or visit.project.name,
         behavior=visit.form.text("restore_behavior") or visit.project.restore_behavior,
@@ -77,3 +46,23 @@ async def _page(visit: Visit, status: int = 200, error: str = "") -> Response:
         hook=curl(visit, "integrations/webhooks", hook),
         user=f"latchkey user create them@example.com --project {visit.project_id} --role viewer",
     )
+
+
+@pages.post("/settings", Needs.MANAGE, "project.changed", show_settings)
+async def change_settings(visit: Visit) -> Response:
+    assert visit.project is not None
+    visit.audit(visit.project_id)
+    behavior = RestoreBehavior(visit.form.choice("restore_behavior", RestoreBehavior))
+    chosen = visit.form.choice("test_store", TEST_STORES)
+    test_store = next(one for one in TEST_STORES if one == chosen)
+    changed = await projects.update_project(
+        visit.database,
+        visit.project_id,
+        name=visit.form.text("name"),
+        restore_behavior=behavior,
+        test_store=test_store,
+    )
+    before = {name: getattr(visit.project, name) for name in ("name", "restore_behavior", "test_store")}
+    after = {name: getattr(changed, name) for name in before}
+    visit.detail.update({name: [before[name], after[name]] for name in before if before[name] != after[name]})
+    return await visit.to(visit.path("settings"), "Saved.")

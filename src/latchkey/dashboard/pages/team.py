@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import RedirectResponse, Response
 
-from latchkey.dashboard.page import ROOT, Needs, Pages, Visit, status_of
-from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.dashboard.page import ROOT, Needs, Pages, Visit
+from latchkey.domain.refusal import NotFound
 from latchkey.domain.team.account import EXPLAINED, INVITATION_LASTS, Role, checked_role
 from latchkey.usecases.access import accounts, team
 from latchkey.usecases.access.accounts import Account
@@ -15,21 +15,25 @@ pages = Pages()
 
 @pages.get("/team")
 async def show_team(visit: Visit) -> Response:
-    return await _team(visit)
+    members = await team.members(visit.database, visit.project_id)
+    return visit.page(
+        "team.html",
+        members=members,
+        roles=EXPLAINED,
+        options=[(role, role.capitalize()) for role in Role],
+        values={name: visit.form.text(name) for name in ("email", "name")},
+        chosen=visit.form.text("role", Role.DEVELOPER),
+    )
 
 
-@pages.post("/team/add", Needs.OWN, "member.added")
+@pages.post("/team/add", Needs.OWN, "member.added", show_team)
 async def add_member(visit: Visit) -> Response:
     form = visit.form
-    try:
-        role = checked_role(form.needed("role"))
-        visit.audit(form.needed("email")[:200], role=role)
-        account, made = await team.add_member(
-            visit.database, visit.project_id, form.needed("email"), role, visit.now, name=form.text("name")
-        )
-    except Refusal as refusal:
-        visit.audit(refusal=refusal.message)
-        return await _team(visit, status_of(refusal)[0], refusal.message)
+    role = checked_role(form.needed("role"))
+    visit.audit(form.needed("email")[:200], role=role)
+    account, made = await team.add_member(
+        visit.database, visit.project_id, form.needed("email"), role, visit.now, name=form.text("name")
+    )
     visit.audit(account.email)
     if not made:
         return await visit.to(visit.path("team"), f"{account.email} joined. They sign in as they did before.")
@@ -90,20 +94,6 @@ async def _member(visit: Visit) -> team.Member:
         if member.account.id == visit.param("account_id"):
             return member
     raise NotFound("There is no such member in this project.", param="account_id")
-
-
-async def _team(visit: Visit, status: int = 200, error: str = "") -> Response:
-    members = await team.members(visit.database, visit.project_id)
-    return visit.page(
-        "team.html",
-        status,
-        members=members,
-        roles=EXPLAINED,
-        options=[(role, role.capitalize()) for role in Role],
-        error=error,
-        values={name: visit.form.text(name) for name in ("email", "name")},
-        chosen=visit.form.text("role", Role.DEVELOPER),
-    )
 
 
 def _link(visit: Visit, account: Account, token: str) -> Response:

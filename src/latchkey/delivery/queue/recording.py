@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 
@@ -23,7 +23,7 @@ from latchkey.domain.webhooks.retry import Retry, after_failure
 from latchkey.storage.database import Database
 from latchkey.storage.deliveries import recording
 from latchkey.storage.deliveries.recording import Attempt, Outcome, Recorded
-from latchkey.storage.errors import NodeAwayError, StatementRefusedError
+from latchkey.storage.errors import StatementRefusedError
 
 log = structlog.get_logger()
 
@@ -34,7 +34,7 @@ _LINGER_SECONDS = 0.005
 # Seconds between two batches, unless somebody waits for the outcome: at a steady rate several outcomes share a
 # statement. A lone outcome waits for nothing.
 APART = 0.025
-# Until outcomes are recorded again whose node of the database was away.
+# Until outcomes are recorded that a part of the database could not take.
 _AGAIN_SECONDS = 1.0
 
 
@@ -61,7 +61,7 @@ class Recorder:
         self._chance = chance
         # When the last batch was recorded, in the loop's time.
         self._recorded_at = -inf
-        # Outcomes that wait for their node of the database. Those of other projects do not wait for them.
+        # Outcomes that wait for their part of the database. Those of other projects do not wait for them.
         self._later: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -76,8 +76,7 @@ class Recorder:
         await self._inbox.wait()
         await self._gather()
         if outcomes := self._outcomes(self._inbox.take()):
-            for batch in self._by_node(outcomes):
-                await self._record(batch)
+            await self._record(outcomes)
         self._inbox.recorded()
         self._recorded_at = asyncio.get_running_loop().time()
         metrics.IN_FLIGHT.set(len(self._dispatcher))
@@ -117,29 +116,14 @@ class Recorder:
             )
         return Outcome(claim, answer, decision)
 
-    def _by_node(self, outcomes: Sequence[Outcome]) -> Iterable[Sequence[Outcome]]:
-        """Together on one server; on several, each project by itself, because one of them may be away."""
-        if not self._database.is_distributed:
-            return (outcomes,)
-        batches: defaultdict[str, list[Outcome]] = defaultdict(list)
-        for one in outcomes:
-            batches[one.claim.project_id].append(one)
-        return batches.values()
-
     async def _record_later(self, batch: Sequence[Outcome]) -> None:
         await asyncio.sleep(_AGAIN_SECONDS)
         await self._record(batch)
 
     async def _record(self, batch: Sequence[Outcome]) -> None:
+        postponed: Sequence[Outcome] = ()
         try:
-            await retry_through_outages(partial(self._record_once, batch), but=(NodeAwayError,))
-        except NodeAwayError:
-            # Leases last longer than most outages of a node. What is not recorded by then is sent again.
-            if any(one.claim.lease_until > self._now() for one in batch):
-                task = asyncio.create_task(self._record_later(batch))
-                self._later.add(task)
-                task.add_done_callback(self._later.discard)
-                return
+            postponed = await retry_through_outages(partial(self._record_once, batch))
         except StatementRefusedError as error:
             if len(batch) > 1:
                 for one in batch:
@@ -147,18 +131,25 @@ class Recorder:
                 return
             # Nothing that a receiver sends may stop deliveries to others. This one is repeated after its lease.
             log.error("attempt not recorded", event_id=batch[0].claim.event_id, exc_info=error)
-        self._agenda.add(self._capacity.end(one.claim.webhook_key for one in batch))
+        # Leases last longer than most outages. What is not recorded by then is sent again.
+        later = [one for one in postponed if one.claim.lease_until > self._now()]
+        if later:
+            task = asyncio.create_task(self._record_later(later))
+            self._later.add(task)
+            task.add_done_callback(self._later.discard)
+        self._agenda.add(self._capacity.end(one.claim.webhook_key for one in batch if one not in later))
 
-    async def _record_once(self, batch: Sequence[Outcome]) -> None:
+    async def _record_once(self, batch: Sequence[Outcome]) -> Sequence[Outcome]:
+        """Returns those that cannot be recorded now."""
         now = self._now()
-        recorded = await recording.record(self._database, batch, now)
-        metrics.recorded(len(batch))
+        recorded, postponed = await recording.record(self._database, batch, now)
+        metrics.recorded(len(batch) - len(postponed))
         self._count(recorded)
-        if len(recorded) < len(batch):
-            metrics.LOST_LEASES.inc(len(batch) - len(recorded))
+        if len(recorded) + len(postponed) < len(batch):
+            metrics.LOST_LEASES.inc(len(batch) - len(recorded) - len(postponed))
         if not any(one.more or one.troubled or one.outcome.decision is not None for one in recorded):
             # As nearly always: all were delivered, nothing else waits, and their webhooks have no failures.
-            return
+            return postponed
         self._schedule(recorded)
         changed = await health.note(self._database, recorded, now)
         for key, state in changed.items():
@@ -166,6 +157,7 @@ class Recorder:
                 self._agenda.add_later(key, state.open_until)
             elif state.paused_at is None:
                 self._agenda.add([key])
+        return postponed
 
     def _schedule(self, recorded: Sequence[Recorded]) -> None:
         """Adds lanes that can continue at once, and retries, to the agenda."""

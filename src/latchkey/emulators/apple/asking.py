@@ -9,7 +9,7 @@ import msgspec
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid
-from latchkey.emulators.amounts import duration_of, price_of
+from latchkey.emulators.acts import Acts, Asked, duration_of, price_of
 from latchkey.emulators.apple import life as lives
 from latchkey.emulators.apple.state import Discount, Intent, Kind, Life, Offer, OfferKind, Product, Step
 
@@ -31,10 +31,6 @@ _REASONS = {
     "price_increase": Intent.PRICE_INCREASE,
     "not_for_sale": Intent.NOT_FOR_SALE,
 }
-
-
-class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    pass
 
 
 class AskedOffer(Asked, frozen=True):
@@ -120,118 +116,47 @@ class AskedSale(Asked, frozen=True):
         )
 
 
-class Act(Asked, frozen=True, tag_field="act"):
-    def apply(self, life: Life, now: Ms, id: str) -> Step:
-        raise NotImplementedError
+def _fail_billing(life: Life, now: Ms, id: str, *, grace_days: int = 0) -> Step:
+    if not 0 <= grace_days <= 28:
+        raise Invalid("grace_days is 0 to 28.", param="grace_days")
+    return lives.fail_billing(life, now, id, grace_days=grace_days)
 
 
-class Cancel(Act, frozen=True, tag="cancel"):
-    def apply(self, life: Life, now: Ms, id: str) -> Step:
-        return lives.cancel(life, now, id)
+def _expire(
+    life: Life,
+    now: Ms,
+    id: str,
+    *,
+    reason: Literal["voluntary", "billing", "price_increase", "not_for_sale"] = "voluntary",
+) -> Step:
+    return lives.expire(life, now, id, intent=_REASONS[reason])
 
 
-class Uncancel(Act, frozen=True, tag="uncancel"):
-    def apply(self, life: Life, now: Ms, id: str) -> Step:
-        return lives.uncancel(life, now, id)
+def _change(life: Life, now: Ms, id: str, *, product_id: str, offer: AskedOffer | None = None) -> Step:
+    return lives.change(life, now, id, product_id, offer=_offer_for(life, product_id, offer))
 
 
-class FailBilling(Act, frozen=True, tag="fail_billing"):
-    grace_days: int = 0
-
-    def apply(self, life: Life, now: Ms, id: str) -> Step:
-        if not 0 <= self.grace_days <= 28:
-            raise Invalid("grace_days is 0 to 28.", param="grace_days")
-        return lives.fail_billing(life, now, id, grace_days=self.grace_days)
+def _redeem(life: Life, now: Ms, id: str, *, offer: AskedOffer) -> Step:
+    given = _offer_for(life, lives.purchase_of(life, id).latest.product_id, offer)
+    assert given is not None
+    return lives.redeem(life, now, id, given)
 
 
-class Recover(Act, frozen=True, tag="recover"):
-    def apply(self, life: Life, now: Ms, id: str) -> Step:
-        return lives.recover(life, now, id)
-
-
-class Expire(Act, frozen=True, tag="expire"):
-    reason: Literal["voluntary", "billing", "price_increase", "not_for_sale"] = "voluntary"
-
-    def apply(self, life: Life, now: Ms, id: str) -> Step:
-        return lives.expire(life, now, id, intent=_REASONS[self.reason])
-
-
-class Refund(Act, frozen=True, tag="refund"):
-    transaction: str | None = None
-
-    def apply(self, life: Life, now: Ms, id: str) -> Step:
-        return lives.refund(life, now, id, transaction=self.transaction)
-
-
-class ReverseRefund(Act, frozen=True, tag="reverse_refund"):
-    transaction: str | None = None
-
-    def apply(self, life: Life, now: Ms, id: str) -> Step:
-        return lives.reverse_refund(life, now, id, transaction=self.transaction)
-
-
-class DeclineRefund(Act, frozen=True, tag="decline_refund"):
-    def apply(self, life: Life, now: Ms, id: str) -> Step:
-        return lives.decline_refund(life, now, id)
-
-
-class RequestConsumption(Act, frozen=True, tag="request_consumption"):
-    def apply(self, life: Life, now: Ms, id: str) -> Step:
-        return lives.request_consumption(life, now, id)
-
-
-class Change(Act, frozen=True, tag="change"):
-    product_id: str
-    offer: AskedOffer | None = None
-
-    def apply(self, life: Life, now: Ms, id: str) -> Step:
-        return lives.change(life, now, id, self.product_id, offer=_offer_for(life, self.product_id, self.offer))
-
-
-class Redeem(Act, frozen=True, tag="redeem"):
-    offer: AskedOffer
-
-    def apply(self, life: Life, now: Ms, id: str) -> Step:
-        product_id = lives.purchase_of(life, id).latest.product_id
-        offer = _offer_for(life, product_id, self.offer)
-        assert offer is not None
-        return lives.redeem(life, now, id, offer)
-
-
-class Extend(Act, frozen=True, tag="extend"):
-    days: int = 7
-
-    def apply(self, life: Life, now: Ms, id: str) -> Step:
-        return lives.extend(life, now, id, days=self.days)
-
-
-class EndFamilySharing(Act, frozen=True, tag="end_family_sharing"):
-    def apply(self, life: Life, now: Ms, id: str) -> Step:
-        return lives.end_family_sharing(life, now, id)
-
-
-class PriceIncrease(Act, frozen=True, tag="price_increase"):
-    agreed: bool = False
-
-    def apply(self, life: Life, now: Ms, id: str) -> Step:
-        return lives.announce_price_increase(life, now, id, agreed=self.agreed)
-
-
-AnyAct = (
-    Cancel
-    | Uncancel
-    | FailBilling
-    | Recover
-    | Expire
-    | Refund
-    | ReverseRefund
-    | DeclineRefund
-    | RequestConsumption
-    | Change
-    | Redeem
-    | Extend
-    | EndFamilySharing
-    | PriceIncrease
+ACTS = Acts(
+    cancel=lives.cancel,
+    uncancel=lives.uncancel,
+    fail_billing=_fail_billing,
+    recover=lives.recover,
+    expire=_expire,
+    refund=lives.refund,
+    reverse_refund=lives.reverse_refund,
+    decline_refund=lives.decline_refund,
+    request_consumption=lives.request_consumption,
+    change=_change,
+    redeem=_redeem,
+    extend=lives.extend,
+    end_family_sharing=lives.end_family_sharing,
+    price_increase=lives.announce_price_increase,
 )
 
 # What a new store sells: the products of the demo project, in Apple's terms, and one with an introductory price.

@@ -11,15 +11,16 @@ import msgspec
 from starlette.applications import Starlette
 
 from latchkey.domain.instants import HOUR, Ms
+from latchkey.emulators.acts import converted
 from latchkey.emulators.apple import life as lives
 from latchkey.emulators.apple import payloads
-from latchkey.emulators.apple.asking import FIRST_PRODUCTS, AnyAct, AskedProduct, AskedSale
+from latchkey.emulators.apple.asking import ACTS, FIRST_PRODUCTS, AskedProduct, AskedSale
 from latchkey.emulators.apple.certificates import make_chain
 from latchkey.emulators.apple.keys import AppleKeys
 from latchkey.emulators.apple.payloads import App
 from latchkey.emulators.apple.state import Kind, Life, Notice, Purchase, Status, Transaction
 from latchkey.emulators.clock import Clock
-from latchkey.emulators.emulator import Emulator, converted
+from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.outbox import Letter, Message
 from latchkey.emulators.truth import Truth
 
@@ -78,14 +79,11 @@ class AppleEmulator(Emulator[Life, Notice]):
 
     def act(self, purchase: str, act: str, **options: Any) -> str:
         self._advance(now := self.clock.next())
-        asked: Any = converted({"act": act, **options}, AnyAct)  # type: ignore[arg-type]  # a union is no type to mypy
-        self._change(*asked.apply(self.life, now, purchase))
+        self._change(*ACTS.apply(self.life, now, purchase, act, options))
         return lives.purchase_of(self.life, purchase).id
 
-    def send_test(self) -> str:
-        message = self._message(lives.checking_notice(self.clock.next()))
-        self.outbox.post(message)
-        return message.id
+    def _test_notice(self) -> Notice:
+        return lives.checking_notice(self.clock.next())
 
     def products(self) -> list[dict[str, Any]]:
         listed: list[dict[str, Any]] = msgspec.to_builtins(self.life.products)

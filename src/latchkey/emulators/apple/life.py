@@ -199,7 +199,7 @@ def redeem(life: Life, now: Ms, id: str, offer: Offer) -> Step:
     return kept(life, purchase), (noticed("OFFER_REDEEMED", None, now, purchase),)
 
 
-def extend(life: Life, now: Ms, id: str, *, days: int) -> Step:
+def extend(life: Life, now: Ms, id: str, *, days: int = 7) -> Step:
     purchase, _ = _running(life, id)
     if purchase.status is not Status.ACTIVE:
         raise Refusal("Only a subscription whose payments are in order can be extended.", param="act")

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
-import msgspec
+from typing import Any
 
 from latchkey.domain.instants import Ms, add
 from latchkey.domain.refusal import Invalid
-from latchkey.emulators.amounts import duration_of, price_of
+from latchkey.emulators.acts import Acts, Asked, duration_of, price_of
 from latchkey.emulators.google import life as lives
-from latchkey.emulators.google.state import By, Intro, Life, Product, Step
-
-
-class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    pass
+from latchkey.emulators.google.state import Intro, Life, Product, Step
 
 
 class AskedIntro(Asked, frozen=True):
@@ -89,142 +83,55 @@ class AskedSale(Asked, frozen=True):
         )
 
 
-class Act(Asked, frozen=True, tag_field="act"):
-    def apply(self, life: Life, now: Ms, token: str) -> Step:
-        raise NotImplementedError
+def _fail_billing(life: Life, now: Ms, token: str, *, grace_days: int = 0, hold_days: int = 30) -> Step:
+    if not 0 <= grace_days <= 30 or not 0 <= hold_days <= 60:
+        raise Invalid("grace_days is 0 to 30, hold_days 0 to 60.", param="grace_days")
+    return lives.fail_billing(life, now, token, grace_days=grace_days, hold_days=hold_days)
 
 
-class Cancel(Act, frozen=True, tag="cancel"):
-    by: Literal["user", "system", "developer"] = "user"
-    scheduled: bool = False
-
-    def apply(self, life: Life, now: Ms, token: str) -> Step:
-        return lives.cancel(life, now, token, by=By(self.by), scheduled=self.scheduled)
+def _pause(life: Life, now: Ms, token: str, *, duration: str = "P1M") -> Step:
+    """From the end of the paid period on."""
+    begins = lives.purchase_of(life, token).expires_at or now
+    return lives.pause(life, now, token, resumes_at=add(begins, duration_of(duration, "for")))
 
 
-class Uncancel(Act, frozen=True, tag="uncancel"):
-    def apply(self, life: Life, now: Ms, token: str) -> Step:
-        return lives.uncancel(life, now, token)
+def _defer(life: Life, now: Ms, token: str, *, days: int = 7, until: Ms | None = None) -> Step:
+    """`until` is the new end, instead of days."""
+    return lives.defer(life, now, token, days=days, until=until)
 
 
-class FailBilling(Act, frozen=True, tag="fail_billing"):
-    grace_days: int = 0
-    hold_days: int = 30
-
-    def apply(self, life: Life, now: Ms, token: str) -> Step:
-        if not 0 <= self.grace_days <= 30 or not 0 <= self.hold_days <= 60:
-            raise Invalid("grace_days is 0 to 30, hold_days 0 to 60.", param="grace_days")
-        return lives.fail_billing(life, now, token, grace_days=self.grace_days, hold_days=self.hold_days)
+def _change(life: Life, now: Ms, token: str, *, product_id: str, deferred: bool = False) -> Step:
+    return lives.change(life, now, token, product_id, deferred=deferred)
 
 
-class Recover(Act, frozen=True, tag="recover"):
-    def apply(self, life: Life, now: Ms, token: str) -> Step:
-        return lives.recover(life, now, token)
-
-
-class Pause(Act, frozen=True, tag="pause", rename={"duration": "for"}):
-    # How long it lasts, from the end of the paid period on.
-    duration: str = "P1M"
-
-    def apply(self, life: Life, now: Ms, token: str) -> Step:
-        begins = lives.purchase_of(life, token).expires_at or now
-        return lives.pause(life, now, token, resumes_at=add(begins, duration_of(self.duration, "for")))
-
-
-class Resume(Act, frozen=True, tag="resume"):
-    def apply(self, life: Life, now: Ms, token: str) -> Step:
-        return lives.resume(life, now, token)
-
-
-class Defer(Act, frozen=True, tag="defer"):
-    days: int = 7
-    # The new end, instead of days.
-    until: Ms | None = None
-
-    def apply(self, life: Life, now: Ms, token: str) -> Step:
-        return lives.defer(life, now, token, days=self.days, until=self.until)
-
-
-class Refund(Act, frozen=True, tag="refund"):
-    order: str | None = None
-    revoke: bool = True
-
-    def apply(self, life: Life, now: Ms, token: str) -> Step:
-        return lives.refund(life, now, token, order=self.order, revoke=self.revoke)
-
-
-class Revoke(Act, frozen=True, tag="revoke"):
-    def apply(self, life: Life, now: Ms, token: str) -> Step:
-        return lives.revoke(life, now, token)
-
-
-class Change(Act, frozen=True, tag="change"):
-    product_id: str
-    deferred: bool = False
-
-    def apply(self, life: Life, now: Ms, token: str) -> Step:
-        return lives.change(life, now, token, self.product_id, deferred=self.deferred)
-
-
-class Resubscribe(Act, frozen=True, tag="resubscribe"):
-    def apply(self, life: Life, now: Ms, token: str) -> Step:
-        return lives.resubscribe(life, now, token)
-
-
-class TopUp(Act, frozen=True, tag="top_up"):
-    def apply(self, life: Life, now: Ms, token: str) -> Step:
-        return lives.top_up(life, now, token)
-
-
-class Complete(Act, frozen=True, tag="complete"):
-    def apply(self, life: Life, now: Ms, token: str) -> Step:
-        return lives.complete(life, now, token)
-
-
-class Decline(Act, frozen=True, tag="decline"):
-    def apply(self, life: Life, now: Ms, token: str) -> Step:
-        return lives.decline(life, now, token)
-
-
-class PriceChange(Act, frozen=True, tag="price_change"):
-    confirmed: bool = False
-
-    def apply(self, life: Life, now: Ms, token: str) -> Step:
-        return lives.announce_price_change(life, now, token, confirmed=self.confirmed)
-
-
-class Acknowledge(Act, frozen=True, tag="acknowledge"):
+def _acknowledge(life: Life, now: Ms, token: str) -> Step:  # noqa: ARG001 - as all acts
     """As the app itself may do it on the phone."""
-
-    def apply(self, life: Life, now: Ms, token: str) -> Step:  # noqa: ARG002 - as all acts
-        return lives.acknowledge(life, token), ()
+    return lives.acknowledge(life, token), ()
 
 
-class Consume(Act, frozen=True, tag="consume"):
+def _consume(life: Life, now: Ms, token: str) -> Step:  # noqa: ARG001 - as all acts
     """As the app does it on the phone."""
-
-    def apply(self, life: Life, now: Ms, token: str) -> Step:  # noqa: ARG002 - as all acts
-        return lives.consume(life, token), ()
+    return lives.consume(life, token), ()
 
 
-AnyAct = (
-    Cancel
-    | Uncancel
-    | FailBilling
-    | Recover
-    | Pause
-    | Resume
-    | Defer
-    | Refund
-    | Revoke
-    | Change
-    | Resubscribe
-    | TopUp
-    | Complete
-    | Decline
-    | PriceChange
-    | Acknowledge
-    | Consume
+ACTS = Acts(
+    cancel=lives.cancel,
+    uncancel=lives.uncancel,
+    fail_billing=_fail_billing,
+    recover=lives.recover,
+    pause=_pause,
+    resume=lives.resume,
+    defer=_defer,
+    refund=lives.refund,
+    revoke=lives.revoke,
+    change=_change,
+    resubscribe=lives.resubscribe,
+    top_up=lives.top_up,
+    complete=lives.complete,
+    decline=lives.decline,
+    price_change=lives.announce_price_change,
+    acknowledge=_acknowledge,
+    consume=_consume,
 )
 
 # What a new store sells: the products of the demo project, in Google's terms, and a prepaid plan.

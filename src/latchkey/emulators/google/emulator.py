@@ -12,11 +12,12 @@ import msgspec
 from starlette.applications import Starlette
 
 from latchkey.domain.instants import DAY, SECOND, Ms
+from latchkey.emulators.acts import converted
 from latchkey.emulators.clock import Clock
-from latchkey.emulators.emulator import Emulator, converted
+from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.google import life as lives
 from latchkey.emulators.google import resources
-from latchkey.emulators.google.asking import FIRST_PRODUCTS, AnyAct, AskedProduct, AskedSale
+from latchkey.emulators.google.asking import ACTS, FIRST_PRODUCTS, AskedProduct, AskedSale
 from latchkey.emulators.google.keys import Keys, generate
 from latchkey.emulators.google.state import Life, Notice, Phase, Purchase, State
 from latchkey.emulators.outbox import Letter, Message
@@ -92,15 +93,12 @@ class GoogleEmulator(Emulator[Life, Notice]):
 
     def act(self, purchase: str, act: str, **options: Any) -> str:
         self._advance(now := self.clock.next())
-        asked: Any = converted({"act": act, **options}, AnyAct)  # type: ignore[arg-type]  # a union is no type to mypy
         before = self.life.purchases.keys()
-        self._change(*asked.apply(self.life, now, purchase))
+        self._change(*ACTS.apply(self.life, now, purchase, act, options))
         return next(iter(self.life.purchases.keys() - before), purchase)
 
-    def send_test(self) -> str:
-        message = self._message(lives.checking_notice(self.clock.next()))
-        self.outbox.post(message)
-        return message.id
+    def _test_notice(self) -> Notice:
+        return lives.checking_notice(self.clock.next())
 
     def acknowledge(self, token: str) -> None:
         self._change(lives.acknowledge(self.life, token), ())

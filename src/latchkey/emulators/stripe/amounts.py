@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from latchkey.domain.refusal import Invalid
-from latchkey.emulators.amounts import price_of
+from latchkey.emulators.acts import price_of
 
 # Currencies whose smallest unit is not a hundredth. Amounts in ISK and UGX have two decimals at Stripe, always 00.
 NO_DECIMALS = frozenset(

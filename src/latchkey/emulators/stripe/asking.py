@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
-
-import msgspec
 
 from latchkey.domain.instants import SECOND, add
 from latchkey.domain.refusal import Invalid, Refusal
-from latchkey.emulators.amounts import duration_of
+from latchkey.emulators.acts import Acts, Asked, duration_of
 from latchkey.emulators.stripe import buying, money_back
 from latchkey.emulators.stripe import life as lives
 from latchkey.emulators.stripe.amounts import smallest_units
@@ -25,10 +24,6 @@ from latchkey.emulators.stripe.state import (
     Step,
 )
 from latchkey.emulators.stripe.working import Work
-
-
-class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    pass
 
 
 class AskedProduct(Asked, frozen=True):
@@ -131,160 +126,123 @@ class AskedSale(Asked, frozen=True):
         return w.done(), made.id
 
 
-class Act(Asked, frozen=True, tag_field="act"):
-    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
-        raise NotImplementedError
+def _cancel_now(
+    life: Life,
+    at: Seconds,
+    id: str,
+    *,
+    reason: Literal["cancellation_requested", "payment_failed", "payment_disputed"] = "cancellation_requested",
+) -> Step:
+    return lives.cancel_now(life, at, id, reason=reason)
 
 
-class Cancel(Act, frozen=True, tag="cancel"):
-    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
-        return lives.cancel(life, at, purchase)
+def _fail_billing(
+    life: Life, at: Seconds, id: str, *, then: AfterFailure = "cancel", retry_days: tuple[int, ...] = (3, 5, 7)
+) -> Step:
+    if len(retry_days) > 8 or not all(1 <= one <= 60 for one in retry_days):
+        raise Invalid("retry_days are at most 8 waits of 1 to 60 days.", param="retry_days")
+    return lives.fail_billing(life, at, id, then=then, retry_days=retry_days)
 
 
-class Uncancel(Act, frozen=True, tag="uncancel"):
-    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
-        return lives.uncancel(life, at, purchase)
+def _pay(life: Life, at: Seconds, id: str) -> Step:
+    if id not in life.sessions:
+        return lives.pay(life, at, id)
+    w = Work(life, at)
+    buying.complete_session(w, w.session(id))
+    return w.done()
 
 
-class CancelNow(Act, frozen=True, tag="cancel_now"):
-    reason: Literal["cancellation_requested", "payment_failed", "payment_disputed"] = "cancellation_requested"
-
-    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
-        return lives.cancel_now(life, at, purchase, reason=self.reason)
-
-
-class FailBilling(Act, frozen=True, tag="fail_billing"):
-    then: AfterFailure = "cancel"
-    retry_days: tuple[int, ...] = (3, 5, 7)
-
-    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
-        if len(self.retry_days) > 8 or not all(1 <= one <= 60 for one in self.retry_days):
-            raise Invalid("retry_days are at most 8 waits of 1 to 60 days.", param="retry_days")
-        return lives.fail_billing(life, at, purchase, then=self.then, retry_days=self.retry_days)
-
-
-class Recover(Act, frozen=True, tag="recover"):
-    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
-        return lives.recover(life, at, purchase)
+def _change(
+    life: Life,
+    at: Seconds,
+    id: str,
+    *,
+    product_id: str,
+    deferred: bool = False,
+    proration: lives.Proration = "always_invoice",
+    item: str | None = None,
+) -> Step:
+    """`deferred`: with the next period, by a subscription schedule."""
+    if deferred:
+        return lives.change_later(life, at, id, product_id)
+    return lives.change(life, at, id, product_id, proration=proration, item=item)
 
 
-class Pay(Act, frozen=True, tag="pay"):
-    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
-        if purchase in life.sessions:
-            w = Work(life, at)
-            buying.complete_session(w, w.session(purchase))
-            return w.done()
-        return lives.pay(life, at, purchase)
+def _remove_item(
+    life: Life, at: Seconds, id: str, *, item: str | None = None, proration: lives.Proration = "always_invoice"
+) -> Step:
+    """The last one, if not given."""
+    return lives.remove_item(life, at, id, item, proration=proration)
 
 
-class Finalize(Act, frozen=True, tag="finalize"):
-    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
-        return lives.finalize(life, at, purchase)
+def _pause(
+    life: Life,
+    at: Seconds,
+    id: str,
+    *,
+    duration: str | None = None,
+    behavior: Literal["void", "keep_as_draft", "mark_uncollectible"] = "void",
+) -> Step:
+    """Until resumed, if no duration is given."""
+    until = None if duration is None else add(at * SECOND, duration_of(duration, "for")) // SECOND
+    return lives.pause(life, at, id, Pause(behavior=behavior, resumes_at=until))
 
 
-class Change(Act, frozen=True, tag="change"):
-    product_id: str
-    # With the next period, by a subscription schedule.
-    deferred: bool = False
-    proration: lives.Proration = "always_invoice"
-    item: str | None = None
-
-    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
-        if self.deferred:
-            return lives.change_later(life, at, purchase, self.product_id)
-        return lives.change(life, at, purchase, self.product_id, proration=self.proration, item=self.item)
+def _extend_trial(life: Life, at: Seconds, id: str, *, days: int = 7) -> Step:
+    if not 1 <= days <= 730:
+        raise Invalid("days is 1 to 730.", param="days")
+    return lives.extend_trial(life, at, id, days=days)
 
 
-class RemoveItem(Act, frozen=True, tag="remove_item"):
-    # The last one, if not given.
-    item: str | None = None
-    proration: lives.Proration = "always_invoice"
-
-    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
-        return lives.remove_item(life, at, purchase, self.item, proration=self.proration)
-
-
-class PauseAct(Act, frozen=True, tag="pause", rename={"duration": "for"}):
-    # Until resumed, if not given.
-    duration: str | None = None
-    behavior: Literal["void", "keep_as_draft", "mark_uncollectible"] = "void"
-
-    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
-        until = None
-        if self.duration is not None:
-            until = add(at * SECOND, duration_of(self.duration, "for")) // SECOND
-        return lives.pause(life, at, purchase, Pause(behavior=self.behavior, resumes_at=until))
+def _refund(
+    life: Life,
+    at: Seconds,
+    id: str,
+    *,
+    amount: float | None = None,
+    payment: str | None = None,
+    reason: Literal["duplicate", "fraudulent", "requested_by_customer"] | None = "requested_by_customer",
+) -> Step:
+    """The amount as people write it, 4.99; without it, all that is left. The payment is a charge, payment intent or
+    invoice; without it, the latest."""
+    charge = life.charges[money_back.charge_named(life, id, payment)]
+    units = None if amount is None else smallest_units(amount, charge.currency)
+    return money_back.refund(life, at, charge.id, amount=units, reason=reason)
 
 
-class Resume(Act, frozen=True, tag="resume"):
-    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
-        return lives.resume(life, at, purchase)
+def _dispute(life: Life, at: Seconds, id: str, *, payment: str | None = None, reason: str = "fraudulent") -> Step:
+    return money_back.dispute(life, at, money_back.charge_named(life, id, payment), reason=reason)
 
 
-class ExtendTrial(Act, frozen=True, tag="extend_trial"):
-    days: int = 7
-
-    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
-        if not 1 <= self.days <= 730:
-            raise Invalid("days is 1 to 730.", param="days")
-        return lives.extend_trial(life, at, purchase, days=self.days)
+def _lose_dispute(life: Life, at: Seconds, id: str) -> Step:
+    return money_back.close_dispute(life, at, id, won=False)
 
 
-class Refund(Act, frozen=True, tag="refund"):
-    # As people write it: 4.99. Without it, all that is left.
-    amount: float | None = None
-    # A charge, payment intent or invoice; without it, the latest payment.
-    payment: str | None = None
-    reason: Literal["duplicate", "fraudulent", "requested_by_customer"] | None = "requested_by_customer"
-
-    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
-        charge = life.charges[money_back.charge_named(life, purchase, self.payment)]
-        units = None if self.amount is None else smallest_units(self.amount, charge.currency)
-        return money_back.refund(life, at, charge.id, amount=units, reason=self.reason)
+def _win_dispute(life: Life, at: Seconds, id: str) -> Step:
+    return money_back.close_dispute(life, at, id, won=True)
 
 
-class FailRefund(Act, frozen=True, tag="fail_refund"):
-    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
-        return money_back.fail_refund(life, at, purchase)
-
-
-class Dispute(Act, frozen=True, tag="dispute"):
-    payment: str | None = None
-    reason: str = "fraudulent"
-
-    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
-        charge = money_back.charge_named(life, purchase, self.payment)
-        return money_back.dispute(life, at, charge, reason=self.reason)
-
-
-class LoseDispute(Act, frozen=True, tag="lose_dispute"):
-    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
-        return money_back.close_dispute(life, at, purchase, won=False)
-
-
-class WinDispute(Act, frozen=True, tag="win_dispute"):
-    def apply(self, life: Life, at: Seconds, purchase: str) -> Step:
-        return money_back.close_dispute(life, at, purchase, won=True)
-
-
-AnyAct = (
-    Cancel
-    | Uncancel
-    | CancelNow
-    | FailBilling
-    | Recover
-    | Pay
-    | Finalize
-    | Change
-    | RemoveItem
-    | PauseAct
-    | Resume
-    | ExtendTrial
-    | Refund
-    | FailRefund
-    | Dispute
-    | LoseDispute
-    | WinDispute
+_OF_PAYMENTS = {
+    "pay": _pay,
+    "refund": _refund,
+    "fail_refund": money_back.fail_refund,
+    "dispute": _dispute,
+    "lose_dispute": _lose_dispute,
+    "win_dispute": _win_dispute,
+}
+_ACTS = Acts(
+    cancel=lives.cancel,
+    uncancel=lives.uncancel,
+    cancel_now=_cancel_now,
+    fail_billing=_fail_billing,
+    recover=lives.recover,
+    finalize=lives.finalize,
+    change=_change,
+    remove_item=_remove_item,
+    pause=_pause,
+    resume=lives.resume,
+    extend_trial=_extend_trial,
+    **_OF_PAYMENTS,
 )
 
 # What a new store sells: the products of the demo project. Stripe's products can be given ids; prices cannot, but here
@@ -308,11 +266,9 @@ def _interval(period: str) -> tuple[Interval, int]:
     return ("week", length.days // 7) if length.days % 7 == 0 else ("day", length.days)
 
 
-def acted(life: Life, at: Seconds, purchase: str, asked: Any) -> Step:
+def acted(life: Life, at: Seconds, purchase: str, act: str, options: Mapping[str, Any]) -> Step:
     """Acts on subscriptions are refused for what was paid once."""
-    if purchase in life.sessions and not isinstance(
-        asked, Pay | Refund | FailRefund | Dispute | LoseDispute | WinDispute
-    ):
+    if purchase in life.sessions and act not in _OF_PAYMENTS:
         raise Refusal("This is a one-time purchase. The act is for subscriptions.", param="act")
-    step: Step = asked.apply(life, at, purchase)
+    step: Step = _ACTS.apply(life, at, purchase, act, options)
     return step

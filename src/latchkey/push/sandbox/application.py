@@ -24,10 +24,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from latchkey.push.sandbox import protocol
-from latchkey.push.sandbox.database import SandboxDatabase
-from latchkey.push.sandbox.faults import Fault, Faults
-from latchkey.push.sandbox.lines import Lines
-from latchkey.push.sandbox.protocol import NewNotification, NewPlayer, PlayerChange, Refused
+from latchkey.push.sandbox.database import Lines, SandboxDatabase
+from latchkey.push.sandbox.protocol import Fault, Faults, NewNotification, NewPlayer, PlayerChange, Refused
 
 MOST_BYTES = 1024 * 1024
 NO_PLAYER = "No user with this id found"

@@ -12,7 +12,6 @@ from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
-_READ_IN_INDEX_ORDER = query("walk_in_order")
 _NEWEST = query("newest_customers")
 _BY_KEY = query("customers_by_key")
 _BY_ID = query("customers_by_whole_id")
@@ -48,11 +47,6 @@ class Hit:
 class PurchaseHit:
     # None: the owner was erased.
     customer_key: int | None
-
-
-async def read_in_index_order(connection: Connection) -> None:
-    """For this transaction: the planner reads pages along an index and never sorts a whole table first."""
-    await connection.execute(_READ_IN_INDEX_ORDER)
 
 
 async def newest(connection: Connection, project_id: str, before: int | None, limit: int) -> list[FoundCustomer]:

@@ -59,7 +59,6 @@ async def settle(database: Database, part: int, since: Ms) -> bool:
     are still pending, which keep the part. Takes as long as it takes to read the part."""
     async with _alone(database) as connection:
         await connection.execute("set local statement_timeout = 0")
-        await connection.execute("set local enable_seqscan = on")
         if await connection.fetchval(_PENDING, part):
             return False
         await connection.execute(_KEEP, part, since)

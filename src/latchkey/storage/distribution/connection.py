@@ -212,11 +212,20 @@ class DistributedConnection(asyncpg.Connection):
         projects = merging.projects(route, args)
         if len(projects) == 1:
             return await self._at(call, projects[0], args)
-        parts = []
+        parts, away = [], []
         for project_id in projects:
             own, places = merging.part(route, args, project_id)
-            parts.append((places, await self._at(call, project_id, own)))
-        return merging.together(route, parts)
+            try:
+                parts.append((places, await self._at(call, project_id, own)))
+            except NodeAwayError as error:
+                # One project does not wait for the node of another, if a number says which rows are whose.
+                if route.place is None or self.is_in_transaction():
+                    raise
+                away.append((places, error))
+        rows = merging.together(route, parts)
+        if away:
+            raise NodeAwayError(str(away[0][1]), rows, [place for places, _ in away for place in places])
+        return rows
 
     async def _by_webhook(self, call: ShardCall, route: ByWebhook, args: Sequence[Any]) -> list[Any]:
         found = await self.directory.projects_of(self, args[route.first - 1])

@@ -29,7 +29,10 @@ _SHARED_FUNCTIONS = (
     "at_project.refuse()",
     "at_project.hold(text)",
     "at_node.serves(bigint)",
-    "at_project.next_customer_keys(text, text, text, bigint)",
+    "public.next_customer_keys(text, bigint)",
+    "public.next_customer_key(text)",
+    "public.wake_deliveries(text)",
+    "public.export_epoch()",
     "at_project.make(text, bigint)",
     "at_project.make_all()",
 )

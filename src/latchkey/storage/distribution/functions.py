@@ -21,94 +21,25 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final
 
-from latchkey.storage.distribution.statements import ROUTES, Apart, EachShard, Home, Planned
+from latchkey.storage.distribution.statements import (
+    COMMENT,
+    INSERTED,
+    ROUTES,
+    TABLE,
+    Apart,
+    EachShard,
+    Home,
+    Planned,
+    UnfitStatementError,
+)
 from latchkey.storage.distribution.tables import TABLES
 from latchkey.storage.sql import all_queries, query
 
-_TABLE = re.compile(
-    r"\b(?P<before>from|join|into|update|using)(?P<space>\s+)(?P<table>[a-z_]+)\b(?!\s*\()", re.IGNORECASE
-)
-_INSERTED = re.compile(r"\b(?P<before>into)(?P<space>\s+)(?P<table>[a-z_]+)\b", re.IGNORECASE)
 _WRITTEN = re.compile(r"\b(?:insert\s+into|update|delete\s+from)\s+(?P<table>[a-z_]+)\b", re.IGNORECASE)
 _LOCKED = re.compile(r"\bfor\s+(?:no\s+key\s+)?(?:update|share)\b", re.IGNORECASE)
-_COMMENT = re.compile(r"--.*$", re.MULTILINE)
 
-_NEXT_KEYS = "at_project.next_customer_keys('@customer_keys@', '@customers@'"
-
-# What means something else on a shard. The first text must be in the statement.
-REPLACED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
-    # Keys of customers: a counter for each project. Identity values made on several nodes are in no order of time.
-    "create_customers": (
-        (
-            "nextval(pg_get_serial_sequence('customers', 'id'))",
-            f"(select k from {_NEXT_KEYS}, asked.project_id, 1) as k)",  # noqa: S608
-        ),
-    ),
-    "new_customer_keys": (
-        (
-            "select nextval(pg_get_serial_sequence('customers', 'id')) as id from generate_series(1, $2)",
-            f"select k as id from {_NEXT_KEYS}, $1, $2) as k",  # noqa: S608
-        ),
-    ),
-    "write_changes": (
-        (
-            "select nextval('customers_id_seq') from generate_series(1, json_array_length(given.created))",
-            f"select k from {_NEXT_KEYS}, of_project, json_array_length(given.created)) as k",  # noqa: S608
-        ),
-        # A notification that a worker sends is heard on that worker alone. The caller sends it.
-        (
-            "perform pg_notify('latchkey_delivery', woken);",
-            "made := made || case when woken = '' then array[0] else string_to_array(woken, ',')::bigint[] end;",
-        ),
-        (
-            "insert into facet_marks (project_id, customer_id)\n        select of_project,",
-            "insert into facet_marks (project_id, id, customer_id)\n"
-            "        select of_project, nextval('public.facet_marks_id_seq'),",
-        ),
-    ),
-    "touch_customers": (
-        (
-            "insert into facet_marks (project_id, customer_id)\n    select project_id, id",
-            "insert into facet_marks (project_id, id, customer_id)\n"
-            "    select project_id, nextval('public.facet_marks_id_seq'), id",
-        ),
-    ),
-    "delete_customer": (
-        (
-            "insert into facet_marks (project_id, customer_id) values ($1, $2)",
-            "insert into facet_marks (project_id, id, customer_id)"
-            " values ($1, nextval('public.facet_marks_id_seq'), $2)",
-        ),
-    ),
-    "add_import_skips": (
-        ("(project_id, import_id, file, line, reason)", "(project_id, import_id, n, file, line, reason)"),
-        ("select $1, $2, *", "select $1, $2, nextval('public.import_skips_n_seq'), *"),
-    ),
-    # Keys become visible in their order here, so no transaction need be waited for.
-    "facets_batch": (
-        ("pg_current_xact_id()::text::bigint as xid", "0::bigint as xid"),
-        ("pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid", "0::bigint as oldest_xid"),
-    ),
-    "look_out_in_projects": (
-        (
-            "coalesce(pg_sequence_last_value(pg_get_serial_sequence('customers', 'id')::regclass), 0) as newest",
-            "(select coalesce(sum(last), 0)::bigint from customer_keys) as newest",
-        ),
-    ),
-    "watch_queue_estimate": (("'lanes'", "'@lanes@'"),),
-    # No two are alike, so every export is a whole one: transactions of several nodes have no common order.
-    "export_snapshot": (
-        (
-            "(select system_identifier from pg_control_system())::text\n"
-            "        || '-' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as epoch",
-            "'distributed-' || gen_random_uuid()::text as epoch",
-        ),
-    ),
-}
-
-# As of every session on plain PostgreSQL; see `database.session_settings`.
+# As of the hot pool on plain PostgreSQL; see `database.py`.
 _SETTINGS = """
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_memoize = off set jit = off
@@ -120,10 +51,6 @@ _HELD = "at_project.hold(of_project)"
 _SEEN = "get_shard_id_for_distribution_column('public.feeds', of_project)"
 # A read that is sent to the node of its shard.
 _DIRECT = "select {columns} from at_shard.{label}_{{shard}}({values}) where at_node.serves({{shard}})"
-
-
-class UnfitStatementError(Exception):
-    """A statement that cannot run on a shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +90,7 @@ def wanted() -> list[str]:
 def source_digest(name: str) -> str:
     """Of what this code says of a statement: a process uses only functions that were made of its own statements."""
     text = query(name)
-    own = text + repr(REPLACED[name]) if name == "write_changes" else template(name, text)
-    said = [own, _SETTINGS, _OUTER, _HELD, _SEEN, _DIRECT]
+    said = [text if name == "write_changes" else template(name, text), _SETTINGS, _OUTER, _HELD, _SEEN, _DIRECT]
     if is_asked_of_nodes(name):
         said.append(_ON_NODE)
     return sha256("\0".join(said).encode()).hexdigest()[:16]
@@ -172,11 +98,7 @@ def source_digest(name: str) -> str:
 
 def template(name: str, text: str) -> str:
     """The text with @table@ where a shard's table has to be named."""
-    for old, new in REPLACED.get(name, ()):
-        if old not in text:
-            raise UnfitStatementError(f"{name} does not contain what `REPLACED` says: {old}")
-        text = text.replace(old, new)
-    bare = _COMMENT.sub("", text)
+    bare = COMMENT.sub("", text)
     home = isinstance(ROUTES[name], Home)
     for match in _WRITTEN.finditer(bare):
         if TABLES.get(match["table"].lower()) == "reference":
@@ -191,11 +113,11 @@ def template(name: str, text: str) -> str:
             raise UnfitStatementError(f"{name} uses {table}, which is {place}.")
         return f"{match['before']}{match['space']}@{table}@"
 
-    return _INSERTED.sub(placed, _TABLE.sub(placed, bare))
+    return INSERTED.sub(placed, TABLE.sub(placed, bare))
 
 
 def writes(text: str) -> bool:
-    bare = _COMMENT.sub("", text)
+    bare = COMMENT.sub("", text)
     return bool(_WRITTEN.search(bare) or _LOCKED.search(bare))
 
 

@@ -49,7 +49,7 @@ def changed(row: Any, **values: Any) -> Row:
 
 def projects(route: ByProject, args: Sequence[Any]) -> list[str]:
     """In the order in which locks are taken."""
-    return sorted({one for columns in route.columns for one in _listed(args[columns.first - 1])})
+    return sorted({one for columns in route.columns for one in _listed(args[columns[0] - 1])})
 
 
 def part(route: ByProject, args: Sequence[Any], project_id: str) -> tuple[list[Any], list[int]]:
@@ -57,8 +57,8 @@ def part(route: ByProject, args: Sequence[Any], project_id: str) -> tuple[list[A
     own = list(args)
     places: list[int] = []
     for columns in reversed(route.columns):
-        places = [n for n, one in enumerate(_listed(args[columns.first - 1])) if one == project_id]
-        for number in columns.numbers:
+        places = [n for n, one in enumerate(_listed(args[columns[0] - 1])) if one == project_id]
+        for number in columns:
             own[number - 1] = some(args[number - 1], places)
     return own, places
 

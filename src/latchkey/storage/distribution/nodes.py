@@ -27,8 +27,6 @@ log = structlog.get_logger()
 LINKS = 4
 # Until a node is tried again that could not be reached, in seconds.
 AGAIN_SECONDS = 60.0
-# As on a plain PostgreSQL: for a call of a shard's function Citus has no node to find.
-PLANS_KEPT = {"plan_cache_mode": "force_generic_plan"}
 
 _FAILURES = (
     OSError,

@@ -66,21 +66,38 @@ begin
     return true;
 end $$;
 
--- Keys for new customers. The lock is held until the commit, so keys become visible in their order.
-create or replace function at_project.next_customer_keys(keys text, customers text, of_project text, amount bigint)
+-- In place of those in the schema. Keys for new customers come from a counter for each project: identity values that
+-- several nodes make are in no order of time. The lock is held until the commit, so keys become visible in their order.
+create or replace function public.next_customer_keys(of_project text, amount bigint)
 returns setof bigint language plpgsql as $$
 declare
+    counters constant text
+        := 'public.customer_keys_' || get_shard_id_for_distribution_column('public.customer_keys', of_project);
     reached bigint;
 begin
     loop
-        execute 'update ' || keys || ' set last = last + $2 where project_id = $1 returning last'
+        execute 'update ' || counters || ' set last = last + $2 where project_id = $1 returning last'
         into reached using of_project, amount;
         exit when reached is not null;
-        execute 'insert into ' || keys || ' (project_id, last) select $1, coalesce(max(id), 0) from ' || customers
+        execute 'insert into ' || counters || ' (project_id, last) select $1, coalesce(max(id), 0) from public.customers_'
+            || get_shard_id_for_distribution_column('public.customers', of_project)
             || ' where project_id = $1 on conflict do nothing' using of_project;
     end loop;
     return query select generate_series(reached - amount + 1, reached);
 end $$;
+create or replace function public.next_customer_key(of_project text) returns bigint language sql as $$
+    select public.next_customer_keys(of_project, 1)
+$$;
+
+-- A notification that a worker sends is heard on that worker alone: the caller sends it. 0 means all.
+create or replace function public.wake_deliveries(webhook_keys text) returns bigint[] language sql as $$
+    select case when webhook_keys = '' then array[0] else string_to_array(webhook_keys, ',')::bigint[] end
+$$;
+
+-- No two are alike, so every export is a whole one: transactions of several nodes have no common order.
+create or replace function public.export_epoch() returns text language sql as $$
+    select 'distributed-' || gen_random_uuid()::text
+$$;
 
 -- Makes the function of a statement for one shard, with the names of the shard's own tables.
 create or replace function at_project.make(of_label text, of_shard bigint) returns void language plpgsql as $$

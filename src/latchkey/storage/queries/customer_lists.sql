@@ -94,44 +94,19 @@ cross join lateral (
 ) as c
 left join lateral (
     select f.customer_id from customer_facets f
-    where f.customer_id = c.id and f.project_id || '' = a.project_id
+    where f.customer_id = c.id and f.project_id = a.project_id
     limit 1
 ) as known on true;
 
 -- name: write_facets
--- write a batch: delete the facets of customers that are gone, add or replace others, store the progress
+-- write a batch of a project: delete the facets of customers that are gone ($2), add or replace others ($3: rows of the
+-- table), store the progress
 with gone as (
-    delete from customer_facets f
-    where f.ctid = any(array(
-        select found.ctid
-        from unnest($1::text[], $2::bigint[]) as n (project_id, customer_id)
-        cross join lateral (
-            select k.ctid from customer_facets k
-            where k.customer_id = n.customer_id and k.project_id || '' = n.project_id
-            limit 1
-        ) as found
-    ))
+    delete from customer_facets where project_id = $1 and customer_id = any($2::bigint[])
 ),
 kept as (
-    insert into customer_facets as f (
-        project_id, customer_id, environment, test_clock_id, first_seen_at, last_seen_at, country, runs_until,
-        renews_until, trial_until, grace_from, grace_until, billing_issue_until, granted_until, bought, owns, spent_usd,
-        refunded_usd, products, product_untils, stores
-    )
-    select n.project_id, n.customer_id, n.environment, n.test_clock_id, n.first_seen_at, n.last_seen_at, n.country,
-        n.runs_until, n.renews_until, n.trial_until, n.grace_from, n.grace_until, n.billing_issue_until,
-        n.granted_until, n.bought, n.owns, n.spent_usd, n.refunded_usd, string_to_array(n.products, E'\x1f'),
-        string_to_array(n.product_untils, ',')::bigint[], string_to_array(n.stores, E'\x1f')
-    from unnest(
-        $3::text::text[], $4::text::bigint[], $5::text::text[], $6::text::text[], $7::text::bigint[], $8::text::bigint[], $9::text::text[],
-        $10::text::bigint[], $11::text::bigint[], $12::text::bigint[], $13::text::bigint[], $14::text::bigint[],
-        $15::text::bigint[], $16::text::bigint[], $17::text::boolean[], $18::text::boolean[], $19::text::bigint[],
-        $20::text::bigint[], $21::text[], $22::text::text[], $23::text[]
-    ) as n (
-        project_id, customer_id, environment, test_clock_id, first_seen_at, last_seen_at, country, runs_until,
-        renews_until, trial_until, grace_from, grace_until, billing_issue_until, granted_until, bought, owns, spent_usd,
-        refunded_usd, products, product_untils, stores
-    )
+    insert into customer_facets as f
+    select * from json_populate_recordset(null::customer_facets, $3)
     on conflict (customer_id, project_id) do update set
         environment = excluded.environment,
         test_clock_id = excluded.test_clock_id,
@@ -153,23 +128,9 @@ kept as (
         product_untils = excluded.product_untils,
         stores = excluded.stores
     -- Most events change nothing here, and then no index is written.
-    where (
-        f.environment, f.test_clock_id, f.first_seen_at, f.last_seen_at, f.country, f.runs_until, f.renews_until,
-        f.trial_until, f.grace_from, f.grace_until, f.billing_issue_until, f.granted_until, f.bought, f.owns,
-        f.spent_usd, f.refunded_usd, f.products, f.product_untils, f.stores
-    ) is distinct from (
-        excluded.environment, excluded.test_clock_id, excluded.first_seen_at, excluded.last_seen_at, excluded.country,
-        excluded.runs_until, excluded.renews_until, excluded.trial_until, excluded.grace_from, excluded.grace_until,
-        excluded.billing_issue_until, excluded.granted_until, excluded.bought, excluded.owns, excluded.spent_usd,
-        excluded.refunded_usd, excluded.products, excluded.product_untils, excluded.stores
-    )
+    where f.* is distinct from excluded.*
 )
-update facet_rolls r
-set position = n.position, counted = n.counted, mark_id = n.mark_id, mark_xid = n.mark_xid, marked_at = n.marked_at
-from unnest(
-    $24::text[], $25::bigint[], $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[]
-) as n (project_id, position, counted, mark_id, mark_xid, marked_at)
-where r.project_id = n.project_id;
+update facet_rolls set position = $4, counted = $5, mark_id = $6, mark_xid = $7, marked_at = $8 where project_id = $1;
 
 -- name: forget_facets
 -- delete a project's facets and begin again: the roller walks through all customers
@@ -179,8 +140,8 @@ with gone as (
 update facet_rolls set counted = 0, mark_id = null, mark_xid = null, marked_at = null where project_id = $1;
 
 -- name: plan_each_list
--- for this transaction: plan each list with its actual filter, with whatever scans and sorts fit it
-select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'on', true);
+-- for this transaction: plan each list with its actual filter
+select set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: customer_list_standing
 -- how many customers of a project have no facets yet, up to a limit, and the earliest now of anybody in it
@@ -237,9 +198,9 @@ with page as materialized (
     {matching_facets}
         and ($19::bigint is null or (
             case $18::text when 'last_seen' then f.last_seen_at when 'first_seen' then f.first_seen_at
-                when 'spent' then f.spent_usd else f.customer_id end, f.customer_id + 0
+                when 'spent' then f.spent_usd else f.customer_id end, f.customer_id
         ) < ($19, $20::bigint))
-    order by sorted_by desc, f.customer_id + 0 desc
+    order by sorted_by desc, f.customer_id desc
     limit $21
 )
 select p.*, c.app_user_id, c.state
@@ -450,4 +411,4 @@ limit $3;
 
 -- name: forget_in_bulk_grants
 -- replace the ids of an erased customer; an error may quote the id
-update bulk_grant_customers set app_user_id = $3, error = null where app_user_id = any($2::text[]) and project_id || '' = $1;
+update bulk_grant_customers set app_user_id = $3, error = null where app_user_id = any($2::text[]) and project_id = $1;

@@ -1,8 +1,3 @@
--- name: walk_in_order
--- for this transaction: read a page along an index, never collect and sort. While a table is empty both plans cost the
--- same to the planner, and a prefix such as `user_` may have a million matches.
-select set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true);
-
 -- name: newest_customers
 -- a page of a project's customers, the newest first
 select c.id, c.state, t.now_ms, c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version,
@@ -72,7 +67,7 @@ cross join lateral (
 -- prefix, and its end
 select customer_id, app_user_id as matched
 from aliases
-where project_id || '' = $1
+where project_id = $1
     and (project_id || E'\x1f' || lower(app_user_id collate "C")) collate "C" >= $2
     and (project_id || E'\x1f' || lower(app_user_id collate "C")) collate "C" < $3
 order by (project_id || E'\x1f' || lower(app_user_id collate "C")) collate "C"

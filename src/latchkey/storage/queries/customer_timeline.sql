@@ -1,6 +1,6 @@
 -- name: place_of_event
 -- the position of an event in the project's feed, and in its customer's sequence
-select position, customer_id, sequence from events where project_id || '' = $1 and id = $2 limit 1;
+select position, customer_id, sequence from events where project_id = $1 and id = $2 limit 1;
 
 -- name: newest_events_of_customer
 -- a page of a customer's events, newest first, including those of merged customers. $3 to $5 are the position of the

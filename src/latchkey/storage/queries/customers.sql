@@ -52,7 +52,7 @@ join aliases using (project_id, app_user_id);
 -- create customers: whoever claims the app user id first creates the row, others find it when they look again
 with claimed as (
     insert into aliases (project_id, app_user_id, customer_id, created_at)
-    select project_id, app_user_id, nextval(pg_get_serial_sequence('customers', 'id')), seen_at
+    select project_id, app_user_id, next_customer_key(project_id), seen_at
     from unnest($1::text[], $2::text[], $5::bigint[]) as asked (project_id, app_user_id, seen_at)
     order by project_id, app_user_id
     on conflict do nothing
@@ -81,14 +81,14 @@ from unnest($1::text[], $2::text[], $3::bigint[]) as added (project_id, app_user
 
 -- name: aliases_of_customer
 -- the ids of a customer, and since when it has each of them
-select app_user_id, created_at from aliases where customer_id = $2 and project_id || '' = $1;
+select app_user_id, created_at from aliases where customer_id = $2 and project_id = $1;
 
 -- name: keep_emails
 -- set the e-mail address of each of these customers; null is none
 with gone as (
     delete from customer_emails k
     using unnest($1::text[], $2::bigint[], $3::text[]) as n (project_id, customer_id, email)
-    where k.customer_id = n.customer_id and k.project_id || '' = n.project_id and k.email is distinct from n.email
+    where k.customer_id = n.customer_id and k.project_id = n.project_id and k.email is distinct from n.email
 )
 insert into customer_emails (project_id, email, customer_id)
 select project_id, email, customer_id
@@ -155,11 +155,11 @@ select project_id, $3::bigint, absorbed_id from absorbed_customers where project
 -- erase a customer with everything that refers to it
 with
     ids as (delete from aliases where project_id = $1 and customer_id = $2),
-    addresses as (delete from customer_emails where project_id || '' = $1 and customer_id = $2),
+    addresses as (delete from customer_emails where project_id = $1 and customer_id = $2),
     override as (delete from offering_overrides where project_id = $1 and customer_id = $2),
-    facets as (delete from customer_facets where customer_id = $2 and project_id || '' = $1),
+    facets as (delete from customer_facets where customer_id = $2 and project_id = $1),
     -- The roller may be about to write the facets that it has just read.
-    marked as (insert into facet_marks (project_id, customer_id) values ($1, $2)),
+    marked as (insert into facet_marks (project_id, id, customer_id) values ($1, nextval('facet_marks_id_seq'), $2)),
     notes as (delete from customer_notes where project_id = $1 and customer_id = $2),
     movements as (delete from currency_transactions where project_id = $1 and customer_id = $2),
     absorbed as (delete from absorbed_customers where project_id = $1 and customer_id = $2),

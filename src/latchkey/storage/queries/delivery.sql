@@ -58,7 +58,7 @@ left join lateral (
 left join lateral (
     select e.body
     from events e
-    where e.id = head.event_id and e.project_id || '' = l.project_id and e.part >= head.part
+    where e.id = head.event_id and e.project_id = l.project_id and e.part >= head.part
     limit 1
 ) as happened on true;
 

@@ -30,8 +30,7 @@ from (
     select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
         body ->> 'app_user_id' as app_user_id, body ->> 'product_id' as product_id
     from events
-    -- Hidden from the planner too: a customer has few events, and the project many positions.
-    where project_id || '' = $1 and position + 0 < $3
+    where project_id = $1 and position < $3
         and customer_id = any(
             array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
         )
@@ -55,7 +54,7 @@ cross join lateral (
     select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
         body ->> 'app_user_id' as app_user_id, body ->> 'product_id' as product_id, c.id as owner, c.test_clock_id
     from events
-    where customer_id = c.id and project_id || '' = $1 and position <= $4
+    where customer_id = c.id and project_id = $1 and position <= $4
     order by sequence desc
     limit $5
 ) as e
@@ -88,7 +87,7 @@ from (
     select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
         body ->> 'app_user_id' as app_user_id, body ->> 'product_id' as product_id, body
     from events
-    where project_id || '' = $1 and id = $2
+    where project_id = $1 and id = $2
     limit 1
 ) as e
 left join lateral (
@@ -105,8 +104,6 @@ from unnest($2::bigint[], $3::bigint[], $4::bigint[]) as n (position, customer_i
 cross join lateral (
     select webhook_key, status from deliveries
     where project_id = $1 and customer_id = n.customer_id and sequence = n.sequence
-    -- More webhooks than anybody has. A limit forces one lookup per event, even with a plan made for empty tables.
-    limit 1000
 ) as d
 cross join lateral (select from webhooks where key = d.webhook_key and deleted_at is null limit 1) as w
 group by n.position, d.status;

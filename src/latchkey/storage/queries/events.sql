@@ -2,7 +2,7 @@
 -- which of these events exist already
 select asked.project_id, asked.id
 from unnest($1::text[], $2::text[]) as asked (project_id, id)
-join events e on e.id = asked.id and e.project_id || '' = asked.project_id;
+join events e on e.id = asked.id and e.project_id = asked.project_id;
 
 -- name: events_of_project
 -- a page of a project's events, oldest first
@@ -11,7 +11,7 @@ select position, body from events where project_id = $1 and position > $2 order 
 -- name: events_of_customer
 -- a page of a customer's events, oldest first
 select position, body from events
-where project_id || '' = $1 and position > $3
+where project_id = $1 and position > $3
     and customer_id = any(
         array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
     )
@@ -22,7 +22,7 @@ limit $4;
 -- a page of a project's events that begins after one of them; no row: there is no such event, one without a body: it is
 -- the newest. $4 is a part that it is not older than: older partitions are not even opened.
 select e.body, coalesce(e.id, $2) as id, coalesce(e.part, place.part) as part
-from (select position, part from events where project_id || '' = $1 and id = $2 and part >= $4 limit 1) as place
+from (select position, part from events where project_id = $1 and id = $2 and part >= $4 limit 1) as place
 left join lateral (
     -- A project's parts never go back, so older partitions are not read.
     select n.position, n.id, n.part, n.body from events n
@@ -33,12 +33,12 @@ order by e.position;
 
 -- name: event_by_id
 -- the position of an event, for a page that begins after it. The limit ends the search with the partition that has it.
-select position, body from events where project_id || '' = $1 and id = $2 limit 1;
+select position, body from events where project_id = $1 and id = $2 limit 1;
 
 -- name: bodies_of_customer
 -- every event of a customer that is to be erased
 select id, body from events
-where project_id || '' = $1
+where project_id = $1
     and customer_id = any(
         array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
     );
@@ -56,7 +56,7 @@ where e.project_id = $1 and e.type = 'TRANSFER' and (e.body -> 'transferred_from
 with replaced as (
     update events e set body = n.body
     from unnest($2::text[], $3::json[]) as n (id, body)
-    where e.project_id || '' = $1 and e.id = n.id
+    where e.project_id = $1 and e.id = n.id
     returning e.project_id, e.position
 )
 insert into rewritten_events (project_id, position) select project_id, position from replaced

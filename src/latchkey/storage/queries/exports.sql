@@ -3,8 +3,7 @@
 select
     pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid,
     pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next_xid,
-    (select system_identifier from pg_control_system())::text
-        || '-' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as epoch,
+    export_epoch() as epoch,
     coalesce((select position from feeds where project_id = $1), 0) as position,
     coalesce((select id from customers where project_id = $1 order by id desc limit 1), 0) as last_customer,
     (select catalog_version from projects where id = $1) as catalog_version;
@@ -36,7 +35,7 @@ limit $5;
 -- name: export_gone_customers
 -- customers that were erased or merged by a transaction since a transaction id
 select customer_id from gone_customers
-where project_id || '' = $1 and xid >= $2 and customer_id > $3
+where project_id = $1 and xid >= $2 and customer_id > $3
 order by customer_id
 limit $4;
 
@@ -59,7 +58,7 @@ limit $5;
 -- name: export_tokens
 -- what these purchases can be read again with, the latest first
 select store, store_id, handle from store_handles
-where project_id || '' = $1 and store_id = any($2::text[])
+where project_id = $1 and store_id = any($2::text[])
 order by store, store_id, first_seen_at desc, last_told_at desc;
 
 -- name: create_export

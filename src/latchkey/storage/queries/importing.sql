@@ -102,12 +102,12 @@ order by count(*) desc, reason;
 
 -- name: add_import_skips
 -- rows that could not be applied
-insert into import_skips (project_id, import_id, file, line, reason)
-select $1, $2, * from unnest($3::text[], $4::bigint[], $5::text[]);
+insert into import_skips (project_id, import_id, n, file, line, reason)
+select $1, $2, nextval('import_skips_n_seq'), * from unnest($3::text[], $4::bigint[], $5::text[]);
 
 -- name: new_customer_keys
 -- keys for new customers of a project
-select nextval(pg_get_serial_sequence('customers', 'id')) as id from generate_series(1, $2) where $1::text is not null;
+select next_customer_keys($1, $2) as id;
 
 -- name: import_customers
 -- new customers, whole

@@ -16,7 +16,9 @@
     (select min(h.check_at) from store_handles h where h.check_at is not null) as check_at,
     heads.position > lists.position or exists (select from facet_marks) as behind,
     heads.projects > lists.projects as unstarted,
-    coalesce(pg_sequence_last_value(pg_get_serial_sequence('customers', 'id')::regclass), 0) as newest
+    -- One of the two counts the keys of customers, and the other stands still; see next_customer_keys.
+    coalesce(pg_sequence_last_value('customers_id_seq'), 0)
+        + (select coalesce(sum(k.last), 0) from customer_keys k)::bigint as newest
 from (select coalesce(sum(position), 0) as position, count(*) as projects from feeds) as heads,
     (select coalesce(sum(position), 0) as position, count(*) as projects from facet_rolls) as lists
 

@@ -139,8 +139,8 @@ with locked as (
     for no key update of c
 ),
 marked as (
-    insert into facet_marks (project_id, customer_id)
-    select project_id, id from locked
+    insert into facet_marks (project_id, id, customer_id)
+    select project_id, nextval('facet_marks_id_seq'), id from locked
     where at / 3600000 > was_at / 3600000 or country is not null and was_in is distinct from country
 )
 update customers c

@@ -124,7 +124,7 @@ set status = d.status, message = d.message, finished_at = d.at,
     -- An invalid receipt may be large junk: what stays is its size, and its SHA-256 in external_id.
     payload = case
         when n.source = 'receipt' and d.status = 'ignored' then
-            json_build_object('not_kept', octet_length(n.payload) || ' bytes')::text
+            '{"not_kept" : "' || octet_length(n.payload)::text || ' bytes"}'
         else n.payload
     end,
     app_user_id = coalesce(d.app_user_id, n.app_user_id),

@@ -47,7 +47,7 @@ limit $3;
 
 -- name: watch_queue_estimate
 -- about how many customers have waiting deliveries, as the last vacuum or analyze saw it
-select greatest(c.reltuples, 0)::bigint from pg_class c where c.oid = 'lanes'::regclass;
+select greatest(c.reltuples, 0)::bigint from pg_class c where c.oid = (select l.tableoid from lanes l limit 1);
 
 -- name: watch_journal
 -- notifications of stores: those that wait and those that failed, up to a limit, and when the first was to be processed

@@ -14,7 +14,7 @@ from latchkey.storage.database import unreachable
 from latchkey.storage.errors import DatabaseBusyError, NoPrimaryError
 from latchkey.storage.primary import Primary
 
-NAME = "latchkey admin cluster"
+NAME = "latchkey admin copy-database"
 # Any number that nothing else in this database uses as an advisory lock.
 _TURN = int.from_bytes(b"latchrel", "big", signed=True)
 
@@ -33,7 +33,11 @@ async def connect(url: str) -> Any:
                 "timezone": "UTC",
                 "jit": "off",
                 "plan_cache_mode": "force_custom_plan",
+                "client_min_messages": "warning",
                 "citus.override_table_visibility": "off",
+                # Of a cluster: what a transaction sets holds on every node, and it uses one connection to each.
+                "citus.propagate_set_commands": "local",
+                "citus.multi_shard_modify_mode": "sequential",
             },
         )
     except (OSError, TimeoutError, ValueError, NoPrimaryError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
@@ -56,14 +60,7 @@ async def both(source_url: str, target_url: str) -> AsyncIterator[tuple[Any, Any
 async def take_turn(target: Any) -> None:
     """One process at a time fills a database."""
     if not await target.fetchval("select pg_try_advisory_lock($1)", _TURN):
-        raise DatabaseBusyError("Another `latchkey admin cluster` command is at work on this cluster. Stop it first.")
-
-
-async def spread_settings(target: Any) -> None:
-    """For writing into distributed tables as replication does: without foreign keys and triggers, on every node."""
-    await target.execute("set client_min_messages = warning")
-    await target.execute("set citus.propagate_set_commands = 'local'")
-    await target.execute("set citus.multi_shard_modify_mode = 'sequential'")
+        raise DatabaseBusyError("Another `latchkey admin copy-database` fills that database. Stop it first.")
 
 
 async def _closed(connection: Any) -> None:

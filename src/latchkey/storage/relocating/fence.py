@@ -1,5 +1,5 @@
-"""Keeps everybody from writing to the old database. It stays so until somebody takes the fence away, also after a crash
-of the server or of this process. Reads go on."""
+"""Keeps everybody from writing to the database that is copied. It stays so until somebody takes the fence away, also
+after a crash of the server or of this process. Reads go on."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ async def _part_from_others(source: Any) -> None:
     give_up = loop.time() + _PATIENCE_SECONDS
     while await source.fetchval(_LEFT, pids):
         if loop.time() > give_up:
-            raise NotRelocatableError("Some connections to the old database could not be ended.")
+            raise NotRelocatableError("Some connections to the database could not be ended.")
         await asyncio.sleep(0.02)

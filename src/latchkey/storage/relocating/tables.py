@@ -1,4 +1,4 @@
-"""The tables of both databases, as far as taking rows over has to know them."""
+"""The tables of both databases, as far as the copy has to know them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from typing import Any, Final, NamedTuple
 from latchkey.storage.distribution.tables import TABLES
 from latchkey.storage.errors import NotRelocatableError
 
-# Each database has its own. `customer_keys` is counted from what was copied.
+# Each database has its own. `customer_keys` is filled from what was copied.
 ITS_OWN: Final = frozenset({"schema_migrations", "server_identity", "customer_keys"})
-# Lost in a crash anyway, so nobody waits for them: copied when the service runs on the new database already.
-LATER: Final = ("request_log", "event_traces")
 
 _DESCRIBED = """
-select c.relname::text as name, c.relpersistence = 'u' as unlogged,
+select c.relname::text as name,
     array(
         select a.attname::text from pg_attribute a
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attname
@@ -23,18 +21,7 @@ select c.relname::text as name, c.relpersistence = 'u' as unlogged,
     array(
         select format_type(a.atttypid, a.atttypmod) from pg_attribute a
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attname
-    ) as types,
-    array(
-        select a.attname::text
-        from pg_index i
-        cross join unnest(i.indkey::smallint[]) with ordinality as k (attnum, place)
-        join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.attnum
-        where i.indisprimary and k.place <= i.indnkeyatts and i.indrelid = coalesce(
-            -- A partitioned table has no key of its own; its partitions have.
-            (select min(h.inhrelid) from pg_inherits h where h.inhparent = c.oid and c.relkind = 'p'), c.oid
-        )
-        order by k.place
-    ) as key
+    ) as types
 from pg_class c
 where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and c.relname = any($1::text[])
 """
@@ -46,35 +33,24 @@ class Described:
     # Sorted by name, each with its type.
     columns: tuple[str, ...]
     types: tuple[str, ...]
-    key: tuple[str, ...]
-    unlogged: bool
 
     @property
     def listed(self) -> str:
         return ", ".join(f'"{one}"' for one in self.columns)
-
-    def type_of(self, column: str) -> str:
-        return self.types[self.columns.index(column)]
 
 
 async def described(connection: Any) -> dict[str, Described]:
     """In the order of `tables.py`."""
     rows = {row["name"]: row for row in await connection.fetch(_DESCRIBED, list(TABLES))}
     return {
-        name: Described(
-            name,
-            tuple(rows[name]["columns"]),
-            tuple(rows[name]["types"]),
-            tuple(rows[name]["key"]),
-            rows[name]["unlogged"],
-        )
+        name: Described(name, tuple(rows[name]["columns"]), tuple(rows[name]["types"]))
         for name in TABLES
         if name in rows
     }
 
 
 async def compared(source: Any, target: Any) -> dict[str, Described]:
-    """The tables whose rows are taken over. Raises unless both databases have the same."""
+    """The tables whose rows are copied. Raises unless both databases have the same."""
     here, there = await described(source), await described(target)
     for name in TABLES:
         mine, other = here.get(name), there.get(name)
@@ -83,8 +59,6 @@ async def compared(source: Any, target: Any) -> dict[str, Described]:
                 f"The table {name} is not the same in both databases. Run `latchkey migrate` of this version on both, "
                 "and `latchkey migrate --after`."
             )
-        if not mine.unlogged and not mine.key:
-            raise NotRelocatableError(f"The table {name} has no primary key.")
     return {name: one for name, one in here.items() if name not in ITS_OWN}
 
 

@@ -48,13 +48,6 @@ class Restore:
     finished_at: Ms | None
 
 
-async def plan_anew(connection: Connection) -> None:
-    """For the rest of the transaction: ordinary plans, for tables of any size. The hot paths have others."""
-    await connection.execute(
-        "set local plan_cache_mode = force_custom_plan; set local enable_hashjoin = on; set local enable_mergejoin = on"
-    )
-
-
 async def running_services(connection: Connection) -> dict[str, int]:
     """The service's processes that are connected, as their connections are named, with the number of connections."""
     return {row["name"]: row["connections"] for row in await connection.fetch(_RUNNING)}

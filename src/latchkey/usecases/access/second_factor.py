@@ -10,7 +10,6 @@ import base64
 import hmac
 import os
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cryptography.hazmat.primitives.hashes import SHA1
@@ -19,7 +18,7 @@ from cryptography.hazmat.primitives.twofactor.hotp import HOTP
 from latchkey.delivery.sealing import Sealer
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Refusal
-from latchkey.domain.team.guessing import LONGEST_COUNTED, Limit, code_limits, wait
+from latchkey.domain.team.guessing import code_limits
 from latchkey.domain.team.second_factor import (
     DIGITS,
     HALF_LASTS,
@@ -38,7 +37,7 @@ from latchkey.storage.access import second_factors, sessions
 from latchkey.storage.database import Connection, Database
 from latchkey.usecases.access.accounts import Account, load_account
 from latchkey.usecases.access.keys import hash_of
-from latchkey.usecases.access.sessions import TooManyGuesses
+from latchkey.usecases.access.sessions import guess
 
 WRONG = "That code is not right, or was used already. Wait for the next one."
 
@@ -85,29 +84,27 @@ class SecondFactors:
         """Asks for codes from now on, if this is one. Ends all other sessions, which were opened without. Returns the
         recovery codes, which cannot be shown again."""
         codes, hashes = _new_codes()
-        async with Guess(self._database, account.id, address, device, now) as guess:
-            async with self._database.transaction() as connection:
-                found = await second_factors.load(connection, account.id)
-                if found is None or found.confirmed_at is not None or found.created_at + HALF_LASTS <= now:
-                    raise Refusal("There is no set-up under way. Start again.")
-                step = self._step(found.secret_sealed, account.id, text, now)
-                if step is None:
-                    raise WrongCode(WRONG)
-                if not await second_factors.confirm(connection, account.id, found.secret_sealed, step, now):
-                    raise Refusal("There is no set-up under way. Start again.")
-                await second_factors.replace_codes(connection, account.id, hashes)
-                await second_factors.forget_halves(connection, account.id, now)
-                await sessions.end_all_of(connection, account.id, keep=keep)
-            await guess.right()
+        limits = code_limits(account.id, address, device)
+        async with guess(self._database, limits, now, "codes"), self._database.transaction() as connection:
+            found = await second_factors.load(connection, account.id)
+            if found is None or found.confirmed_at is not None or found.created_at + HALF_LASTS <= now:
+                raise Refusal("There is no set-up under way. Start again.")
+            step = self._step(found.secret_sealed, account.id, text, now)
+            if step is None:
+                raise WrongCode(WRONG)
+            if not await second_factors.confirm(connection, account.id, found.secret_sealed, step, now):
+                raise Refusal("There is no set-up under way. Start again.")
+            await second_factors.replace_codes(connection, account.id, hashes)
+            await second_factors.forget_halves(connection, account.id, now)
+            await sessions.end_all_of(connection, account.id, keep=keep)
         return codes
 
     async def check(self, account_id: str, text: str, address: str, device: str | None, now: Ms) -> None:
         """Uses up a code of the app, or a recovery code."""
-        async with Guess(self._database, account_id, address, device, now) as guess:
-            async with self._database.transaction() as connection:
-                if not await self._use(connection, account_id, text, now):
-                    raise WrongCode(WRONG)
-            await guess.right()
+        limits = code_limits(account_id, address, device)
+        async with guess(self._database, limits, now, "codes"), self._database.transaction() as connection:
+            if not await self._use(connection, account_id, text, now):
+                raise WrongCode(WRONG)
 
     async def new_codes(self, account_id: str) -> list[str]:
         """New recovery codes. All earlier ones stop working."""
@@ -174,34 +171,6 @@ async def remove(database: Database, account_id: str) -> None:
 def looks_like_code(text: str) -> bool:
     """Whether this is a code and not a password. No password has so few characters as a code of the app."""
     return as_code(text) is not None or as_recovery_code(text) is not None
-
-
-class Guess:
-    """Counts a guess before it is checked, so that concurrent ones are not all let through."""
-
-    def __init__(self, database: Database, account_id: str, address: str, device: str | None, now: Ms) -> None:
-        self._database = database
-        self._limits: Sequence[Limit] = code_limits(account_id, address, device)
-        self._now = now
-
-    async def __aenter__(self) -> Guess:
-        async with self._database.transaction() as connection:
-            for limit in self._limits:
-                failed = await sessions.failures(connection, limit.subject, self._now - limit.pace.counted_for)
-                if left := wait(limit.pace, failed.count, failed.last_at, self._now):
-                    raise TooManyGuesses(left, "codes")
-            await sessions.note_failures(connection, [limit.subject for limit in self._limits], self._now)
-        return self
-
-    async def right(self) -> None:
-        async with self._database.acquire() as connection:
-            cleared = [limit.subject for limit in self._limits if limit.cleared]
-            others = [limit.subject for limit in self._limits if not limit.cleared]
-            await sessions.forget_failures(connection, cleared, self._now - LONGEST_COUNTED)
-            await sessions.forget_one_failure(connection, others, self._now)
-
-    async def __aexit__(self, *_: object) -> None:
-        return None
 
 
 def _new_codes() -> tuple[list[str], list[bytes]]:

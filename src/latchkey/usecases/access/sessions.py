@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from latchkey.domain.instants import MINUTE, SECOND, Ms
@@ -18,7 +19,7 @@ from latchkey.domain.team.account import (
     checked_email,
     is_over,
 )
-from latchkey.domain.team.guessing import LONGEST_COUNTED, limits, wait
+from latchkey.domain.team.guessing import LONGEST_COUNTED, Limit, limits, wait
 from latchkey.storage.access import accounts, sessions
 from latchkey.storage.access.sessions import ListedSession as ListedSession
 from latchkey.storage.access.sessions import Notice as Notice
@@ -89,25 +90,31 @@ async def sign_in(
         email = checked_email(email)
     except Refusal:
         raise WrongCredentials("There is no account with this e-mail address and password.") from None
-    async with database.transaction() as connection:
+    async with database.acquire() as connection:
         known = await accounts.credentials(connection, email)
-        held = limits(
-            email, address, known.account_id if known else None, device_of(known.account_id) if known else None
-        )
-        for limit in held:
+    account_id, device = (known.account_id, device_of(known.account_id)) if known else (None, None)
+    async with guess(database, limits(email, address, account_id, device), now):
+        right = len(password) <= LONGEST_PASSWORD and await matches(password, known.password_hash if known else None)
+        if known is None or not right:
+            raise WrongCredentials("There is no account with this e-mail address and password.")
+    return await load_account(database, known.account_id)
+
+
+@asynccontextmanager
+async def guess(database: Database, limits: Sequence[Limit], now: Ms, what: str = "passwords") -> AsyncIterator[None]:
+    """Counts a guess as wrong before it is checked, so that concurrent ones are not all let through. Without an
+    exception it was right, and counts no longer."""
+    async with database.transaction() as connection:
+        for limit in limits:
             failed = await sessions.failures(connection, limit.subject, now - limit.pace.counted_for)
             if left := wait(limit.pace, failed.count, failed.last_at, now):
-                raise TooManyGuesses(left)
-        # Counted before the password is checked, so that concurrent guesses are not all let through.
-        await sessions.note_failures(connection, [limit.subject for limit in held], now)
-    right = len(password) <= LONGEST_PASSWORD and await matches(password, known.password_hash if known else None)
-    if known is None or not right:
-        raise WrongCredentials("There is no account with this e-mail address and password.")
+                raise TooManyGuesses(left, what)
+        await sessions.note_failures(connection, [limit.subject for limit in limits], now)
+    yield
     async with database.acquire() as connection:
-        cleared = [limit.subject for limit in held if limit.cleared]
+        cleared = [limit.subject for limit in limits if limit.cleared]
         await sessions.forget_failures(connection, cleared, now - LONGEST_COUNTED)
-        await sessions.forget_one_failure(connection, [limit.subject for limit in held if not limit.cleared], now)
-    return await load_account(database, known.account_id)
+        await sessions.forget_one_failure(connection, [limit.subject for limit in limits if not limit.cleared], now)
 
 
 async def open_session(

@@ -75,9 +75,8 @@ class CheckoutLimit:
 
     def takes(self, project_id: str, user: str, address: str, now: Ms) -> bool:
         """Count a request of this user, or of this checkout. False: one of the two limits is used up in this minute."""
-        by_user = self._counts.count((address, project_id, user), now)
-        by_address = self._counts.count(address, now)
-        return by_user <= self._per_user and by_address <= self._per_address
+        who = (address, project_id, user)
+        return self._counts.within(now, (who, self._per_user), (address, self._per_address))
 
     def asks(self, id_hash: bytes, now: Ms) -> bool:
         """Count a question how a checkout stands. False: the provider was asked often enough in this minute."""

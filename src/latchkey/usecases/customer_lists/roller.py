@@ -7,7 +7,7 @@ an upgrade.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 import structlog
@@ -17,7 +17,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
 from latchkey.storage.customer_lists import progress
 from latchkey.storage.customer_lists.found import Count, Counted, Found, Stretch
-from latchkey.storage.customer_lists.progress import Batch, CustomerKey, Roll, Walked
+from latchkey.storage.customer_lists.progress import Batch, Roll, Walked
 from latchkey.storage.database import Connection, Database
 from latchkey.usecases.rolling.rolled import NOTHING, Rolled, after_counting, next_step, reached, share
 from latchkey.usecases.rolling.turns import in_turns
@@ -62,21 +62,15 @@ async def apply(connection: Connection, held: Sequence[Roll], now: Ms) -> Rolled
     limit = share(len(held))
     batches = await progress.next_batches(connection, held, limit)
     kept = await _facets(one for batch in batches for one in batch.customers)
-    gone = [(batch.project_id, key) for batch in batches for key in batch.gone]
     counts, walked, again = await _walk(connection, held, batches, limit, now)
-    kept |= await _facets(one.customer for one in walked if one.customer is not None)
+    for id, facets in (await _facets(one.customer for one in walked if one.customer is not None)).items():
+        kept[id] |= facets
     known = {one.project_id: one for one in held}
-    rolled = [
-        Roll(
-            batch.project_id,
-            reached(known[batch.project_id].position, batch.position, batch.head, batch.events, limit),
-            counts[batch.project_id],
-        )
-        for batch in batches
-    ]
-    changed = [one for one in rolled if one != known[one.project_id]]
-    if kept or gone or changed:
-        await progress.write_facets(connection, gone, kept, changed)
+    for batch in batches:
+        id, before = batch.project_id, known[batch.project_id]
+        roll = Roll(id, reached(before.position, batch.position, batch.head, batch.events, limit), counts[id])
+        if kept[id] or batch.gone or roll != before:
+            await progress.write_facets(connection, batch.gone, kept[id], roll)
     more = again or any(limit in (one.events, one.marks) for one in batches)
     return Rolled(more, any(one.mark_id is not None for one in counts.values()))
 
@@ -108,11 +102,12 @@ async def _walk(
     return counts, rows, again
 
 
-async def _facets(customers: Iterable[Found]) -> dict[CustomerKey, Facets]:
-    facets: dict[CustomerKey, Facets] = {}
+async def _facets(customers: Iterable[Found]) -> defaultdict[str, dict[int, Facets]]:
+    """By project and the customer's key."""
+    facets: defaultdict[str, dict[int, Facets]] = defaultdict(dict)
     async for one in in_turns(customers):
         try:
-            facets[one.project_id, one.key] = facets_of(one.customer, one.last_seen_at, one.country)
+            facets[one.project_id][one.key] = facets_of(one.customer, one.last_seen_at, one.country)
         except Exception:
             # One customer that cannot be decoded must not stop the lists of all others.
             log.exception("customer left out of lists", customer=one.key)

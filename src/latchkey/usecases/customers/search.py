@@ -82,7 +82,6 @@ async def search(
     if not text.strip() or len(text) > LONGEST or customer_search.SEPARATOR in text or "\0" in text:
         return Found([])
     async with database.transaction(readonly=True) as connection:
-        await customer_search.read_in_index_order(connection)
         whole, erased = await _whole(connection, project_id, text, limit)
         matches = await _matches(connection, catalogs, project_id, whole, now)
         matches = [one for one in matches if one.by is not By.TRANSACTION or made(one.view.customer, text.strip())]

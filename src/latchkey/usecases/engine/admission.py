@@ -2,7 +2,7 @@
 
 One statement answers for all requests that come in the same tick: it finds each key's owner and counts the requests of
 the key's last 60 seconds, unless a lease covers them (`leases.py`). A public key is not counted: all phones of an app
-share it (see `phone_limit.py`). The key is looked up for every request, so a revoked key is refused at once.
+share it (see `recent_counts.py`). The key is looked up for every request, so a revoked key is refused at once.
 """
 
 from __future__ import annotations

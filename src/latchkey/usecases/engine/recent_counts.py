@@ -29,6 +29,11 @@ class RecentCounts:
             self._counts.popitem(last=False)
         return count
 
+    def within(self, now: Ms, *limits: tuple[Hashable, int]) -> bool:
+        """Counts one more for each of these. False: one of them is over its limit."""
+        over = [who for who, limit in limits if self.count(who, now) > limit]
+        return not over
+
 
 class PhoneLimit:
     def __init__(self, per_address: int) -> None:

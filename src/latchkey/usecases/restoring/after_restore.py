@@ -7,8 +7,8 @@ meanwhile. Every step can be interrupted and repeated: what is done is not done 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 import structlog
@@ -149,9 +149,6 @@ async def _ask_stores(database: Database, wanted: Wanted, now: Ms, count: Callab
                 first += apart * found
 
 
-@asynccontextmanager
-async def _unhurried(database: Database) -> AsyncIterator[Connection]:
-    """A transaction without a time limit, whose statements are planned for the tables as they are."""
-    async with database.transaction(statement_timeout_ms=0, lock_timeout_ms=0) as connection:
-        await aftermath.plan_anew(connection)
-        yield connection
+def _unhurried(database: Database) -> AbstractAsyncContextManager[Connection]:
+    """A transaction without a time limit."""
+    return database.transaction(statement_timeout_ms=0, lock_timeout_ms=0)

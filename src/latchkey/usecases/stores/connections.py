@@ -62,7 +62,7 @@ class Connections:
         known, fresh = self._cached(hashed)
         if fresh:
             return known
-        async with self.database.acquire() as connection:
+        async with self.database.at_hand() as connection:
             found = await connections.by_token(connection, hashed, self.now())
         return self._remember(hashed, found)
 
@@ -72,7 +72,7 @@ class Connections:
         known, fresh = self._cached(key)
         if fresh:
             return known
-        async with self.database.acquire() as connection:
+        async with self.database.at_hand() as connection:
             found = await connections.load(connection, project_id, app_id)
         return self._remember(key, found)
 

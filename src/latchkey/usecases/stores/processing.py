@@ -57,7 +57,7 @@ class Processor:
     async def process_due(self) -> int:
         """Process the entries that are due, a batch of them. Returns how many there were."""
         now = self._now()
-        async with self._database.acquire() as connection:
+        async with self._database.at_hand() as connection:
             entries = await journal.claim(connection, now, now + LEASE, AT_ONCE)
         if not entries:
             return 0
@@ -69,7 +69,7 @@ class Processor:
             holding.cancel()
         finished = [one for one in outcomes if one is not None]
         if finished:
-            async with self._database.acquire() as connection:
+            async with self._database.at_hand() as connection:
                 await journal.finish(connection, finished, self._now())
             told = {one.id for one in finished if one.event_ids}
             await self._note_found([entry for entry in entries if entry.source == "history" and entry.id in told])
@@ -79,7 +79,7 @@ class Processor:
         """The store's history had news that no notification had told. What is older than the credentials is no loss:
         nobody could have told it here."""
         for entry in entries:
-            async with self._database.acquire() as connection:
+            async with self._database.at_hand() as connection:
                 row = await storage.load(connection, entry.project_id, entry.app_id)
                 if row is not None and row.saved_at is not None and entry.occurred_at >= row.saved_at:
                     log.info("missing notification made good", store=entry.store, app_id=entry.app_id)
@@ -96,7 +96,7 @@ class Processor:
         while True:
             await asyncio.sleep(LEASE / 3000)
             try:
-                async with self._database.acquire() as connection:
+                async with self._database.at_hand() as connection:
                     await journal.hold(connection, pending, self._now() + LEASE)
             except Exception as error:
                 _complain("notifications not held", error)
@@ -172,7 +172,7 @@ class Processor:
         return None
 
     async def _postpone(self, entry: Entry, message: str, wait: Ms) -> None:
-        async with self._database.acquire() as connection:
+        async with self._database.at_hand() as connection:
             await journal.postpone(connection, entry.id, message, self._now() + wait)
 
     async def _refused(self, entry: Entry, error: CredentialsRefused) -> None:
@@ -182,7 +182,7 @@ class Processor:
 
     async def _note_check(self, app: ConnectedApp, error: CredentialsRefused) -> None:
         log.error("store refuses credentials", project_id=app.project_id, app_id=app.app_id, reason=error.message)
-        async with self._database.acquire() as connection:
+        async with self._database.at_hand() as connection:
             await storage.note_check(
                 connection, app.project_id, app.app_id, app.version, ("refused", error.message), self._now()
             )
@@ -190,7 +190,7 @@ class Processor:
     async def check_due(self) -> int:
         """The safety net: read purchases again whose store should have reported by now. Returns how many there were."""
         now = self._now()
-        async with self._database.acquire() as connection:
+        async with self._database.at_hand() as connection:
             due = await handles.claim_checks(connection, now, now + 10 * MINUTE, CHECKS_AT_ONCE)
         await asyncio.gather(*(self._check(handle) for handle in due))
         return len(due)
@@ -222,17 +222,17 @@ class Processor:
         healed = any(one.events for one in taken)
         if healed:
             log.info("missing notification made good", store=handle.store, app_id=handle.app_id)
-        async with self._database.acquire() as connection:
+        async with self._database.at_hand() as connection:
             await handles.note_healing(connection, handle.project_id, handle.app_id, self._now(), healed=healed)
         return None
 
     async def _check_at(self, handle: Handle, at: Ms | None) -> None:
-        async with self._database.acquire() as connection:
+        async with self._database.at_hand() as connection:
             await handles.set_check(connection, handle, at)
 
     async def acknowledge_due(self) -> int:
         now = self._now()
-        async with self._database.acquire() as connection:
+        async with self._database.at_hand() as connection:
             due = await handles.claim_acknowledgements(connection, now, now + 10 * MINUTE, CHECKS_AT_ONCE)
         await asyncio.gather(*(self._acknowledge(handle) for handle in due))
         return len(due)
@@ -255,7 +255,7 @@ class Processor:
             except StoreError as error:
                 # The store does not want it any more: it was refunded or has ended.
                 log.warning("purchase not acknowledged", app_id=handle.app_id, reason=error.message)
-        async with self._database.acquire() as connection:
+        async with self._database.at_hand() as connection:
             await handles.set_acknowledge(connection, handle, at)
 
     async def read_histories(self) -> int:
@@ -277,7 +277,7 @@ class Processor:
             entries = [entry_of(app, one, "history", until) for one in found]
             if entries:
                 missing += sum(id is not None for id in await file_entries(self._database, entries))
-            async with self._database.acquire() as connection:
+            async with self._database.at_hand() as connection:
                 await storage.note_history_read(connection, app.project_id, app.app_id, until)
             if row.check_result != "ok":
                 # The store may accept by now what it refused: at Google, permissions take up to a day.

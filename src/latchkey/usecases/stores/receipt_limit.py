@@ -30,9 +30,8 @@ class ReceiptLimit:
 
     def takes(self, project_id: str, app_user_id: str, address: str, now: Ms) -> bool:
         """Count a receipt. False: one of the two limits is used up in this minute."""
-        by_user = self._counts.count((address, project_id, app_user_id), now)
-        by_address = self._counts.count(address, now)
-        return by_user <= self._per_user and by_address <= self._per_address
+        who = (address, project_id, app_user_id)
+        return self._counts.within(now, (who, self._per_user), (address, self._per_address))
 
     def keeps(self, app_id: str, address: str, size: int, now: Ms) -> bool:
         """Count a receipt of this size that nobody has verified. False: it must not be kept."""

@@ -144,7 +144,7 @@ class Receipts:
         may = self._grants.enabled and isinstance(error, errors.NoAnswer) and adapter.looks_real(shown.receipt, now)
         if not may or not proven or not shown.product_ids:
             raise CannotCheck(NOT_NOW) from error
-        async with self._connections.database.acquire() as connection:
+        async with self._connections.database.at_hand() as connection:
             others = await journal.shown_by_another(connection, app.project_id, shown.subject, shown.app_user_id)
         # One token, one customer: a token that somebody else has shown may be copied.
         if others or not await self._within_cap(app, now):
@@ -152,7 +152,7 @@ class Receipts:
         return Answered(await give(self._changes, app, shown, attributes), {})
 
     async def _within_cap(self, app: ConnectedApp, now: Ms) -> bool:
-        async with self._connections.database.acquire() as connection:
+        async with self._connections.database.at_hand() as connection:
             return await storage.take_temporary_grant(
                 connection, app.project_id, app.app_id, now // HOUR, self._grants.per_hour
             )
@@ -171,10 +171,10 @@ class Receipts:
 
     async def _finish(self, id: int | None, outcome: Outcome) -> None:
         if id is not None:
-            async with self._connections.database.acquire() as connection:
+            async with self._connections.database.at_hand() as connection:
                 await journal.finish(connection, [outcome], self._connections.now())
 
     async def _postpone(self, id: int | None, message: str) -> None:
         if id is not None:
-            async with self._connections.database.acquire() as connection:
+            async with self._connections.database.at_hand() as connection:
                 await journal.postpone(connection, id, message, self._connections.now() + retry_wait(1))

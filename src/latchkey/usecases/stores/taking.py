@@ -105,7 +105,7 @@ class Taker:
     async def _give_back(self, given: GivenBack) -> Taken | None:
         """None where nobody here has the purchase."""
         project, store = self.app.project_id, self.app.store
-        async with self.changes.database.acquire() as connection:
+        async with self.changes.database.at_hand() as connection:
             known = (await handles.load(connection, project, store, [given.handle])).get(given.handle)
         owner = await self.desk.owner(project, (store, known.store_id)) if known is not None else None
         if known is None or owner is None or owner.app_user_id is None:
@@ -141,7 +141,7 @@ class Taker:
         try:
             reading = await self.adapter.read_again(self.app, seen.handle, snapshot.environment)
         except NoAnswer:
-            async with self.changes.database.acquire() as connection:
+            async with self.changes.database.at_hand() as connection:
                 known = (await records.lock_erased(connection, project, [key])).get(key, ())
             if any(one.transaction_id == transaction_id for one in known):
                 # It has ended, as far as is known: not even temporary access.
@@ -172,7 +172,7 @@ class Taker:
         if not seen.replaces:
             return seen if seen.imported_as is None else await self._as_imported(seen, seen.snapshot)
         asked = (seen.handle, *seen.replaces)
-        async with self.changes.database.acquire() as connection:
+        async with self.changes.database.at_hand() as connection:
             known = await handles.load(connection, self.app.project_id, self.app.store, asked)
         found = next((known[one] for one in asked if one in known), None)
         if found is None and depth < _LONGEST_CHAIN:
@@ -187,7 +187,7 @@ class Taker:
         return replace(seen, snapshot=replace(seen.snapshot, id=found.store_id))
 
     async def _as_imported(self, seen: Seen, snapshot: Subscription) -> Seen:
-        async with self.changes.database.acquire() as connection:
+        async with self.changes.database.at_hand() as connection:
             known = await handles.load(connection, self.app.project_id, self.app.store, [seen.handle])
         store_id = known[seen.handle].store_id if seen.handle in known else await self._imported_id(seen, snapshot)
         return seen if store_id == snapshot.id else replace(seen, snapshot=replace(snapshot, id=store_id))
@@ -280,7 +280,7 @@ class Taker:
 
     async def _has_receipts_to_check(self, since: Ms) -> bool:
         project, app, now = self.app.project_id, self.app.app_id, self.changes.now()
-        async with self.changes.database.acquire() as connection:
+        async with self.changes.database.at_hand() as connection:
             return await journal.hurry_receipts(connection, project, app, now, now + LEASE, since)
 
     async def _named_owner(self, account_token: str | None) -> str | None:
@@ -300,7 +300,7 @@ class Taker:
         """Of a purchase that goes on for another one, such as a top-up. A subscription keeps its id instead."""
         if not seen.replaces or isinstance(seen.snapshot, Subscription):
             return None
-        async with self.changes.database.acquire() as connection:
+        async with self.changes.database.at_hand() as connection:
             known = await handles.load(connection, self.app.project_id, self.app.store, seen.replaces)
         for one in seen.replaces:
             if one in known:

@@ -1,0 +1,79 @@
+"""A command: its function, and what it works with, which brings the options that several commands have."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from inspect import Parameter, Signature, signature
+from typing import Any, Concatenate, TypeVar
+
+import typer
+
+from latchkey.cli import output
+from latchkey.cli.output import YesOption
+
+T = TypeVar("T")
+At = TypeVar("At")
+Body = Callable[Concatenate[At, ...], Awaitable[None]]
+
+
+def command(
+    app: typer.Typer, name: str, opened: Callable[..., AbstractAsyncContextManager[At]], *, asks: str = ""
+) -> Callable[[Body[At]], Body[At]]:
+    """Adds a command that works with what `opened` opens. It has the options of its function and those of `opened`,
+    among them --json. With `asks` it also has --yes, and asks that question first; the question may name options."""
+    shared = {
+        word: one.replace(kind=Parameter.KEYWORD_ONLY)
+        for word, one in signature(opened, eval_str=True).parameters.items()
+    }
+    yes = [Parameter("yes", Parameter.KEYWORD_ONLY, annotation=YesOption, default=False)] if asks else []
+
+    def add(body: Body[At]) -> Body[At]:
+        def run(**given: Any) -> None:
+            opening = {word: given.pop(word) for word in shared}
+            if asks:
+                output.confirm(asks.format(**given), yes=given.pop("yes"), as_json=opening["as_json"])
+
+            async def work() -> None:
+                async with opened(**opening) as at:
+                    await body(at, **given)
+
+            asyncio.run(work())
+
+        own = list(signature(body, eval_str=True).parameters.values())[1:]
+        run.__doc__ = body.__doc__
+        run.__signature__ = Signature([*own, *yes, *shared.values()])  # type: ignore[attr-defined]  # Typer reads it
+        run.__annotations__ = {one.name: one.annotation for one in [*own, *yes, *shared.values()]}
+        app.command(name)(run)
+        return body
+
+    return add
+
+
+@dataclass(frozen=True, slots=True)
+class Printer:
+    as_json: bool
+
+    def done(self, value: Any, words: str) -> None:
+        """The outcome of a change: JSON for programs, a line for people."""
+        if self.as_json:
+            output.write(value)
+        else:
+            output.done(words)
+
+    def show_list(
+        self,
+        found: Sequence[T],
+        as_data: Callable[[T], Any],
+        columns: Sequence[str],
+        row: Callable[[T], Sequence[str]],
+        nothing: str,
+        more: str = "",
+    ) -> None:
+        """`more` is empty if there are no more than these."""
+        if self.as_json:
+            output.write_list((as_data(one) for one in found), more=bool(more))
+        else:
+            output.show_list([row(one) for one in found], columns, nothing, more)
