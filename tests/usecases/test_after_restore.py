@@ -198,12 +198,16 @@ async def test_after_a_failover_that_may_have_lost_commits_numbers_skip_ahead_on
         await connection.execute("update projects set catalog_version = catalog_version + 1")
         await shop.act("cancel", "alice")
         await connection.execute("update projects set catalog_version = catalog_version - 1")
+        # Commits have begun to wait since this process last looked.
+        await promoted(connection, waited=True)
+        await identity.follow(connection, unconfirmed_at=1)
+        assert await connection.fetchval("select sequence_floor from projects") == 0
         await promoted(connection, waited=False)
         for _ in range(2):
-            await identity.follow(connection, waited=True)
+            await identity.follow(connection, unconfirmed_at=0)
             assert await identity.settle(connection) is Origin.SAME
         # A process that saw more of the old server than the database says.
-        await identity.follow(connection, waited=False)
+        await identity.follow(connection, unconfirmed_at=NOON)
         await shop.act("uncancel", "alice")
         assert [event.sequence for event in await shop.events("alice")] == [1, 2, 2 * SEQUENCES + 1]
         finding = await doctor.restored(connection)

@@ -93,20 +93,6 @@ async def test_a_grant_a_transfer_and_a_grant_are_three_events(shop: Shop) -> No
     assert len({one.id for one in moved.customer.purchases}) == 3
 
 
-async def test_a_record_from_before_records_had_names_is_told_anew_too(shop: Shop) -> None:
-    """The events of the first record have ids of the old form; a second record began before the upgrade."""
-    await exists(shop, "ada")
-    rows = await shop.database.pool.fetch("select id, state from customers")
-    for row in rows:
-        state = json.decode(row["state"])
-        del state["record"], state["joined"]
-        await shop.database.pool.execute("update customers set state = $2 where id = $1", row["id"], json.encode(state))
-    for _ in range(2):
-        granted = await grant(shop.changes, shop.project_id, "ada", "pro")
-        assert [event.type for event in granted.events] == ["NON_RENEWING_PURCHASE"]
-    assert (await state_of(shop, "ada")).record == f"row {rows[0]['id']}"
-
-
 async def exists(shop: Shop, who: str) -> None:
     await shop.changes.make(Change(project_id=shop.project_id, app_user_id=who, apply=unchanged, create=True))
 

@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.domain.instants import DAY, parse_duration
-from latchkey.domain.purchases.purchase import Environment
-from latchkey.domain.refusal import InUse, Refusal
-from latchkey.usecases.sandbox.clocks import advance, create_clock, create_customer, delete_clock
+from latchkey.domain.instants import parse_duration
+from latchkey.usecases.sandbox.clocks import advance, create_clock, create_customer
 from tests.usecases.conftest import NOON, Shop
 
 START = 1_738_281_600_000  # 2025-01-31T00:00:00Z
@@ -37,24 +35,3 @@ async def test_customers_of_one_clock_change_in_the_order_of_their_instants(shop
     await advance(shop.changes, shop.project_id, clock, by=parse_duration("P2M"))
     stamps = [event.event_timestamp_ms for event in await shop.events(None)]
     assert stamps == sorted(stamps)
-
-
-async def test_real_time_does_not_touch_a_customer_on_a_clock(shop: Shop, clock: str) -> None:
-    await shop.act("purchase", product="pro_monthly")
-    await shop.wait(400 * DAY)
-    assert await shop.told() == ["INITIAL_PURCHASE"]
-
-
-async def test_time_only_moves_forward(shop: Shop, clock: str) -> None:
-    with pytest.raises(Refusal, match="it only moves forward"):
-        await advance(shop.changes, shop.project_id, clock, to=START - 1)
-
-
-async def test_only_sandbox_purchases_on_a_clock(shop: Shop, clock: str) -> None:
-    with pytest.raises(Refusal, match="SANDBOX"):
-        await shop.act("purchase", product="pro_monthly", environment=Environment.PRODUCTION)
-
-
-async def test_a_clock_in_use_is_not_deleted(shop: Shop, clock: str) -> None:
-    with pytest.raises(InUse):
-        await delete_clock(shop.database, shop.project_id, clock)

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from typing import Annotated
 
+import structlog
 import typer
+import uvloop
+from msgspec import Raw, to_builtins
+from rich.console import Console
+from rich.table import Table
+from sqlalchemy.exc import SQLAlchemyError
 
-from latchkey.cli.output import JsonOption
+from latchkey import logs
+from latchkey.cli import output
+from latchkey.cli.command import Printer, command
+from latchkey.cli.consumer_server import serve
+from latchkey.cli.listeners import bind
+from latchkey.cli.output import JsonOption, shown
+from latchkey.cli.readiness import ConsumerFailedError
+from latchkey.cli.stop_signal import StopSignal
+from latchkey.consumer import Consumer, Settings, SettingsError
+from latchkey.consumer.reconcile import Report
+from latchkey.consumer.settings import PREFIX, variable
+from latchkey.consumer.storage.events import SetAside
+from latchkey.consumer.storage.schema import migrate as migrate_schema
+from latchkey.settings import Problem, SettingsRefusedError
+
+log = structlog.get_logger()
 
 app = typer.Typer(
     help="The reference consumer: keeps a local copy of entitlements up to date by webhook.", add_completion=False
@@ -16,8 +41,44 @@ events = typer.Typer(no_args_is_help=True, help="Events that were set aside beca
 app.add_typer(events, name="events")
 
 
-class ConsumerFailedError(Exception):
-    """A command of the consumer failed; the message says why."""
+@dataclass(frozen=True, slots=True)
+class Opened(Printer):
+    """A consumer for one command; its background jobs are left to the running consumer."""
+
+    settings: Settings
+    consumer: Consumer
+
+
+@asynccontextmanager
+async def opened(as_json: JsonOption = False) -> AsyncIterator[Opened]:
+    settings = _settings(os.environ, alone=False)
+    # Logs go to stderr, readable, so that the command's output can be piped.
+    logs.configure(settings.log_level, "pretty")
+    consumer = Consumer(settings)
+    with _told_of_the_database():
+        try:
+            yield Opened(as_json, settings, consumer)
+        finally:
+            await consumer.client.close()
+            await consumer._store.close()
+
+
+@asynccontextmanager
+async def migrated(as_json: JsonOption = False) -> AsyncIterator[Opened]:
+    async with opened(as_json) as at:
+        await migrate_schema(at.consumer._store.database)
+        yield at
+
+
+@contextmanager
+def _told_of_the_database() -> Iterator[None]:
+    try:
+        yield
+    except (SQLAlchemyError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in output.UNWRITABLE:
+            raise
+        reason = getattr(error, "orig", None) or error
+        raise ConsumerFailedError(f"The consumer's database cannot be used: {reason}") from error
 
 
 @app.callback(invoke_without_command=True)
@@ -27,51 +88,130 @@ def consumer(
     port: Annotated[int | None, typer.Option(help="The port to listen on; 0 chooses a free one.", min=0)] = None,
 ) -> None:
     """Run the consumer, or one of the commands below. docs/consumer.md lists the settings."""
-    if context.invoked_subcommand is None:
-        _commands().serve(host, port)
+    if context.invoked_subcommand is not None:
+        return
+    given = {"HOST": host, "PORT": port}
+    environ = {**os.environ, **{PREFIX + name: str(value) for name, value in given.items() if value is not None}}
+    settings = _settings(environ, alone=True)
+    with _told_of_the_database(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(settings))
 
 
-@app.command()
-def check(as_json: JsonOption = False) -> None:
+@command(app, "check", opened)
+async def check(at: Opened) -> None:
     """Check the settings, the connection to the service and the API key."""
-    _commands().check(as_json=as_json)
+    found = await at.consumer.check_connection()
+    if found.problem is not None:
+        raise ConsumerFailedError(found.problem)
+    url, project_id = at.settings.service_url, at.settings.project_id
+    said = {"service_url": url, "project_id": project_id, "accepted": True}
+    at.done(said, f"{url} accepts the key for the project {project_id}")
 
 
-@app.command()
-def migrate(as_json: JsonOption = False) -> None:
+@command(app, "migrate", opened)
+async def migrate(at: Opened) -> None:
     """Create or update the consumer's database tables."""
-    _commands().migrate(as_json=as_json)
+    before, after = await migrate_schema(at.consumer._store.database)
+    words = "Nothing to do" if before == after else f"From {before or 'nothing'}"
+    at.done({"before": before, "version": after}, f"{words}; at version {after}")
 
 
-@app.command()
-def reconcile(
+@command(app, "reconcile", migrated)
+async def reconcile(
+    at: Opened,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report differences; change nothing.")] = False,
     from_start: Annotated[bool, typer.Option("--from-start", help="Read all events, not only new ones.")] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Compare the local copy with the service, correct it, and report what differed and why."""
-    if not _commands().reconcile(mend=not dry_run, from_start=from_start, as_json=as_json):
-        raise typer.Exit(1)
+    report = await at.consumer._reconciler.everything(mend=not dry_run, from_start=from_start)
+    if at.as_json:
+        output.write(report)
+    else:
+        _show(report)
+    if report.failures:
+        raise typer.Exit(output.FAILED)
 
 
-@events.command("list-set-aside")
-def list_set_aside(as_json: JsonOption = False) -> None:
+@command(events, "list-set-aside", migrated)
+async def list_set_aside(at: Opened) -> None:
     """List the events that were set aside, with the reason."""
-    _commands().list_set_aside(as_json=as_json)
+    found: list[SetAside] = []
+    while page := await at.consumer._store.events.list_set_aside(after=found[-1].event_id if found else None):
+        found += page
+    if at.as_json:
+        output.write_list({**to_builtins(one), "body": Raw(one.body)} for one in found)
+        return
+    table = Table("event", "type", "user", "received", "attempts", "error")
+    for one in found:
+        received = shown(one.received_at)
+        table.add_row(one.event_id, one.event_type, one.app_user_id, received, str(one.attempts), one.error)
+    _console().print(table)
 
 
-@events.command()
-def reprocess(
+@command(events, "reprocess", migrated)
+async def reprocess(
+    at: Opened,
     event_id: Annotated[str | None, typer.Argument(help="The id of one event. All of them unless given.")] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Process the events that were set aside again."""
-    if not _commands().reprocess(event_id, as_json=as_json):
-        raise typer.Exit(1)
+    if event_id is None:
+        done = await at.consumer._operations.reprocess_all()
+    elif (one := await at.consumer._operations.reprocess(event_id)) is not None:
+        done = [one]
+    else:
+        raise ConsumerFailedError(f"There is no event {event_id} that was set aside.")
+    failed = [one for one in done if one.outcome == "failed"]
+    if at.as_json:
+        output.write_list(done)
+    else:
+        for one in done:
+            _console().print(f"{one.event_id}  {one.outcome}  {one.error or ''}".rstrip(), soft_wrap=True)
+        _console().print(f"{len(done)} processed again, {len(failed)} of them failed")
+    if failed:
+        raise typer.Exit(output.FAILED)
 
 
-def _commands() -> ModuleType:
-    # Loaded only when needed: other commands should not wait for this code.
-    from latchkey.cli import consumer_commands
+async def _serve(settings: Settings) -> None:
+    logs.configure(settings.log_level, settings.log_format)
+    signal = StopSignal()
+    listening = bind(settings.host, settings.port, 1)[0]
+    port = listening.getsockname()[1]
 
-    return consumer_commands
+    def ready() -> None:
+        log.info("ready", host=settings.host, port=port, tls=bool(settings.tls_cert))
+
+    await serve(settings, listening, signal.asked, ready)
+    log.info("stopped")
+
+
+def _settings(environ: Mapping[str, str], *, alone: bool) -> Settings:
+    problems: list[tuple[str, str]] = []
+    try:
+        settings = Settings.from_env(environ)
+        problems = settings.transport_problems() if alone else []
+    except SettingsError as error:
+        problems = error.problems
+    if problems:
+        raise SettingsRefusedError([Problem(variable(name), wrong, "") for name, wrong in problems])
+    return settings
+
+
+def _show(report: Report) -> None:
+    def told(words: str) -> None:
+        _console().print(words, soft_wrap=True)
+
+    told(f"{report.events_examined} events examined, {len(report.events_missed)} had not arrived")
+    for one in report.events_missed:
+        told(f"  {one.event_type} {one.event_id} of {one.app_user_id}: {one.outcome}")
+    for body in report.events_unreadable:
+        told(f"  not an event: {body}")
+    told(f"{report.users_compared} users compared, {len(report.differences)} differed")
+    for found in report.differences:
+        did = "mended" if found.mended else "not mended"
+        told(f"  {found.app_user_id}: local {found.local}, service {found.service}; {found.why}; {did}")
+    for what, why in report.failures.items():
+        told(f"  could not read {what}: {why}")
+
+
+def _console() -> Console:
+    return Console(highlight=False, markup=False)

@@ -16,8 +16,8 @@ import msgspec
 import uvloop
 
 from latchkey import logs
-from latchkey.cli.consumer import ConsumerFailedError
 from latchkey.cli.orders import decode, die_with
+from latchkey.cli.readiness import ConsumerFailedError
 from latchkey.consumer import Consumer, Settings
 from latchkey.consumer.storage.schema import migrate
 from latchkey.server import Listener

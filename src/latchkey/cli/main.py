@@ -16,10 +16,9 @@ import typer
 from rich.console import Console
 
 from latchkey.cli import output
-from latchkey.cli.consumer import ConsumerFailedError
 from latchkey.cli.entry import INTERRUPTED
 from latchkey.cli.listeners import CannotListenError
-from latchkey.cli.readiness import DidNotBecomeReadyError, NotReadyError
+from latchkey.cli.readiness import ConsumerFailedError, DidNotBecomeReadyError, NotReadyError
 from latchkey.cli.start import loaded
 from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal, StoreRefused, StoreUnreachable
 from latchkey.push.errors import PushError
@@ -82,7 +81,7 @@ COMMANDS = {
     "emulate": ("emulate:app", "Run a pretend App Store, Google Play or Stripe, and buy, renew and refund in it."),
 }
 # The extra that a command needs, if it is not `service`.
-_EXTRAS = {"consumer": "consumer", "device": "runtime"}
+EXTRAS = {"consumer": "consumer", "device": "runtime"}
 # Without these modules, an extra is not installed.
 _MARKS = {"service": ("asyncpg", "cryptography"), "consumer": (), "runtime": ()}
 
@@ -112,7 +111,7 @@ def command_line(words: Sequence[str], *, whole: bool = False) -> typer.Typer:
 
 def _add_name(app: typer.Typer, name: str, place: str, summary: str) -> None:
     """A command's name and what help says of it, without its code."""
-    if any(util.find_spec(module) is None for module in _MARKS[_EXTRAS.get(name, "service")]):
+    if any(util.find_spec(module) is None for module in _MARKS[EXTRAS.get(name, "service")]):
         return
     if place.endswith(":app"):
         app.add_typer(typer.Typer(help=summary), name=name)
@@ -128,7 +127,7 @@ def _add(app: typer.Typer, name: str, place: str) -> None:
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("latchkey"):
             raise
-        _add_unavailable(app, name, _EXTRAS.get(name, "service"))
+        _add_unavailable(app, name, EXTRAS.get(name, "service"))
         return
     if isinstance(found, typer.Typer):
         app.add_typer(found, name=name)
@@ -212,10 +211,6 @@ _KINDS: dict[type[Exception], str] = {
 }
 
 
-# The disk is full, a quota is used up, or nobody reads the output any more.
-_UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EPIPE})
-
-
 def main() -> None:
     try:
         try:
@@ -224,7 +219,7 @@ def main() -> None:
             # Now, not when Python ends: an error then could not be reported.
             sys.stdout.flush()
     except OSError as error:
-        if error.errno not in _UNWRITABLE:
+        if error.errno not in output.UNWRITABLE:
             raise
         # Python would try to write the rest once more when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+import errno
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -25,6 +26,8 @@ JsonOption = Annotated[bool, typer.Option(OPTION, help="Print JSON instead of te
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 DONE, FAILED, REFUSED = 0, 1, 2
+# The disk is full, a quota is used up, or nobody reads the output any more.
+UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EPIPE})
 
 
 def is_json(words: Sequence[str]) -> bool:

@@ -17,6 +17,10 @@ class DidNotBecomeReadyError(Exception):
     """The service's processes did not start; their log says why."""
 
 
+class ConsumerFailedError(Exception):
+    """A command of the consumer failed; the message says why."""
+
+
 async def wait_until_answering(host: str, port: int, authority: Path, patience: float = 15 * 60.0) -> None:
     trusted = ssl.create_default_context(cafile=str(authority))
     deadline = time.monotonic() + patience

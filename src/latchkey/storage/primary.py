@@ -22,6 +22,7 @@ import asyncpg
 import structlog
 
 from latchkey.database_address import Address, Host
+from latchkey.domain.instants import Ms
 from latchkey.storage.errors import NoPrimaryError
 from latchkey.storage.servers import Seen, Server, Silent, choose, identify
 
@@ -99,9 +100,10 @@ async def _opened(host: Host, server_settings: Mapping[str, str] = _WATCHING, **
 
 class Follow(Protocol):
     """Called with the first connection to a server, before anything else uses it, and when commits begin or cease to
-    wait for a standby. `waited`: whether they did on the server before, when that was last asked."""
+    wait for a standby. `unconfirmed_at`: when they did not on the server before, by its clock; 0 if they did when it
+    was last asked."""
 
-    def __call__(self, connection: Connection, *, waited: bool) -> Awaitable[None]: ...
+    def __call__(self, connection: Connection, *, unconfirmed_at: Ms) -> Awaitable[None]: ...
 
 
 class Primary:
@@ -184,10 +186,11 @@ class Primary:
         async with self._following:
             before = self._followed
             if before is None or before.is_other(server):
-                await self._follow_server(connection, waited=before is None or before.waits_for_standby)
+                at = before.at if before is not None and not before.waits_for_standby else 0
+                await self._follow_server(connection, unconfirmed_at=at)
             elif before.waits_for_standby != server.waits_for_standby:
                 log.warning("commits wait for a standby" if server.waits_for_standby else "commits wait for no standby")
-                await self._follow_server(connection, waited=True)
+                await self._follow_server(connection, unconfirmed_at=0)
             self._followed = server
 
     def _admit(self, server: Server) -> None:

@@ -7,12 +7,13 @@ timeline is an old primary that has come back: it is never used, even if it is t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import asyncpg
 
 from latchkey.database_address import Host
+from latchkey.domain.instants import Ms
 from latchkey.storage.errors import NoPrimaryError
 from latchkey.storage.sql import query
 
@@ -33,6 +34,8 @@ class Server:
     takes_changes: bool = True
     # Whether a commit is confirmed only when a standby has it.
     waits_for_standby: bool = False
+    # When it said so, by its own clock.
+    at: Ms = field(default=0, compare=False)
 
     def is_other(self, than: Server) -> bool:
         return (self.system, self.timeline) != (than.system, than.timeline)
@@ -73,7 +76,7 @@ async def identify(connection: Any, host: Host) -> Server:
     except (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedFunctionError, asyncpg.FeatureNotSupportedError):
         row = await connection.fetchrow(_ROLE)
     takes_changes = not (row["standby"] or row["read_only"])
-    return Server(host, row["system"], row["timeline"], row["standby"], takes_changes, row["waits"])
+    return Server(host, row["system"], row["timeline"], row["standby"], takes_changes, row["waits"], row["now"])
 
 
 def choose(answers: Sequence[Server | Silent], seen: Seen) -> tuple[Server, Seen]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
@@ -66,14 +66,6 @@ class Stored:
     revision: int | None = None
 
 
-def stored(key: int, state: bytes, last_seen: LastSeen | None = None, revision: int | None = None) -> Stored:
-    """A row, to be changed. A record stored before records had ids gets an id derived from its row."""
-    customer = decode(state)
-    if not customer.record:
-        customer = replace(customer, record=f"row {key}")
-    return Stored(key, customer, last_seen, revision)
-
-
 async def share_clocks(connection: Any, asked: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Ms]:
     rows = await connection.fetch(_SHARE_CLOCKS, *_columns(asked, 2))
     return {(row["project_id"], row["id"]): row["now_ms"] for row in rows}
@@ -89,7 +81,7 @@ async def lock(connection: Any, asked: Iterable[tuple[str, str]]) -> dict[tuple[
         one = by_key.get(key)
         if one is None:
             seen = LastSeen(row["at"], row["platform"], row["platform_version"], row["app_version"], row["country"])
-            one = by_key[key] = stored(row["id"], row["state"], seen)
+            one = by_key[key] = Stored(row["id"], decode(row["state"]), seen)
         found[row["project_id"], row["app_user_id"]] = one
     return found
 
@@ -240,7 +232,7 @@ async def lock_credited(
     rows = await connection.fetch(
         _LOCK_CREDITED, [project for project, _, _ in wanted], [movement for _, movement, _ in wanted]
     )
-    by_key = {(row["project_id"], row["id"]): stored(row["id"], row["state"]) for row in rows}
+    by_key = {(row["project_id"], row["id"]): Stored(row["id"], decode(row["state"])) for row in rows}
     by_movement = {(row["project_id"], row["idempotency_key"]): by_key[row["project_id"], row["id"]] for row in rows}
     found: dict[tuple[str, str, str], Stored | None] = dict.fromkeys(purchases)
     for project, movement, place in wanted:
@@ -249,7 +241,7 @@ async def lock_credited(
 
 
 async def due(connection: Any, now: Ms, limit: int) -> list[Stored]:
-    return [stored(row["id"], row["state"]) for row in await connection.fetch(_DUE, now, limit)]
+    return [Stored(row["id"], decode(row["state"])) for row in await connection.fetch(_DUE, now, limit)]
 
 
 async def postpone(connection: Any, late: Stored, until: Ms) -> None:

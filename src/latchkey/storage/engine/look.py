@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.customers.records import LastSeen, PurchaseKey, Stored, stored
+from latchkey.storage.customers.records import LastSeen, PurchaseKey, Stored
+from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
@@ -53,7 +54,7 @@ async def look(
             one = by_key.get(key)
             if one is None:
                 seen = LastSeen(row["at"], row["platform"], row["platform_version"], row["app_version"], row["country"])
-                one = by_key[key] = stored(key, row["state"], seen, row["revision"])
+                one = by_key[key] = Stored(key, decode(row["state"]), seen, row["revision"])
             found[row["app_user_id"]] = one
         if row["is_owned"]:
             owners[row["store"], row["store_id"]] = row["owner"]

@@ -1251,7 +1251,8 @@ create table server_identity (
     database_oid bigint not null,
     timeline integer not null,
     -- Whether commits waited for a standby there. If not, one that is promoted may lack the last of them.
-    waits_for_standby boolean not null
+    waits_for_standby boolean not null,
+    noted_at bigint not null
 );
 
 -- One row for each restore: what `latchkey admin after-restore` did. And one for each failover that may have lost commits.

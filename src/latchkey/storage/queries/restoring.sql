@@ -1,3 +1,6 @@
+-- part: database_now
+(extract(epoch from clock_timestamp()) * 1000)::bigint
+
 -- part: waits_for_standby
 (current_setting('synchronous_standby_names') <> '' and current_setting('synchronous_commit') not in ('off', 'local'))
 
@@ -16,9 +19,9 @@ select
         ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer
     end as timeline,
     {waits_for_standby} as waits,
-    (extract(epoch from clock_timestamp()) * 1000)::bigint as now,
+    {database_now} as now,
     k.system_identifier as known_identifier, k.database_oid as known_oid, k.timeline as known_timeline,
-    k.waits_for_standby as waited
+    k.waits_for_standby as waited, k.noted_at
 from (select 1) as one
 left join server_identity k on k.id = 1;
 
@@ -32,11 +35,11 @@ select pg_read_file('pg_wal/' || lpad(to_hex($1::integer), 8, '0') || '.history'
 
 -- name: note_server
 -- the server that this database is on now
-insert into server_identity (system_identifier, database_oid, timeline, waits_for_standby)
-values ($1, $2, $3, {waits_for_standby})
+insert into server_identity (system_identifier, database_oid, timeline, waits_for_standby, noted_at)
+values ($1, $2, $3, {waits_for_standby}, {database_now})
 on conflict (id) do update set
     system_identifier = excluded.system_identifier, database_oid = excluded.database_oid,
-    timeline = excluded.timeline, waits_for_standby = excluded.waits_for_standby;
+    timeline = excluded.timeline, waits_for_standby = excluded.waits_for_standby, noted_at = excluded.noted_at;
 
 -- name: running_services
 -- processes of the service that are connected to this database

@@ -9,14 +9,14 @@ select
     ) else ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint end as timeline,
     pg_is_in_recovery() as standby,
     current_setting('transaction_read_only')::boolean as read_only,
-    {waits_for_standby} as waits;
+    {waits_for_standby} as waits, {database_now} as now;
 
 -- name: server_role
 -- the same without cluster and timeline, for a service that hides them
 select '' as system, 0::bigint as timeline,
     pg_is_in_recovery() as standby,
     current_setting('transaction_read_only')::boolean as read_only,
-    {waits_for_standby} as waits;
+    {waits_for_standby} as waits, {database_now} as now;
 
 -- name: server_session
 -- PostgreSQL's process of this session

@@ -36,17 +36,20 @@ class Sighting:
     # Whether commits wait for a standby now, and whether they did on the server that was noted.
     waits: bool
     waited: bool
+    noted_at: Ms
     now: Ms
 
 
-async def settle(connection: Connection, *, waited: bool = True, begins: bool = True) -> Origin:
+async def settle(connection: Connection, *, unconfirmed_at: Ms = 0, begins: bool = True) -> Origin:
     """Compare the server with the one that was noted, and note it where that is in order: at the first look, unless
     this `begins` nothing, and after a standby took over. Where that may lack commits, numbers skip ahead: receivers may
-    have seen the lost events. `waited`: whether commits waited for a standby when this process last saw the server
-    before."""
+    have seen the lost events. `unconfirmed_at`: when this process last saw the server before, and commits did not wait
+    for a standby."""
     seen = await _look(connection)
     if seen is None:
         return Origin.SAME
+    # What was noted after this process looked is newer, if it was noted on the server before.
+    waited = not unconfirmed_at or (seen.origin is not Origin.SAME and unconfirmed_at <= seen.noted_at)
     lossy = seen.known is not None and may_lack_commits(seen.origin, seen.waited, waited)
     if seen.known is None:
         differs = begins
@@ -73,11 +76,11 @@ async def settle(connection: Connection, *, waited: bool = True, begins: bool = 
     return seen.origin
 
 
-async def follow(connection: Connection, *, waited: bool) -> None:
+async def follow(connection: Connection, *, unconfirmed_at: Ms) -> None:
     """For each new server, before anything is written to it."""
     # Where the schema is still to be migrated, whoever needs it says so.
     with contextlib.suppress(asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError):
-        await settle(connection, waited=waited, begins=False)
+        await settle(connection, unconfirmed_at=unconfirmed_at, begins=False)
 
 
 async def require_settled(connection: Connection) -> None:
@@ -110,7 +113,8 @@ async def _look(connection: Connection) -> Sighting | None:
     reason = None
     if known is not None and known.timeline != found.timeline:
         reason = await _reason(connection, found.timeline)
-    return Sighting(found, known, origin(known, found, reason), row["waits"], row["waited"] is not False, row["now"])
+    what = origin(known, found, reason)
+    return Sighting(found, known, what, row["waits"], row["waited"] is not False, row["noted_at"] or 0, row["now"])
 
 
 async def _reason(connection: Connection, timeline: int) -> str | None:

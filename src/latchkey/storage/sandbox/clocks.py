@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
-from latchkey.storage.customers.records import Stored, stored
+from latchkey.storage.customers.records import Stored
 from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
@@ -73,7 +73,7 @@ async def next_due(connection: Connection, project_id: str, id: str, until: Ms) 
 async def lock_due(connection: Connection, project_id: str, id: str, instant: Ms, limit: int) -> list[Stored]:
     """Customers of the clock who are due at this instant, locked for update."""
     rows = await connection.fetch(_DUE, project_id, id, instant, limit)
-    return [stored(row["id"], row["state"]) for row in rows]
+    return [Stored(row["id"], decode(row["state"])) for row in rows]
 
 
 async def is_used(connection: Connection, project_id: str, id: str) -> bool:
