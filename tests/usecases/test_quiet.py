@@ -12,6 +12,7 @@ import pytest
 from latchkey.domain.instants import MINUTE, SECOND, Ms
 from latchkey.now import real_now
 from latchkey.storage.customer_lists import progress as list_progress
+from latchkey.storage.customer_lists.progress import Roll
 from latchkey.storage.database import Database
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.engine import clock
@@ -92,10 +93,10 @@ async def test_a_project_on_which_the_rules_fail_stops_no_other(shop: Shop, monk
     await shop.act("purchase", product="pro_monthly")
     write = list_progress.write_facets
 
-    async def broken(connection: Any, gone: Any, kept: Any, changed: Any) -> None:
-        if any(project_id == other.project_id for project_id, _ in kept):
+    async def broken(connection: Any, gone: Any, kept: Any, roll: Roll) -> None:
+        if roll.project_id == other.project_id:
             raise ValueError(other.project_id)
-        await write(connection, gone, kept, changed)
+        await write(connection, gone, kept, roll)
 
     monkeypatch.setattr(list_progress, "write_facets", broken)
     await roll_all(shop.database, shop.time)
