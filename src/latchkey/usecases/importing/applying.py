@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 from uuid import uuid4
 
+from msgspec import structs
+
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import is_anonymous_customer
@@ -231,7 +233,7 @@ class Applier:
             await self._index(connection, stored, now)
         if self.told:
             for each in stored:
-                settled = replace(each, customer=replace(each.customer, currency_transactions=()))
+                settled = structs.replace(each, customer=structs.replace(each.customer, currency_transactions=()))
                 known.by_id |= dict.fromkeys(settled.customer.aliases, settled)
         return asked
 
