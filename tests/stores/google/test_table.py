@@ -298,6 +298,11 @@ ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
         ["EXPIRATION UNSUBSCRIBE"],
         False,
     ),
+    "13 without a reason": (
+        [BOUGHT, (later(END, lambda play: play.state("EXPIRED")), notice(13))],
+        ["EXPIRATION UNKNOWN"],
+        False,
+    ),
     "13 not paid in time": (
         [
             BOUGHT,
