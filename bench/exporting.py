@@ -7,8 +7,9 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from bench.ground import Ground
 from bench.population import settle, subscriber

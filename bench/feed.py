@@ -10,12 +10,12 @@ import asyncio
 import itertools
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from statistics import median
 from typing import Any
 from unittest import mock
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from bench.ground import Ground
 from bench.table import Row, say

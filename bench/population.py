@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from rich.progress import track
 
 from latchkey.domain.catalog import Catalog, Product, ProductKind

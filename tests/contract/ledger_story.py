@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.purchases.reference import Reference, v2_id, written

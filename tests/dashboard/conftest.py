@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.async_api import Browser
@@ -25,32 +26,14 @@ async def site(shelf: Shelf, short_folder: Path, browser: Browser) -> AsyncItera
     assert not found, "\n".join(found)
 
 
-@pytest.fixture
-async def owner(browser: Browser, site: Site) -> AsyncIterator[Visitor]:
-    async with visiting(browser, site, Role.OWNER) as visitor:
-        yield visitor
+def _visitor(role: Role | None) -> Any:
+    async def visitor(browser: Browser, site: Site) -> AsyncIterator[Visitor]:
+        async with visiting(browser, site, role) as visitor:
+            yield visitor
+
+    return pytest.fixture(visitor)
 
 
-@pytest.fixture
-async def developer(browser: Browser, site: Site) -> AsyncIterator[Visitor]:
-    async with visiting(browser, site, Role.DEVELOPER) as visitor:
-        yield visitor
-
-
-@pytest.fixture
-async def support(browser: Browser, site: Site) -> AsyncIterator[Visitor]:
-    async with visiting(browser, site, Role.SUPPORT) as visitor:
-        yield visitor
-
-
-@pytest.fixture
-async def viewer(browser: Browser, site: Site) -> AsyncIterator[Visitor]:
-    async with visiting(browser, site, Role.VIEWER) as visitor:
-        yield visitor
-
-
-@pytest.fixture
-async def stranger(browser: Browser, site: Site) -> AsyncIterator[Visitor]:
-    """Somebody who is not signed in."""
-    async with visiting(browser, site, None) as visitor:
-        yield visitor
+owner, developer, support, viewer = map(_visitor, (Role.OWNER, Role.DEVELOPER, Role.SUPPORT, Role.VIEWER))
+# Somebody who is not signed in.
+stranger = _visitor(None)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from latchkey.dashboard.life_picture import MOST_ROWS, picture, ticks_between, window
 from latchkey.domain.customers.customer import Customer, with_purchase, with_subscription

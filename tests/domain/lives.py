@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from random import Random
 from typing import TypeAlias
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from latchkey.domain.customers.currency import move
 from latchkey.domain.customers.customer import Attribute, CurrencyTransaction, Customer, with_attributes

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple, TypeAlias
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.charts.periods import PeriodRow

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import let_time_pass, newcomer, next_due_at, with_purchase, with_subscription
 from latchkey.domain.instants import DAY

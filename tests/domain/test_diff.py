@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from latchkey.domain.customers.currency import move
 from latchkey.domain.customers.customer import CurrencyTransaction

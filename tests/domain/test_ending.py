@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.ending import EndedBy, Ending, endings, still_ended

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY, HOUR

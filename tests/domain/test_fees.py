@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY
 from latchkey.domain.money import UNKNOWN, Price

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from latchkey.domain.customers.currency import move
 from latchkey.domain.customers.customer import (

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.purchases.lifecycle import RENEWAL_LEEWAY, due_at, observe, tick

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from latchkey.domain.access.entitlements import active, held
 from latchkey.domain.access.explanation import Explanation, explain
@@ -129,7 +130,7 @@ def test_it_renews_exactly_where_time_alone_goes_on_with_it(data: st.DataObject,
     if not said.has_access or said.until is None or said.renews is None:
         return
     others = [one for one in customer.subscriptions if one is not bought(customer, said)]
-    alone = replace(customer, subscriptions=tuple(one for one in customer.subscriptions if one not in others))
+    alone = structs.replace(customer, subscriptions=tuple(one for one in customer.subscriptions if one not in others))
     assert has(alone, entitlement_id, said.until) is said.renews
     assert ("does not renew" in said.sentence) is False or not said.renews
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from latchkey.domain.money import FREE, UNKNOWN, Price
 from latchkey.domain.purchases.lifecycle import observe
@@ -69,7 +69,7 @@ def _subscription(**changes: object) -> Subscription:
         price=Price(5_000_000, "EUR"),
     )
     status = Status(as_of=Moment(1_000))
-    period = replace(period, **changes)  # type: ignore[arg-type]  # the names are checked by `replace`
+    period = replace(period, **changes)
     return Subscription(
         store="stripe", id="s1", environment=Environment.PRODUCTION, periods=(period,), status=status, app_id=None
     )

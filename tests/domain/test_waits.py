@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.domain.purchases.lifecycle import RENEWAL_LEEWAY
 from latchkey.domain.purchases.subscription import Pause
-from latchkey.domain.replacing import replace
 from latchkey.domain.stores import waits
 from tests.domain.test_lifecycle import END, SUB
 

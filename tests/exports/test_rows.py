@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from msgspec import json, structs
+from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Attribute, with_attributes, with_purchase, with_subscription
 from latchkey.domain.customers.promotion import grant

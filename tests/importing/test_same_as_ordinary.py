@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from msgspec import json
+from msgspec.structs import replace
 
 from latchkey.domain.charts.fact import Kind
 from latchkey.domain.customers.customer import Attribute, Customer, with_attributes

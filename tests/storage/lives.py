@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog, Former, Product, ProductKind
 from latchkey.domain.customers.currency import move

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from msgspec import ValidationError, json
+from msgspec import Struct, ValidationError, json
 
 from latchkey.domain.instants import DAY
 from latchkey.storage.customers.state_format import STEPS, VERSION, StateFormat, decode, decode_for_reading, encode
@@ -20,14 +19,12 @@ from tests.domain.shop import someone
 from tests.storage.lives import CATALOG, LIVES
 
 
-@dataclass(frozen=True)
-class First:
+class First(Struct, frozen=True):
     name: str
     since: int = 0
 
 
-@dataclass(frozen=True)
-class Renamed:
+class Renamed(Struct, frozen=True):
     title: str
     since: int = 0
 

@@ -17,6 +17,7 @@ from latchkey.domain.refusal import Conflict
 from latchkey.domain.restore import POSITIONS, SEQUENCES, Origin, Server
 from latchkey.settings import Settings
 from latchkey.storage.database import Connection, Database, connect
+from latchkey.storage.deployment.looking import events_since, largest_feeds
 from latchkey.storage.errors import RestoredError
 from latchkey.storage.restoring import aftermath, identity
 from latchkey.usecases.restoring.after_restore import ACTION, HELD, Report, Wanted, after_restore
@@ -72,6 +73,9 @@ async def test_new_events_get_numbers_that_nobody_has_seen_and_it_is_done_once(s
     pool = shop.database.pool
     positions = [row[0] for row in await pool.fetch("select position from events order by position")]
     assert positions == [1, POSITIONS + 2, POSITIONS + 3]
+    async with pool.acquire() as connection:
+        assert [feed.events for feed in await largest_feeds(connection, 1)] == [3]
+        assert await events_since(connection, shop.project_id, 0) == 3
     keys = [row[0] for row in await pool.fetch("select id from customers order by id")]
     assert keys[1] - keys[0] > SEQUENCES
     await shop.act("uncancel", "alice")

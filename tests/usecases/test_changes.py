@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Attribute
 from latchkey.domain.instants import DAY

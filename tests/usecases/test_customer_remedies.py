@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import with_purchase, with_subscription
 from latchkey.domain.customers.promotion import grant
@@ -26,7 +26,7 @@ def test_a_trial_has_no_money_to_give_back_and_a_refund_is_given_once() -> None:
     )
     customer = with_subscription(someone(), subscribed())
     done = actions.refund(customer.subscriptions[0], NOON)
-    assert remedies(replace(customer, subscriptions=(done,)), NOON)[SUB] == Remedies()  # type: ignore[arg-type]  # of a subscription
+    assert remedies(replace(customer, subscriptions=(done,)), NOON)[SUB] == Remedies()
 
 
 def test_google_and_stripe_are_asked_and_apples_customers_ask_apple() -> None:

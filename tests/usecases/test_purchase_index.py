@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY

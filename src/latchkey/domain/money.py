@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 MICROS = 1_000_000
 DECIMALS = 6
@@ -11,8 +12,7 @@ DECIMALS = 6
 HIGHEST = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(Struct, frozen=True):
     """Millionths of a currency unit, so that sums never drift."""
 
     micros: int

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
+
+from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.charts.fact import Fact, Filter, Kind, Question, Resolution, Sum

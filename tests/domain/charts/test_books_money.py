@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import permutations
 
 import pytest
+from msgspec.structs import replace
 
 from latchkey.domain.charts.fact import Filter, Kind, plus
 from latchkey.domain.customers.customer import Enrollment

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from latchkey.domain.charts.fact import MOVED, Filter, Kind
 from latchkey.domain.charts.month import own_length

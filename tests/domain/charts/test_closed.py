@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 
 from hypothesis import given
+from msgspec.structs import replace
 
 from latchkey.domain.charts.fact import LEVELS, Fact, Kind
 from latchkey.domain.customers.customer import Customer

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from latchkey.domain.charts.chart import ChartData, ChartRequest, Value
 from latchkey.domain.charts.computing.asking import before, checked
@@ -58,7 +59,9 @@ def history() -> list[Fact]:
         ),
         customer(subscription(period("02-02", "03-02", 10, refunded="02-20", country="FR"), id="c"), id="cleo"),
         customer(
-            replace(subscription(period("02-01", "03-01", 10, country="DE"), id="d", auto_renew=True), expired=ends),
+            structs.replace(
+                subscription(period("02-01", "03-01", 10, country="DE"), id="d", auto_renew=True), expired=ends
+            ),
             id="dan",
         ),
         customer(subscription(period("03-15", "03-22", type=TRIAL, country="US"), id="e", auto_renew=False), id="eve"),
@@ -68,7 +71,7 @@ def history() -> list[Fact]:
     found: list[Fact] = []
     for number, one in enumerate(people):
         enrolled = Enrollment("exp", "Experiment", VARIANTS[number % 2], one.first_seen_at)
-        one = replace(
+        one = structs.replace(
             one, enrollments=(enrolled,), attributes={"team": Attribute("red" if number % 2 else "blue", NOW)}
         )
         origin = Origin("iOS" if number % 2 else "android", f"1.{number}", "")

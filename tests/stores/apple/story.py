@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Customer, let_time_pass, newcomer
 from latchkey.domain.customers.intake import take_in

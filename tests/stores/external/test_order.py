@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import json
+from msgspec.structs import replace
 
 from latchkey.api.v2.snapshot_bodies import NewSnapshot, SentSubscription
 from latchkey.domain.charts.periods import PeriodRow, rows_of

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import permutations
 
 import pytest
+from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.purchases.subscription import Moment, Status
@@ -296,6 +296,11 @@ ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
             (later(END, lambda play: play.cancel("user", state="EXPIRED")), notice(13)),
         ],
         ["EXPIRATION UNSUBSCRIBE"],
+        False,
+    ),
+    "13 without a reason": (
+        [BOUGHT, (later(END, lambda play: play.state("EXPIRED")), notice(13))],
+        ["EXPIRATION UNKNOWN"],
         False,
     ),
     "13 not paid in time": (

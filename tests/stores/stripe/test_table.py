@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import permutations
 
 import pytest
+from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.purchases.subscription import Moment, Status

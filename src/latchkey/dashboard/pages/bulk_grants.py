@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.customer_filter import Chosen, read_chosen
-from latchkey.dashboard.page import Needs, Pages, Visit, status_of
+from latchkey.dashboard.customer_filter import read_chosen
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.dashboard.texts import instant
 from latchkey.domain.customers.promotion import DURATIONS, in_words
 from latchkey.domain.instants import LATEST
-from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.domain.refusal import Invalid
 from latchkey.usecases.catalog.entitlements import list_entitlements
 from latchkey.usecases.customer_lists import bulk
 from latchkey.usecases.customer_lists.bulk import Terms
@@ -28,31 +28,34 @@ async def show_list(visit: Visit) -> Response:
 
 @pages.get("/bulk-grants/new", Needs.GRANT)
 async def show_form(visit: Visit) -> Response:
-    return await _form(visit, await read_chosen(visit, visit.query))
+    chosen = await read_chosen(visit, visit.form if visit.refusal else visit.query)
+    by_filter = visit.refusal is None or visit.form.text("of") == "list"
+    found = await list_entitlements(visit.database, visit.project_id, limit=CHOICES)
+    return visit.page(
+        "bulk_grant_new.html",
+        here="customers",
+        chosen=chosen,
+        by_filter=by_filter and not chosen.filter.is_empty,
+        counted=await count(visit.database, visit.project_id, chosen.filter, visit.now),
+        entitlements=[(one.id, f"{one.display_name} ({one.id})") for one in found],
+        durations=tuple(DURATIONS),
+        entered=visit.form.values(),
+        most=bulk.MOST_CUSTOMERS,
+    )
 
 
-@pages.post("/bulk-grants", Needs.GRANT, "bulk_grant.prepared")
+@pages.post("/bulk-grants", Needs.GRANT, "bulk_grant.prepared", show_form)
 async def prepare(visit: Visit) -> Response:
     """The preview. Nobody gets anything yet."""
     chosen = await read_chosen(visit, visit.form)
     pasted = visit.form.raw("ids")
     by_filter = visit.form.text("of") == "list"
-    try:
-        terms = _terms(visit)
-        visit.audit(entitlement=terms.entitlement_id)
-        wanted = chosen.filter if by_filter else [line.strip() for line in pasted.splitlines() if line.strip()]
-        made = await bulk.draft(
-            visit.database,
-            visit.services.catalogs,
-            visit.project_id,
-            terms,
-            wanted,
-            visit.account.email,
-            visit.now,
-        )
-    except Refusal as refusal:
-        visit.audit(refusal=refusal.message)
-        return await _form(visit, chosen, refusal, by_filter=by_filter)
+    terms = _terms(visit)
+    visit.audit(entitlement=terms.entitlement_id)
+    wanted = chosen.filter if by_filter else [line.strip() for line in pasted.splitlines() if line.strip()]
+    made = await bulk.draft(
+        visit.database, visit.services.catalogs, visit.project_id, terms, wanted, visit.account.email, visit.now
+    )
     visit.audit(made.id)
     return await visit.to(visit.path("bulk-grants", made.id))
 
@@ -97,22 +100,4 @@ def _terms(visit: Visit) -> Terms:
         duration=None if duration == "lifetime" else duration,
         ends_at=until,
         skip_holders=visit.form.ticked("skip_holders"),
-    )
-
-
-async def _form(visit: Visit, chosen: Chosen, error: Refusal | None = None, *, by_filter: bool = True) -> Response:
-    found = await list_entitlements(visit.database, visit.project_id, limit=CHOICES)
-    status, words = status_of(error) if error is not None else (200, "")
-    return visit.page(
-        "bulk_grant_new.html",
-        status,
-        here="customers",
-        error=words,
-        chosen=chosen,
-        by_filter=by_filter and not chosen.filter.is_empty,
-        counted=await count(visit.database, visit.project_id, chosen.filter, visit.now),
-        entitlements=[(one.id, f"{one.display_name} ({one.id})") for one in found],
-        durations=tuple(DURATIONS),
-        entered=visit.form.values(),
-        most=bulk.MOST_CUSTOMERS,
     )

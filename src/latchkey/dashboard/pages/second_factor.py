@@ -15,7 +15,6 @@ from latchkey.domain.team.account import SHORTEST_PASSWORD
 from latchkey.usecases.access import second_factor, sessions
 from latchkey.usecases.access.keys import hash_of
 from latchkey.usecases.access.second_factor import SetUp, WrongCode, looks_like_code
-from latchkey.usecases.access.sessions import TooManyGuesses
 
 # Readers need an empty border of four modules.
 BORDER = 4
@@ -50,63 +49,48 @@ NOT_RIGHT = "The password is not right."
 
 @pages.get("/account/second-factor", Needs.ACCOUNT)
 async def show(visit: Visit) -> Response:
-    return await _page(visit)
+    left = await visit.services.second_factors.codes_left(visit.account.id) if visit.account.has_second_factor else 0
+    required = visit.settings.require_second_factor and visit.session is not None and not visit.session.is_openid
+    return visit.page("second_factor.html", 400 if visit.refusal else 200, left=left, required=required)
 
 
-@pages.post("/account/second-factor/begin", Needs.ACCOUNT, "account.second_factor_begun")
+@pages.post("/account/second-factor/begin", Needs.ACCOUNT, "account.second_factor_begun", show)
 async def begin(visit: Visit) -> Response:
-    try:
-        if visit.account.has_password:
-            await _check_password(visit, visit.form.raw("password"))
-        made = await visit.services.second_factors.begin(visit.account, visit.now)
-    except TooManyGuesses:
-        raise
-    except Refusal as refusal:
-        return await _page(visit, 400, refusal.message)
-    return _set_up(visit, made)
+    if visit.account.has_password:
+        await _check_password(visit, visit.form.raw("password"))
+    return _set_up(visit, await visit.services.second_factors.begin(visit.account, visit.now))
 
 
-@pages.post("/account/second-factor/confirm", Needs.ACCOUNT, "account.second_factor_added")
+async def show_again(visit: Visit) -> Response:
+    """After a wrong code: the same QR code, while it counts."""
+    made = await visit.services.second_factors.under_way(visit.account, visit.now)
+    return await show(visit) if made is None else _set_up(visit, made)
+
+
+@pages.post("/account/second-factor/confirm", Needs.ACCOUNT, "account.second_factor_added", show_again)
 async def confirm(visit: Visit) -> Response:
     assert visit.session is not None
-    factors, account = visit.services.second_factors, visit.account
-    try:
-        codes = await factors.confirm(
-            account,
-            visit.form.text("code"),
-            visit.address,
-            device_of(visit, account.id),
-            visit.now,
-            keep=hash_of(visit.session.token),
-        )
-    except WrongCode as refusal:
-        visit.audit(refusal=refusal.message)
-        made = await factors.under_way(account, visit.now)
-        return await _page(visit, 400, refusal.message) if made is None else _set_up(visit, made, refusal.message)
+    codes = await visit.services.second_factors.confirm(
+        visit.account,
+        visit.form.text("code"),
+        visit.address,
+        device_of(visit, visit.account.id),
+        visit.now,
+        keep=hash_of(visit.session.token),
+    )
     return _codes(visit, codes)
 
 
-@pages.post("/account/second-factor/codes", Needs.ACCOUNT, "account.recovery_codes_made")
+@pages.post("/account/second-factor/codes", Needs.ACCOUNT, "account.recovery_codes_made", show)
 async def make_codes(visit: Visit) -> Response:
-    try:
-        await _prove(visit, "proof")
-        codes = await visit.services.second_factors.new_codes(visit.account.id)
-    except TooManyGuesses:
-        raise
-    except Refusal as refusal:
-        return await _page(visit, 400, refusal.message)
-    return _codes(visit, codes)
+    await _prove(visit, "proof")
+    return _codes(visit, await visit.services.second_factors.new_codes(visit.account.id))
 
 
-@pages.post("/account/second-factor/remove", Needs.ACCOUNT, "account.second_factor_removed")
+@pages.post("/account/second-factor/remove", Needs.ACCOUNT, "account.second_factor_removed", show)
 async def remove(visit: Visit) -> Response:
-    try:
-        await _prove(visit, "removal_proof")
-        await second_factor.remove(visit.database, visit.account.id)
-    except TooManyGuesses:
-        raise
-    except Refusal as refusal:
-        return await _page(visit, 400, refusal.message)
+    await _prove(visit, "removal_proof")
+    await second_factor.remove(visit.database, visit.account.id)
     return await visit.to(f"{ROOT}/account", "Your second factor is removed.")
 
 
@@ -133,17 +117,9 @@ async def _check_password(visit: Visit, password: str) -> None:
         raise Refusal(NOT_RIGHT) from None
 
 
-async def _page(visit: Visit, status: int = 200, error: str = "") -> Response:
-    if error:
-        visit.audit(refusal=error)
-    left = await visit.services.second_factors.codes_left(visit.account.id) if visit.account.has_second_factor else 0
-    required = visit.settings.require_second_factor and visit.session is not None and not visit.session.is_openid
-    return visit.page("second_factor.html", status, error=error, left=left, required=required)
-
-
-def _set_up(visit: Visit, made: SetUp, error: str = "") -> Response:
-    status = 400 if error else 200
-    return visit.page("second_factor_set_up.html", status, made=made, qr=qr_code(made.address), error=error)
+def _set_up(visit: Visit, made: SetUp) -> Response:
+    status = 400 if visit.refusal else 200
+    return visit.page("second_factor_set_up.html", status, made=made, qr=qr_code(made.address))
 
 
 def _codes(visit: Visit, codes: list[str]) -> Response:

@@ -12,7 +12,7 @@ from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.delivery.webhook import IN_FLIGHT, Setup
 from latchkey.domain.naming import checked_name
-from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.domain.refusal import Invalid
 from latchkey.domain.webhooks.dialect import Dialect
 from latchkey.domain.webhooks.retry import SCHEDULE
 from latchkey.usecases.access.projects import list_apps
@@ -31,17 +31,13 @@ _WAIT = re.compile(r"([0-9]{1,7})([smhd]?)")
 
 @pages.get("/webhooks/new", Needs.MANAGE)
 async def show_new(visit: Visit) -> Response:
-    return await _form(visit, values=_values(Setup(name="", url="")))
+    return await _form(visit, _values(Setup(name="", url="")))
 
 
-@pages.post("/webhooks/new", Needs.MANAGE, "webhook.created")
+@pages.post("/webhooks/new", Needs.MANAGE, "webhook.created", show_new)
 async def create(visit: Visit) -> Response:
     visit.audit("a new webhook")
-    try:
-        made = await visit.services.webhooks.create(visit.project_id, given(visit.form, editing=False), visit.now)
-    except Refusal as refusal:
-        visit.audit(refusal=refusal.message)
-        return await _form(visit, refusal, values=_typed(visit.form))
+    made = await visit.services.webhooks.create(visit.project_id, given(visit.form, editing=False), visit.now)
     setup = made.webhook.setup
     visit.audit(made.webhook.id, name=setup.name, url=setup.url)
     return visit.page("webhook_secret.html", webhook=render.webhook(made), secret=made.webhook.secret, rotated=False)
@@ -50,19 +46,14 @@ async def create(visit: Visit) -> Response:
 @pages.get("/webhooks/{webhook_id}/edit", Needs.MANAGE)
 async def show_edit(visit: Visit) -> Response:
     shown = await visit.services.webhooks.load(visit.project_id, visit.param("webhook_id"))
-    return await _form(visit, shown=shown, values=_values(shown.webhook.setup))
+    return await _form(visit, _values(shown.webhook.setup), shown)
 
 
-@pages.post("/webhooks/{webhook_id}/edit", Needs.MANAGE, "webhook.changed")
+@pages.post("/webhooks/{webhook_id}/edit", Needs.MANAGE, "webhook.changed", show_edit)
 async def edit(visit: Visit) -> Response:
     id = visit.param("webhook_id")
-    shown = await visit.services.webhooks.load(visit.project_id, id)
-    try:
-        changes = given(visit.form, editing=True)
-        await visit.services.webhooks.update(visit.project_id, id, changes, visit.now)
-    except Refusal as refusal:
-        visit.audit(refusal=refusal.message)
-        return await _form(visit, refusal, shown=shown, values=_typed(visit.form))
+    changes = given(visit.form, editing=True)
+    await visit.services.webhooks.update(visit.project_id, id, changes, visit.now)
     visit.audit(name=changes["name"], url=changes["url"], authorization_changed="authorization_header" in changes)
     return await visit.to(visit.path("webhooks", id), "Saved. The new settings apply from now on.")
 
@@ -150,25 +141,24 @@ def _typed(form: Form) -> dict[str, Any]:
     return {**typed, "event_types": form.all("event_types")}
 
 
-async def _form(
-    visit: Visit, refusal: Refusal | None = None, *, shown: rules.Shown | None = None, values: dict[str, Any]
-) -> Response:
+async def _form(visit: Visit, values: dict[str, Any], shown: rules.Shown | None = None) -> Response:
+    if visit.refusal is not None:
+        values = _typed(visit.form)
     apps = [("", "Every app"), *((app.id, app.name) for app in await list_apps(visit.database, visit.project_id))]
     if values["app_id"] not in {id for id, _ in apps}:
         # Deleted, or beyond the first hundred. Without this option the form would silently change the filter to all
         # apps.
         apps.append((values["app_id"], values["app_id"]))
-    wrong = refusal.param if refusal else None
+    wrong = visit.refusal.param if visit.refusal else None
 
     def attrs(name: str, **more: str) -> dict[str, str]:
         return {**more, "aria-invalid": "true"} if name == wrong else more
 
     return visit.page(
         "webhook_form.html",
-        400 if refusal else 200,
+        400 if visit.refusal else 200,
         webhook=render.webhook(shown) if shown else None,
         values=values,
-        error=refusal.message if refusal else "",
         wrong=wrong,
         attrs=attrs,
         types=TYPES,

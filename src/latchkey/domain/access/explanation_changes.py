@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from latchkey.domain.access.entitlements import Access, active
 from latchkey.domain.access.explanation_case import Case

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from latchkey.domain.catalog import Catalog, Credit
 from latchkey.domain.customers.currency import move
 from latchkey.domain.customers.customer import CurrencyTransaction, Customer, put_purchase
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
-from latchkey.domain.replacing import replace
 
 
 def unsettled(before: Customer, after: Customer, catalog: Catalog) -> Iterator[tuple[Purchase, Credit]]:

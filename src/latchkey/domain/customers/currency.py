@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import CurrencyTransaction, Customer
 from latchkey.domain.refusal import InsufficientBalance

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from latchkey.domain.instants import MINUTE, Ms
 from latchkey.domain.purchases.lifecycle import due_at, observe, tick
 from latchkey.domain.purchases.purchase import Purchase, observe_purchase, purchase_due_at, tick_purchase
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.domain.replacing import replace
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(Struct, frozen=True):
     value: str
     updated_at: Ms
 
 
-@dataclass(frozen=True, slots=True)
-class Enrollment:
+class Enrollment(Struct, frozen=True):
     experiment_id: str
     name: str
     variant_id: str
     enrolled_at: Ms
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(Struct, frozen=True):
     """Purchases came from another customer."""
 
     id: str
@@ -36,8 +34,7 @@ class Transfer:
     transferred_from: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(Struct, frozen=True):
     """Another customer was merged into this one, or this one took another id."""
 
     id: str
@@ -46,8 +43,7 @@ class Joined:
     ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CurrencyTransaction:
+class CurrencyTransaction(Struct, frozen=True):
     """A credit (positive) or debit (negative) of virtual currency. A customer never has the same `id` twice."""
 
     id: str
@@ -57,8 +53,7 @@ class CurrencyTransaction:
     product_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Customer:
+class Customer(Struct, frozen=True, kw_only=True):
     project_id: str
     app_user_id: str
     original_app_user_id: str

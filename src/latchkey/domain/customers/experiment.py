@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
+
+from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Customer, Enrollment
 from latchkey.domain.instants import Ms

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Attribute, Customer, Joined, Transfer
 from latchkey.domain.events.event import event_id

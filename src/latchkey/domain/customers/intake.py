@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from latchkey.domain.catalog import without_plan
 from latchkey.domain.customers.customer import Customer, put_purchase, with_purchase, with_subscription
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.domain.replacing import replace
 
 
 def take_in(customer: Customer, seen: Subscription | Purchase, now: Ms) -> Customer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from latchkey.domain import formats
 from latchkey.domain.customers.customer import Customer, put_purchase, with_purchase

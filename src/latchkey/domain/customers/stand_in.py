@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from latchkey.domain.catalog import Catalog, Product, without_plan
 from latchkey.domain.customers.customer import Customer, put_purchase
 from latchkey.domain.instants import DAY, LATEST, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import TEMPORARY_ACCESS, Environment, Purchase, PurchaseKind
-from latchkey.domain.replacing import replace
 
 # One temporary grant of a product in this time: a receipt that never proves real must not give access day after day.
 AGAIN_AFTER: Ms = 30 * DAY

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.events.event import Event, EventType, event_id

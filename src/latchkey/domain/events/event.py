@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID, uuid5
+
+from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import Price
@@ -50,8 +51,7 @@ MONEY = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True):
     """What happened. The customer's ids, the sequence and the entitlements are added when the event is stored."""
 
     id: str

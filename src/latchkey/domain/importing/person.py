@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from latchkey.domain.customers.customer import Attribute, CurrencyTransaction, Customer, not_later_than, with_attributes
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.importing.rebuilding import is_settled, rebuilt
@@ -127,7 +129,7 @@ def with_balances(customer: Customer, balances: Mapping[str, int], reference: st
     if not balances:
         return customer
     moved = tuple(CurrencyTransaction(reference, code, amount, now) for code, amount in sorted(balances.items()))
-    return replace(customer, balances=dict(sorted(balances.items())), currency_transactions=moved)
+    return structs.replace(customer, balances=dict(sorted(balances.items())), currency_transactions=moved)
 
 
 def met(customer: Customer, one: Person, free: frozenset[str], now: Ms) -> Customer:
@@ -137,7 +139,7 @@ def met(customer: Customer, one: Person, free: frozenset[str], now: Ms) -> Custo
     since = first_seen_of(one, now)
     older = since < customer.first_seen_at
     mine = customer.aliases if not older else tuple(id for id in one.ids if id in free or id in customer.aliases)
-    return replace(
+    return structs.replace(
         customer,
         original_app_user_id=mine[0] if older and mine else customer.original_app_user_id,
         first_seen_at=min(since, customer.first_seen_at),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from decimal import Decimal, localcontext
+
+from msgspec.structs import replace
 
 from latchkey.domain.importing.cells import day
 from latchkey.domain.instants import Ms

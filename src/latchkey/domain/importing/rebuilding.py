@@ -6,7 +6,8 @@ The rows may come in any order and repeat each other; the result is the same.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from latchkey.domain.importing.row import RowKind, Standing, TransactionRow
 from latchkey.domain.instants import DAY, HOUR, Ms

@@ -12,10 +12,11 @@ from enum import StrEnum
 from itertools import zip_longest
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Cause, Period, Subscription
-from latchkey.domain.replacing import replace
 
 B = TypeVar("B", Subscription, Purchase)
 # Nothing was taken back from whoever got to the end of what they paid for.

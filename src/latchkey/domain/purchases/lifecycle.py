@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from latchkey.domain.instants import HOUR, Ms
 from latchkey.domain.purchases.purchase import Expired, Reason, merge_facts, merge_parts, same_offering
 from latchkey.domain.purchases.subscription import Invoice, Period, Subscription
-from latchkey.domain.replacing import replace
 
 # Stores report a renewal with some delay. The expiration event of a renewing subscription waits this long for the
 # report. Access itself ends at `expires_date` in any case.

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from msgspec.structs import replace
+
 from latchkey.domain.catalog import Catalog, without_plan
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Period, Subscription
-from latchkey.domain.replacing import replace
 
 
 def offering_of(bought: Subscription | Purchase, period: Period | None = None) -> str | None:

@@ -3,19 +3,19 @@ the terms of a payment: exchange rate, tax and commission, as known when it was 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 from enum import StrEnum
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from latchkey.domain.instants import HOUR, Ms
 from latchkey.domain.money import Price
-from latchkey.domain.replacing import replace
 
 USD = "USD"
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(Struct, frozen=True):
     """USD for one unit of the payment's currency."""
 
     # A decimal number as text, because a binary fraction could not be repeated exactly.
@@ -24,8 +24,7 @@ class Rate:
     day: str
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     # None for a payment in USD, and where no rate was known.
     rate: Rate | None = None
     # Shares of the price from 0 to 1. None where nothing is known.
@@ -75,8 +74,7 @@ class Reason(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class MoneyBack:
+class MoneyBack(Struct, frozen=True, order=True):
     """A refund, or the reversal of one. They only accumulate; the latest one counts."""
 
     at: Ms
@@ -94,8 +92,7 @@ def merge_facts(one: tuple[MoneyBack, ...], other: tuple[MoneyBack, ...]) -> tup
     return tuple(sorted({*one, *other})) if one != other else one
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class PartBack:
+class PartBack(Struct, frozen=True, order=True):
     """How much of a price had been given back in part by then: millionths, all parts together."""
 
     at: Ms
@@ -120,8 +117,7 @@ def same_offering(one: str | None, other: str | None) -> str | None:
     return min(one, other)
 
 
-@dataclass(frozen=True, slots=True)
-class Expired:
+class Expired(Struct, frozen=True):
     """Access ended, and the event was emitted."""
 
     transaction_id: str
@@ -135,8 +131,7 @@ class PurchaseKind(StrEnum):
     TEMPORARY = "temporary"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Purchase:
+class Purchase(Struct, frozen=True, kw_only=True):
     kind: PurchaseKind
     store: str
     id: str

@@ -7,8 +7,9 @@ the first paid one, which purchase replaced another, which refund was taken back
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
+
+from msgspec.structs import replace
 
 from latchkey.domain.catalog import without_plan
 from latchkey.domain.instants import HOUR, MINUTE, SECOND, Ms

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import Price
@@ -38,16 +39,14 @@ class Cause(StrEnum):
     CHANGE = "change"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Moment:
+class Moment(Struct, frozen=True, order=True):
     """The instant a store's report is about. `revision` orders several reports about the same millisecond."""
 
     at: Ms
     revision: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Period:
+class Period(Struct, frozen=True, kw_only=True):
     """One transaction: a period of access, paid or on trial."""
 
     id: str
@@ -118,8 +117,7 @@ class Period:
 UNTIL_RESUMED: Ms = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Struct, frozen=True):
     """A pause begins when the current period ends."""
 
     # 0 in the snapshot of a store that does not tell it; `settle` dates it.
@@ -137,8 +135,7 @@ class Pause:
 PAUSE_NOT_TOLD = Pause(0, -1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class Status(Struct, frozen=True, kw_only=True):
     as_of: Moment
     auto_renew: bool = True
     renewal_off_at: Ms | None = None
@@ -157,16 +154,14 @@ class Status:
         return self.auto_renew and self.ended is None
 
 
-@dataclass(frozen=True, slots=True)
-class Invoice:
+class Invoice(Struct, frozen=True):
     id: str
     issued_at: Ms
     total: Price
     terms: Terms | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscription:
+class Subscription(Struct, frozen=True, kw_only=True):
     """What a store reported (a snapshot has the same shape); `expired` is what time added."""
 
     store: str

@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import USD, Environment, Purchase, PurchaseKind, Rate, Terms
 from latchkey.domain.purchases.subscription import Invoice, Period, Subscription
-from latchkey.domain.replacing import replace
 from latchkey.domain.tariff.fees import NO_FEES, Fees
 from latchkey.domain.tariff.rate_file import date_of
 from latchkey.domain.tariff.rates import NO_RATES, Rates

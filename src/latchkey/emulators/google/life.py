@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from latchkey.domain.instants import DAY, Ms, add, to_iso
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.google.buying import (
@@ -237,7 +239,7 @@ def _replace(
 ) -> Step:
     life, token, order = first_order(life, now, product, ends_at=ends_at)
     if next_product is not None:
-        order = replace(order, price=replace(order.price, micros=0))
+        order = replace(order, price=structs.replace(order.price, micros=0))
     new = Purchase(
         token=token,
         buyer=old.buyer,

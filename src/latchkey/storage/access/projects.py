@@ -14,7 +14,8 @@ from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 from latchkey.wire.management import AppStore as Store
 
-_CREATE = query("create_project")
+_CREATE = query("insert_project")
+_BEGIN_FEED = query("insert_feed")
 _LOAD = query("load_project")
 _LIST = query("list_projects")
 _UPDATE = query("update_project")
@@ -50,7 +51,11 @@ class App:
 
 async def create(connection: Connection, project_id: str, name: str, now: Ms) -> Project | None:
     """A project and the head of its event feed. None: the id is taken."""
-    return _found(await connection.fetchrow(_CREATE, project_id, name, now))
+    async with connection.transaction():
+        row = await connection.fetchrow(_CREATE, project_id, name, now)
+        if row is not None:
+            await connection.execute(_BEGIN_FEED, project_id)
+    return _found(row)
 
 
 async def load(connection: Connection, project_id: str) -> Project | None:

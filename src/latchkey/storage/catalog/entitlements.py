@@ -22,8 +22,10 @@ _DELETE = query("delete_entitlement")
 _PRODUCTS_GRANTING = query("products_granting")
 _KNOWN_PRODUCTS = query("known_products")
 _PRODUCTS_OF = query("list_products_of_entitlement")
-_ATTACH = query("attach_products")
-_DETACH = query("detach_products")
+_ATTACH = query("insert_grants")
+_FORGET_DETACHED = query("forget_former_grants")
+_DETACH = query("remove_grants")
+_NOTE_DETACHED = query("insert_former_grants")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +92,20 @@ async def page_of_products(
 
 
 async def attach(connection: Connection, project_id: str, entitlement_id: str, product_ids: Sequence[str]) -> None:
-    await connection.execute(_ATTACH, project_id, entitlement_id, list(product_ids))
+    """As if they had never been detached."""
+    async with connection.transaction():
+        for statement in (_FORGET_DETACHED, _ATTACH):
+            await connection.execute(statement, project_id, entitlement_id, list(product_ids))
 
 
 async def detach(
     connection: Connection, project_id: str, entitlement_id: str, product_ids: Sequence[str], now: Ms
 ) -> None:
     """Records when customers who own one of these products lost the entitlement."""
-    await connection.execute(_DETACH, project_id, entitlement_id, list(product_ids), now)
+    async with connection.transaction():
+        rows = await connection.fetch(_DETACH, project_id, entitlement_id, list(product_ids))
+        gone = [row["product_id"] for row in rows]
+        await connection.execute(_NOTE_DETACHED, project_id, entitlement_id, gone, now)
 
 
 def _found(row: Record | None) -> Entitlement | None:

@@ -14,7 +14,8 @@ from latchkey.storage.sql import query
 _LOAD = query("load_product")
 _PAGE = query("list_products")
 _SAVE = query("save_product")
-_SET_APPS = query("set_product_apps")
+_REMOVE_APPS = query("remove_product_apps")
+_ADD_APPS = query("insert_product_apps")
 _DELETE = query("delete_product")
 
 
@@ -79,7 +80,9 @@ async def save(connection: Connection, project_id: str, product_id: str, terms: 
 
 async def set_apps(connection: Connection, project_id: str, product_id: str, app_ids: Sequence[str], now: Ms) -> None:
     """The apps in which it is sold; none means in every app."""
-    await connection.execute(_SET_APPS, project_id, product_id, list(app_ids), now)
+    async with connection.transaction():
+        await connection.execute(_REMOVE_APPS, project_id, product_id, list(app_ids))
+        await connection.execute(_ADD_APPS, project_id, product_id, list(app_ids), now)
 
 
 async def delete(connection: Connection, project_id: str, product_id: str, now: Ms) -> bool:

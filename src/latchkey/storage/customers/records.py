@@ -54,8 +54,7 @@ class LastSeen(Struct, frozen=True, gc=False):
     country: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """A customer and the key of its row. Whoever loaded it holds the row's lock, unless `revision` is set."""
 
     key: int

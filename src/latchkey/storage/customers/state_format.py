@@ -1,4 +1,4 @@
-"""The stored form of a customer: its dataclass as JSON, with the version of that form.
+"""The stored form of a customer: its struct as JSON, with the version of that form.
 
 A state begins with its version: `{"v":1,"project_id":…`. An upgrade of Latchkey does not rewrite rows. A state of
 another version is converted each time it is read, by pure steps over its JSON, and is stored in the current version
@@ -9,32 +9,31 @@ Decision 63 says how to change the form of a state, and which releases may run b
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import FunctionType, UnionType
 from typing import Annotated, Any, Generic, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import Meta, Struct, ValidationError, json
+from msgspec import NODEFAULT, Meta, Struct, StructMeta, ValidationError, json, structs
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Period, Status, Subscription
 from latchkey.storage.errors import StateVersionError
 
-# By class; a test holds the names to the dataclasses.
-Unseen: TypeAlias = tuple[tuple[type, frozenset[str]], ...]
+# By class; a test holds the names to the fields.
+Unseen: TypeAlias = tuple[tuple[type[Struct], frozenset[str]], ...]
 
 
 @cache
 def struct_of(shape: type, unseen: Unseen = ()) -> Any:
-    """The struct that looks like this dataclass, and all that it is made of likewise, but for the `unseen` fields."""
+    """The struct without the `unseen` fields, and all that it is made of likewise."""
     types = get_type_hints(shape)
     hidden: frozenset[str] = dict(unseen).get(shape, frozenset())
     return msgspec.defstruct(
         shape.__name__,
-        [_field(field, types[field.name], unseen) for field in dataclasses.fields(shape) if field.name not in hidden],
+        [_field(field, types[field.name], unseen) for field in structs.fields(shape) if field.name not in hidden],
         namespace={name: value for name, value in vars(shape).items() if _is_ours(name, value)},
         frozen=True,
         kw_only=True,
@@ -42,17 +41,17 @@ def struct_of(shape: type, unseen: Unseen = ()) -> Any:
     )
 
 
-def _field(field: dataclasses.Field[Any], type: Any, unseen: Unseen) -> tuple[str, Any] | tuple[str, Any, Any]:
-    if field.default is not dataclasses.MISSING:
+def _field(field: structs.FieldInfo, type: Any, unseen: Unseen) -> tuple[str, Any] | tuple[str, Any, Any]:
+    if field.default is not NODEFAULT:
         return field.name, _type(type, unseen), field.default
-    if field.default_factory is not dataclasses.MISSING:
+    if field.default_factory is not NODEFAULT:
         return field.name, _type(type, unseen), msgspec.field(default_factory=field.default_factory)
     return field.name, _type(type, unseen)
 
 
 def _type(type: Any, unseen: Unseen) -> Any:
-    if dataclasses.is_dataclass(type):
-        return struct_of(type, unseen)  # type: ignore[arg-type]  # a class: no annotation is an instance
+    if isinstance(type, StructMeta):
+        return struct_of(type, unseen)
     origin, parts = get_origin(type), tuple(_type(part, unseen) for part in get_args(type))
     if origin is None:
         return type
@@ -60,7 +59,7 @@ def _type(type: Any, unseen: Unseen) -> Any:
 
 
 def _is_ours(name: str, value: Any) -> bool:
-    """A property or method that somebody wrote, not one that the dataclass made."""
+    """A property or method that somebody wrote, not one that msgspec made."""
     return isinstance(value, property | FunctionType) and not name.startswith("__")
 
 
@@ -122,7 +121,7 @@ _VERSION_OF = json.Decoder(_Versioned)
 
 
 class StateFormat(Generic[T]):
-    """Reads and writes the states of one dataclass."""
+    """Reads and writes the states of one struct."""
 
     def __init__(self, shape: type[T], version: int, steps: Mapping[int, Step], unseen: Unseen = ()) -> None:
         self._version = version
@@ -178,7 +177,7 @@ def _way(version: int, target: int) -> range:
 
 
 def _with_version(shape: type, unseen: Unseen, version: int) -> Any:
-    """The struct of this dataclass with its version, which must be this one."""
+    """The struct with its version, which must be this one."""
     field = ("v", Annotated[int, Meta(ge=version, le=version)])
     struct = struct_of(shape, unseen)
     return msgspec.defstruct(shape.__name__, [field], bases=(struct,), frozen=True, kw_only=True, gc=False)

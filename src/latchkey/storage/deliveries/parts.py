@@ -88,7 +88,9 @@ _WEBHOOKS = query("prunable_webhooks")
 _PRUNE = query("prune_deliveries")
 _CLEAR_LANES = query("clear_lanes_of_deleted")
 _CLEAR = query("clear_deleted")
-_FORGET = query("forget_webhook")
+_HAS_ROWS = query("webhook_has_rows")
+_IS_REPLAYED = query("webhook_is_replayed")
+_FORGET = query("forget_empty_webhook")
 
 
 class PrunableWebhook(NamedTuple):
@@ -125,4 +127,7 @@ async def remove_deliveries(database: Database, webhook_key: int, limit: int) ->
 @translates_errors
 async def forget_webhook(database: Database, webhook_key: int) -> None:
     """Deletes a deleted webhook's row once nothing of it is left."""
+    for is_used in (_HAS_ROWS, _IS_REPLAYED):
+        if await database.pool.fetchval(is_used, webhook_key):
+            return
     await database.pool.execute(_FORGET, webhook_key)

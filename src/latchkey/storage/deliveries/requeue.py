@@ -25,6 +25,7 @@ _FEED_END = query("feed_end")
 _COMMITTED_AT = query("committed_at")
 _START = query("start_replay")
 _LOAD = query("load_replay")
+_OUTCOMES = query("outcomes_of_replay")
 _TAKE = query("take_replay")
 _UNFINISHED = query("unfinished_replays")
 _STRETCH = query("events_to_replay")
@@ -166,7 +167,11 @@ async def start(connection: Connection, project_id: str, webhook_id: str, replay
 @translates_errors
 async def load(database: Database, project_id: str, webhook_id: str, id: str) -> Replay | None:
     row = await database.pool.fetchrow(_LOAD, project_id, webhook_id, id)
-    return Replay(**{**dict(row), "event_types": tuple(row["event_types"])}) if row is not None else None
+    if row is None:
+        return None
+    outcomes = await database.pool.fetchrow(_OUTCOMES, project_id, id)
+    assert outcomes is not None, "an aggregate always has a row"
+    return Replay(**{**dict(row), **dict(outcomes), "event_types": tuple(row["event_types"])})
 
 
 @translates_errors

@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from latchkey.storage.distribution import handlers
 from latchkey.storage.distribution.away import Away
-from latchkey.storage.distribution.functions import direct_call, is_asked_of_nodes, source_digest, wanted, writes
+from latchkey.storage.distribution.functions import direct_call, is_asked_of_nodes, only_reads, source_digest, wanted
 from latchkey.storage.distribution.nodes import NodeAddress, Nodes
 from latchkey.storage.distribution.statements import ROUTES, Home, Route
 from latchkey.storage.errors import SchemaNotMigratedError
@@ -120,10 +120,6 @@ class Directory:
         return self._with_shards
 
 
-def _only_reads(name: str) -> bool:
-    return name != "write_changes" and not writes(query(name))
-
-
 @cache
 def _digests() -> Mapping[str, str]:
     return {name: source_digest(name) for name in wanted()}
@@ -148,7 +144,7 @@ async def load(connection: Any) -> Directory:
             calls[query(name)] = HomeCall(text)
         else:
             on_node = text.replace("at_project.", "at_node.") if is_asked_of_nodes(name) else None
-            direct = direct_call(text) if _only_reads(name) else None
+            direct = direct_call(text) if only_reads(name) else None
             calls[query(name)] = on_shards[name] = ShardCall(text, route, name, direct, on_node)
     calls.update({query(name): handler for name, handler in handlers.HANDLERS.items()})
     return Directory(calls, on_shards)

@@ -28,6 +28,7 @@ from latchkey.storage.distribution.statements import (
     ROUTES,
     TABLE,
     Apart,
+    AtProject,
     EachShard,
     Home,
     Planned,
@@ -45,6 +46,13 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_memoize = off set jit = off
 set lock_timeout = '10s'
 """
+
+# Reads of one project, apart from the hottest, are planned as on the ordinary pool: with statistics, by their values.
+_ORDINARY = """
+set plan_cache_mode = auto
+set enable_seqscan = on set enable_hashjoin = on set enable_mergejoin = on set enable_memoize = on
+"""
+_HOT_READS = frozenset({"read_leased", "read_admitted", "look_at_customers"})
 
 # The shard of a project, for a change (see setup.sql) and for a read.
 _HELD = "at_project.hold(of_project)"
@@ -91,6 +99,8 @@ def source_digest(name: str) -> str:
     """Of what this code says of a statement: a process uses only functions that were made of its own statements."""
     text = query(name)
     said = [text if name == "write_changes" else template(name, text), _SETTINGS, _OUTER, _HELD, _SEEN, _DIRECT]
+    if _is_ordinary(name):
+        said.append(_ORDINARY)
     if is_asked_of_nodes(name):
         said.append(_ON_NODE)
     return sha256("\0".join(said).encode()).hexdigest()[:16]
@@ -134,6 +144,14 @@ def is_asked_of_nodes(name: str) -> bool:
     """Whether it reads what is due on all shards of a node."""
     route = ROUTES[name]
     return isinstance(route, EachShard) and route.by_node and not writes(query(name))
+
+
+def _is_ordinary(name: str) -> bool:
+    return isinstance(ROUTES[name], AtProject) and name not in _HOT_READS and only_reads(name)
+
+
+def only_reads(name: str) -> bool:
+    return name != "write_changes" and not writes(query(name))
 
 
 def function(
@@ -184,6 +202,8 @@ def function(
         on_node = _ON_NODE.format(**said) if is_asked_of_nodes(name) else None
         shifted = ", ".join(f"${number}" for number in range(1, len(parameters) + 2))
         call = f"select {listed or 'c1'} from at_project.{label}({shifted})"  # noqa: S608
+    if _is_ordinary(name):
+        returns += _ORDINARY
     place, types = "home" if home else "project", ("text", *parameters)
     return Function(name, digest, place, arguments, returns, body, outer, call, types, on_node)
 

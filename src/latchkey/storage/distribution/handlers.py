@@ -9,8 +9,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from msgspec import Raw, Struct, json
-
 from latchkey.storage.distribution.merging import Row, changed
 from latchkey.storage.sql import query
 
@@ -81,29 +79,12 @@ _NOBODY = dict.fromkeys(
 )  # fmt: skip
 
 
-async def create_project(connection: Any, args: Sequence[Any]) -> list[Any]:
-    async with connection.transaction():
-        made: list[Any] = await connection.fetch(query("insert_project"), *args)
-        if made:
-            await connection.execute(query("insert_feed"), args[0])
-    # It may be the first one in its shard.
+async def insert_feed(connection: Any, args: Sequence[Any]) -> list[Any]:
+    rows: list[Any] = await connection.on_shards(connection.directory.on_shards["insert_feed"], args)
+    await connection.execute(query("insert_customer_counter"), *args)
+    # The project may be the first one in its shard.
     connection.directory.forget_shards()
-    return made
-
-
-async def forget_webhook(connection: Any, args: Sequence[Any]) -> list[Any]:
-    for name in ("webhook_has_rows", "webhook_is_replayed"):
-        if await connection.fetchval(query(name), *args):
-            return []
-    return list(await connection.fetch(query("forget_empty_webhook"), *args))
-
-
-async def load_replay(connection: Any, args: Sequence[Any]) -> list[Any]:
-    row = await connection.fetchrow(query("replay_alone"), *args)
-    if row is None:
-        return []
-    outcomes = await connection.fetchrow(query("outcomes_of_replay"), args[0], args[2])
-    return [changed(row, delivered=outcomes["delivered"], failed=outcomes["failed"])]
+    return rows
 
 
 async def look_out(connection: Any, _: Sequence[Any]) -> list[Row]:
@@ -116,42 +97,6 @@ async def look_out(connection: Any, _: Sequence[Any]) -> list[Row]:
 _NO_PROJECTS = {
     "customer_at": None, "acknowledgement_at": None, "check_at": None, "behind": False, "unstarted": False, "newest": 0,
 }  # fmt: skip
-
-
-async def forget_store_data(connection: Any, args: Sequence[Any]) -> list[Any]:
-    project_id, customer_key, app_user_ids = args
-    await connection.execute(query("forget_notifications"), project_id, app_user_ids)
-    await connection.execute(query("forget_handles"), project_id, customer_key)
-    return []
-
-
-async def hold_clock(connection: Any, args: Sequence[Any]) -> list[Any]:
-    """Changes of a customer lock the copy of the clock on the customer's node."""
-    return list(await connection.fetch(query("hold_copies_of_clock"), *args))
-
-
-async def attach_products(connection: Any, args: Sequence[Any]) -> list[Any]:
-    async with connection.transaction():
-        await connection.execute(query("forget_former_grants"), *args)
-        await connection.execute(query("insert_grants"), *args)
-    return []
-
-
-async def detach_products(connection: Any, args: Sequence[Any]) -> list[Any]:
-    project_id, entitlement_id, products, at = args
-    async with connection.transaction():
-        gone = await connection.fetch(query("remove_grants"), project_id, entitlement_id, products)
-        await connection.execute(
-            query("insert_former_grants"), project_id, entitlement_id, [row["product_id"] for row in gone], at
-        )
-    return []
-
-
-async def set_product_apps(connection: Any, args: Sequence[Any]) -> list[Any]:
-    async with connection.transaction():
-        await connection.execute(query("remove_product_apps"), *args[:3])
-        await connection.execute(query("insert_product_apps"), *args)
-    return []
 
 
 async def lock_parts(connection: Any, _: Sequence[Any]) -> list[Any]:
@@ -168,19 +113,13 @@ async def size_of_part(connection: Any, args: Sequence[Any]) -> list[Any]:
 
 
 async def write_changes(connection: Any, args: Sequence[Any]) -> list[tuple[list[int]]]:
-    """After the keys of new customers come the webhooks that have something to send; 0 means all."""
+    """With the keys of new customers come those of the webhooks that have something to send; see `wake_deliveries`."""
     rows = await connection.on_shards(connection.directory.on_shards["write_changes"], args)
-    made = rows[0][0]
-    amount = len(json.decode(args[2], type=_Changes).created)
-    if len(made) > amount:
-        woken = made[amount:]
-        words = "" if woken == [0] else ",".join(map(str, woken))
-        await connection.plain(query("wake_workers"), words)
-    return [(made[:amount],)]
-
-
-class _Changes(Struct):
-    created: list[Raw] = []
+    made = [key for key in rows[0][0] if key > 0]
+    woken = [-key for key in rows[0][0] if key <= 0]
+    if woken:
+        await connection.plain(query("wake_workers"), "" if woken == [0] else ",".join(map(str, woken)))
+    return [(made,)]
 
 
 Handler = Callable[[Any, Sequence[Any]], Awaitable[list[Any]]]
@@ -188,15 +127,8 @@ Handler = Callable[[Any, Sequence[Any]], Awaitable[list[Any]]]
 HANDLERS: Final[dict[str, Handler]] = {
     "admit_reads": admit_reads,
     "admit_reads_with_leases": admit_reads_with_leases,
-    "create_project": create_project,
-    "forget_webhook": forget_webhook,
-    "load_replay": load_replay,
+    "insert_feed": insert_feed,
     "look_out": look_out,
-    "forget_store_data": forget_store_data,
-    "hold_clock": hold_clock,
-    "attach_products": attach_products,
-    "detach_products": detach_products,
-    "set_product_apps": set_product_apps,
     "lock_parts": lock_parts,
     "size_of_part": size_of_part,
     "write_changes": write_changes,

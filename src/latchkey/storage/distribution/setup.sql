@@ -89,9 +89,12 @@ create or replace function public.next_customer_key(of_project text) returns big
     select public.next_customer_keys(of_project, 1)
 $$;
 
--- A notification that a worker sends is heard on that worker alone: the caller sends it. 0 means all.
+-- A notification that a worker sends is heard on that worker alone: the caller sends it. The keys are negative, to be told
+-- from those of customers; 0 means all.
 create or replace function public.wake_deliveries(webhook_keys text) returns bigint[] language sql as $$
-    select case when webhook_keys = '' then array[0] else string_to_array(webhook_keys, ',')::bigint[] end
+    select case when webhook_keys = '' then array[0] else (
+        select array_agg(-key::bigint) from unnest(string_to_array(webhook_keys, ',')) as key
+    ) end
 $$;
 
 -- No two are alike, so every export is a whole one: transactions of several nodes have no common order.

@@ -156,18 +156,10 @@ _SPECIAL: Final[dict[str, Route]] = {
     "take_facets_behind": EachShard(_DUE, limit=2, sorted=True),
     "start_facets": EachShard(_NEW, project=1),
     # Other statements of queries/distribution.sql are in their place, put together in `handlers.py`.
-    "hold_clock": Apart("a lock on one copy of a reference table is none on the others"),
-    "attach_products": Apart("a delete and an insert into reference tables, one by one"),
-    "set_product_apps": Apart("as attach_products"),
-    "detach_products": Apart("as attach_products"),
     "admit_reads": Apart("counting requests is for the coordinator, reading for the project's node"),
     "admit_reads_with_leases": Apart("as admit_reads"),
     "size_of_part": Apart("the size of a table on all nodes is another question there"),
     "look_out": Apart("local tables and tables by project"),
-    "create_project": Apart("a reference table and a table by project"),
-    "forget_webhook": Apart("a reference table, a local one and two by project"),
-    "load_replay": Apart("a local table and one by project"),
-    "forget_store_data": Apart("a local table and one by project"),
 }
 # One row for each entry of a list of projects, in the order of the entries.
 _IN_ORDER: Final = frozenset({"read_customers"})

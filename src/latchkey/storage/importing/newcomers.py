@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
+
+from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms

@@ -14,8 +14,9 @@ order by created_at, id
 limit $3;
 
 -- name: hold_clock
--- lock a test clock that is about to move, so that nothing happens to its customers meanwhile
-select now_ms from test_clocks where project_id = $1 and id = $2 for update;
+-- lock a test clock that is about to move, so that nothing happens to its customers meanwhile. Writing what is there locks
+-- each copy of it, in a distributed database
+update test_clocks set now_ms = now_ms where project_id = $1 and id = $2 returning now_ms;
 
 -- name: move_clock
 -- set a test clock's time

@@ -37,27 +37,28 @@ select product_id from product_entitlements where project_id = $1 and entitlemen
 -- which of the given products exist, and which of them are deleted
 select id, deleted_at from products where project_id = $1 and id = any($2::text[]);
 
--- name: attach_products
--- attach these products to the entitlement, as if they had never been detached
-with attached_again as (
-    delete from former_product_entitlements
-    where project_id = $1 and entitlement_id = $2 and product_id = any($3::text[])
-)
+-- name: forget_former_grants
+-- these products were never detached from the entitlement
+delete from former_product_entitlements where project_id = $1 and entitlement_id = $2 and product_id = any($3::text[]);
+
+-- name: insert_grants
+-- attach these products to the entitlement
 insert into product_entitlements (project_id, product_id, entitlement_id)
 select $1, product_id, $2 from unnest($3::text[]) as product_id
 on conflict do nothing;
 
--- name: detach_products
--- detach these products from the entitlement; stores when ($4), also for every test clock
-with detached as (
-    delete from product_entitlements
-    where project_id = $1 and entitlement_id = $2 and product_id = any($3::text[])
-    returning product_id
-)
+-- name: remove_grants
+-- detach these products from the entitlement
+delete from product_entitlements
+where project_id = $1 and entitlement_id = $2 and product_id = any($3::text[])
+returning product_id;
+
+-- name: insert_former_grants
+-- when these products were detached from the entitlement ($4), also for every test clock
 insert into former_product_entitlements (project_id, product_id, entitlement_id, detached_at, detached_on_clocks)
 select
     $1::text, product_id, $2::text, $4::bigint,
     coalesce((select json_object_agg(t.id, t.now_ms) from test_clocks t where t.project_id = $1), '{}')
-from detached
+from unnest($3::text[]) as product_id
 on conflict (project_id, product_id, entitlement_id) do update
 set detached_at = excluded.detached_at, detached_on_clocks = excluded.detached_on_clocks;

@@ -69,11 +69,12 @@ on conflict (project_id, id) do update set
     deleted_at = null,
     type = excluded.type;
 
--- name: set_product_apps
--- the apps in which a product is sold; none means in every app
-with gone as (
-    delete from product_apps where project_id = $1 and product_id = $2 and not app_id = any($3::text[])
-)
+-- name: remove_product_apps
+-- a product is not sold in other apps than these any more
+delete from product_apps where project_id = $1 and product_id = $2 and not app_id = any($3::text[]);
+
+-- name: insert_product_apps
+-- a product is sold in these apps
 insert into product_apps (project_id, product_id, app_id, added_at)
 select $1, $2, app_id, $4 from unnest($3::text[]) as app_id
 on conflict do nothing;

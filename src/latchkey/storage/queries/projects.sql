@@ -1,13 +1,12 @@
--- name: create_project
--- a project and the head of its event feed; nothing when the id is taken
-with made as (
-    insert into projects (id, name, created_at) values ($1, $2, $3)
-    on conflict (id) do nothing
-    returning id, name, restore_behavior, created_at, test_store
-), headed as (
-    insert into feeds (project_id) select id from made
-)
-select id, name, restore_behavior, created_at, test_store from made;
+-- name: insert_project
+-- a project; nothing when the id is taken
+insert into projects (id, name, created_at) values ($1, $2, $3)
+on conflict (id) do nothing
+returning id, name, restore_behavior, created_at, test_store;
+
+-- name: insert_feed
+-- the head of a new project's event feed
+insert into feeds (project_id) values ($1) on conflict do nothing;
 
 -- name: load_project
 -- one project by its id

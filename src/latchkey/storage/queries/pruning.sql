@@ -52,10 +52,15 @@ with old as (
     limit $2
     {delete_old};
 
--- name: forget_webhook
--- delete a deleted webhook once nothing of it is left
+-- name: webhook_has_rows
+-- whether anything is left of a deleted webhook in its project
+select exists (select from deliveries d where d.webhook_key = $1) or exists (select from lanes l where l.webhook_key = $1);
+
+-- name: webhook_is_replayed
+-- whether a replay of this webhook is unfinished
+select exists (select from replays r where r.webhook_key = $1 and r.finished_at is null);
+
+-- name: forget_empty_webhook
+-- delete a deleted webhook of which nothing is left elsewhere
 delete from webhooks w
-where w.key = $1 and w.deleted_at is not null
-    and not exists (select from deliveries d where d.webhook_key = w.key)
-    and not exists (select from lanes l where l.webhook_key = w.key)
-    and not exists (select from replays r where r.webhook_key = w.key and r.finished_at is null);
+where w.key = $1 and w.deleted_at is not null;

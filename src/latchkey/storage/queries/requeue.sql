@@ -113,15 +113,20 @@ where w.project_id = $1 and w.id = $2 and w.deleted_at is null
 returning id;
 
 -- name: load_replay
--- a replay with its progress and the outcomes of its deliveries
+-- a replay with its progress
 select r.id, w.id as webhook_id, r.since_ms, r.until_ms, r.status, r.event_types, r.created_at,
     r.position - r.first_position as examined, r.last_position - r.first_position as total, r.scheduled, r.finished_at,
-    r.hurried, r.stopped_at,
-    (select count(*) from deliveries d where d.replay_id = r.id and d.status = 'delivered') as delivered,
-    (select count(*) from deliveries d where d.replay_id = r.id and d.status = 'failed') as failed
+    r.hurried, r.stopped_at
 from replays r
 join webhooks w on w.key = r.webhook_key
 where r.project_id = $1 and w.id = $2 and r.id = $3;
+
+-- name: outcomes_of_replay
+-- the outcomes of a replay's deliveries
+select
+    (select count(*) from deliveries d where d.replay_id = $2 and d.status = 'delivered') as delivered,
+    (select count(*) from deliveries d where d.replay_id = $2 and d.status = 'failed') as failed
+where $1::text is not null;
 
 -- name: stop_replay
 -- stop a replay, also one that has queued everything

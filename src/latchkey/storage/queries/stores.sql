@@ -335,11 +335,12 @@ on conflict (project_id, app_id, hour) do update set granted = g.granted + 1
 where g.granted < $4
 returning granted;
 
--- name: forget_store_data
--- remove what the stores told of a customer who is erased: journal entries, and what its purchases can be read again with
-with entries as (
-    delete from store_notifications where project_id = $1 and app_user_id = any($3::text[])
-)
+-- name: forget_notifications
+-- remove what the stores told of a customer who is erased from the journal
+delete from store_notifications where project_id = $1 and app_user_id = any($2::text[]);
+
+-- name: forget_handles
+-- remove what the purchases of a customer who is erased can be read again with
 delete from store_handles h
 using purchase_owners o
 where o.project_id = $1 and o.customer_id = $2

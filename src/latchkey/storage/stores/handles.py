@@ -20,7 +20,8 @@ _CLAIM_CHECKS = query("claim_checks")
 _SET_CHECK = query("set_check_at")
 _CLAIM_ACKNOWLEDGEMENTS = query("claim_acknowledgements")
 _SET_ACKNOWLEDGE = query("set_acknowledge_at")
-_FORGET = query("forget_store_data")
+_FORGET = query("forget_handles")
+_FORGET_NOTIFICATIONS = query("forget_notifications")
 _NOTE_HEALING = query("note_healing")
 _HEALINGS = query("list_healings")
 
@@ -111,7 +112,8 @@ async def set_acknowledge(connection: Connection, handle: Handle, at: Ms | None)
 
 async def forget(connection: Connection, project_id: str, customer_key: int, app_user_ids: Iterable[str]) -> None:
     """Remove what the stores told of a customer who is erased, while it still owns its purchases."""
-    await connection.execute(_FORGET, project_id, customer_key, list(app_user_ids))
+    await connection.execute(_FORGET_NOTIFICATIONS, project_id, list(app_user_ids))
+    await connection.execute(_FORGET, project_id, customer_key)
 
 
 async def note_healing(connection: Connection, project_id: str, app_id: str, now: Ms, *, healed: bool) -> None:

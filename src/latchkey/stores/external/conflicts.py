@@ -3,7 +3,7 @@ moment there is only one truth."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.formats import decimals, instant, money

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.subscription import Cause, Period, PeriodType

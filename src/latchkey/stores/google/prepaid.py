@@ -6,7 +6,8 @@ Google adds the time of a top-up to the time that was left, and only the newest 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import UNKNOWN

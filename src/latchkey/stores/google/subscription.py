@@ -105,7 +105,7 @@ def _vanished(app_id: str, token: str, purchase: SubscriptionPurchase, around: A
                     id=periods.split(order_id)[0] + suffix,
                     environment=_environment(purchase),
                     app_id=app_id,
-                    periods=(replace(paid, ends_at=min(paid.ends_at, max(around.at, paid.purchased_at))),),
+                    periods=(structs.replace(paid, ends_at=min(paid.ends_at, max(around.at, paid.purchased_at))),),
                     status=Status(as_of=periods.NOW, ended=Reason.UNSUBSCRIBE),
                 )
                 account = _account_token(purchase)
@@ -149,7 +149,7 @@ def _given_up(app_id: str, purchase: SubscriptionPurchase, around: Around) -> It
         id=line.first_order,
         environment=_environment(old),
         app_id=app_id,
-        periods=(replace(running, money_back=()),),
+        periods=(structs.replace(running, money_back=()),),
         status=Status(as_of=periods.NOW, ended=Reason.UNKNOWN),
     )
     replaces = tuple(one for one, _ in older)
@@ -209,7 +209,7 @@ def _standing(purchase: SubscriptionPurchase, item: LineItem, order: Order | Non
     if state in (IN_GRACE, ON_HOLD):
         return _unpaid(status, state, end, paid, purchase)
     if state == PAUSED:
-        return replace(status, pause=Pause(0, _resume_time(purchase, around) or end)), end
+        return structs.replace(status, pause=Pause(0, _resume_time(purchase, around) or end)), end
     if state == CANCELED:
         return _renewal_off(status, purchase), end
     if state == EXPIRED:
@@ -217,20 +217,20 @@ def _standing(purchase: SubscriptionPurchase, item: LineItem, order: Order | Non
     plan = item.auto_renewing_plan
     if plan is None or not plan.auto_renew_enabled:
         # An item that another one will replace does not renew itself, but the subscription goes on.
-        return replace(status, auto_renew=item.deferred_item_replacement is not None), end
+        return structs.replace(status, auto_renew=item.deferred_item_replacement is not None), end
     installments = plan.installment_details
     scheduled = installments is not None and installments.pending_cancellation is not None
     if scheduled or item.deferred_item_removal is not None:
-        return replace(status, auto_renew=False, renewal_off_reason=Reason.UNSUBSCRIBE), end
-    return replace(status, pause=_planned_pause(purchase, around)), end
+        return structs.replace(status, auto_renew=False, renewal_off_reason=Reason.UNSUBSCRIBE), end
+    return structs.replace(status, pause=_planned_pause(purchase, around)), end
 
 
 def _unpaid(status: Status, state: str, end: Ms, paid: Ms | None, purchase: SubscriptionPurchase) -> tuple[Status, Ms]:
     if paid is None or paid > end:
         # The order cannot be read. The start of the subscription is the one moment that is the same in every reading.
         issue_at = instant(purchase.start_time) or end
-        return replace(status, billing_issue_at=issue_at, grace_ends_at=end if state == IN_GRACE else None), end
-    return replace(status, billing_issue_at=paid, grace_ends_at=end if end > paid else None), paid
+        return structs.replace(status, billing_issue_at=issue_at, grace_ends_at=end if state == IN_GRACE else None), end
+    return structs.replace(status, billing_issue_at=paid, grace_ends_at=end if end > paid else None), paid
 
 
 def _over(status: Status, purchase: SubscriptionPurchase, end: Ms, paid: Ms | None) -> tuple[Status, Ms]:
@@ -238,19 +238,19 @@ def _over(status: Status, purchase: SubscriptionPurchase, end: Ms, paid: Ms | No
     if periods.is_revoked(end, paid):
         # Revoked. Whether renewal was off is told only where the user had turned it off before.
         off = _renewal_off(status, purchase) if reason is Reason.UNSUBSCRIBE else status
-        return replace(off, ended=Reason.DEVELOPER_INITIATED), end
+        return structs.replace(off, ended=Reason.DEVELOPER_INITIATED), end
     if reason is None:
-        return replace(status, ended=Reason.UNKNOWN), end
-    status = replace(_renewal_off(status, purchase), ended=reason)
+        return structs.replace(status, ended=Reason.UNKNOWN), end
+    status = structs.replace(_renewal_off(status, purchase), ended=reason)
     if reason is Reason.BILLING_ERROR and paid is not None and paid < end:
         # It ran out in account hold, after a grace period: what was told then still holds.
-        return replace(status, billing_issue_at=paid, grace_ends_at=end), paid
+        return structs.replace(status, billing_issue_at=paid, grace_ends_at=end), paid
     return status, end
 
 
 def _renewal_off(status: Status, purchase: SubscriptionPurchase) -> Status:
     reason, at = _who_canceled(purchase)
-    return replace(status, auto_renew=False, renewal_off_reason=reason, renewal_off_at=at, next_product_id=None)
+    return structs.replace(status, auto_renew=False, renewal_off_reason=reason, renewal_off_at=at, next_product_id=None)
 
 
 def _who_canceled(purchase: SubscriptionPurchase) -> tuple[Reason | None, Ms | None]:

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.subscription import Subscription
@@ -155,7 +157,7 @@ class StripeAdapter:
         seen = by_item.get(item_id) or next((one for one in reading.seen if one.handle == found), None)
         if seen is None or not isinstance(seen.snapshot, Subscription):
             return replace(reading, seen=())
-        return replace(reading, seen=(replace(seen, snapshot=replace(seen.snapshot, id=item_id)),))
+        return replace(reading, seen=(replace(seen, snapshot=structs.replace(seen.snapshot, id=item_id)),))
 
     async def _subscription(
         self, app: ConnectedApp, id: str, *, whole: bool = False, told_at: Ms | None = None

@@ -8,7 +8,9 @@ nothing: Stripe charges the difference with the next invoice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import PartBack, merge_parts

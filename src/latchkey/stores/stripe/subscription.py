@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.purchases.purchase import Environment, Reason

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 
 from msgspec import UNSET, structs
+from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import ERASED

@@ -19,13 +19,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer, own_now
 from latchkey.domain.customers.identity import reclaimed, with_endings
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.ending import Ending
 from latchkey.domain.refusal import NotFound, OwnedByAnother, Refusal
-from latchkey.domain.replacing import replace
 from latchkey.domain.stores.test_store.billing import latest_moment
 from latchkey.storage import collisions
 from latchkey.storage.catalog.catalogs import Catalogs
@@ -68,8 +70,7 @@ class Situation:
     endings: tuple[Ending, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     project_id: str
     app_user_id: str
     # Pure: gives the customer afterwards, or raises a Refusal.

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import uuid4
 
+from msgspec.structs import replace
+
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.charts.periods import changed_rows, failure
 from latchkey.domain.customers import customer
@@ -19,7 +21,6 @@ from latchkey.domain.events.event import Event
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import PurchaseKind
 from latchkey.domain.purchases.reference import underivable_transactions
-from latchkey.domain.replacing import replace
 from latchkey.domain.tariff.pinning import pinned
 from latchkey.storage.customers import records as customers
 from latchkey.storage.customers.records import PurchaseKey, Stored

@@ -6,9 +6,10 @@ Pure. Used for test events and for the examples in the documentation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from msgspec import UNSET, structs
+from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
 from latchkey.domain.customers import identity

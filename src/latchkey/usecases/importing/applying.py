@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 from uuid import uuid4
 
+from msgspec import structs
+
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.charts.periods import rows_of
 from latchkey.domain.customers.customer import Customer
@@ -232,7 +234,7 @@ class Applier:
             await self._index(connection, stored, now)
         if self.told:
             for each in stored:
-                settled = replace(each, customer=replace(each.customer, currency_transactions=()))
+                settled = structs.replace(each, customer=structs.replace(each.customer, currency_transactions=()))
                 known.by_id |= dict.fromkeys(settled.customer.aliases, settled)
         return asked
 

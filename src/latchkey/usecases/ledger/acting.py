@@ -8,10 +8,11 @@ has changed. Where it cannot be reached, nobody knows: the purchase is read agai
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import structlog
+from msgspec.structs import replace
 
 from latchkey.domain.catalog import without_plan
 from latchkey.domain.customers.customer import Customer, put_purchase

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
+from msgspec import structs
+
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.formats import instant
@@ -172,13 +174,13 @@ def _completed(customer: Customer, snapshot: Snapshot) -> Subscription | Purchas
             )
         # The one that ran at that moment.
         begun = [period for period in before.periods if period.purchased_at <= snapshot.as_of]
-        seen = replace(seen, periods=(begun[-1] if begun else before.periods[0],))
+        seen = structs.replace(seen, periods=(begun[-1] if begun else before.periods[0],))
     if snapshot.ended_at is not None and snapshot.ended_at < seen.current.ends_at:
         ends_at = max(snapshot.ended_at, seen.current.purchased_at)
-        cut = replace(seen.current, ends_at=ends_at, as_of=Moment(snapshot.as_of))
-        seen = replace(seen, periods=(*seen.periods[:-1], cut))
+        cut = structs.replace(seen.current, ends_at=ends_at, as_of=Moment(snapshot.as_of))
+        seen = structs.replace(seen, periods=(*seen.periods[:-1], cut))
     if not snapshot.tells_status and before is not None:
-        seen = replace(seen, status=before.status)
+        seen = structs.replace(seen, status=before.status)
     return seen
 
 

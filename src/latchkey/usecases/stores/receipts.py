@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from latchkey.domain.customers.customer import Attribute, Customer, not_later_than, with_attributes
 from latchkey.domain.instants import HOUR, Ms
 from latchkey.domain.refusal import OwnedByAnother, Refusal
-from latchkey.domain.replacing import replace
 from latchkey.domain.stores.waits import RECEIPT_ANSWERED_WITHIN, retry_wait
 from latchkey.storage.stores import connections as storage
 from latchkey.storage.stores import journal

@@ -7,6 +7,8 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from latchkey.domain.customers.customer import Attribute, Customer, with_attributes
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import SECOND, Ms
@@ -181,16 +183,16 @@ class Taker:
                 taken = await self._take(one, self.changes.now(), depth + 1)
                 of_chain = next((x for x in taken.committed.customer.subscriptions if _continues(x, one)), None)
                 if of_chain is not None:
-                    return replace(seen, snapshot=replace(seen.snapshot, id=of_chain.id))
+                    return replace(seen, snapshot=structs.replace(seen.snapshot, id=of_chain.id))
         if found is None:
             return seen
-        return replace(seen, snapshot=replace(seen.snapshot, id=found.store_id))
+        return replace(seen, snapshot=structs.replace(seen.snapshot, id=found.store_id))
 
     async def _as_imported(self, seen: Seen, snapshot: Subscription) -> Seen:
         async with self.changes.database.at_hand() as connection:
             known = await handles.load(connection, self.app.project_id, self.app.store, [seen.handle])
         store_id = known[seen.handle].store_id if seen.handle in known else await self._imported_id(seen, snapshot)
-        return seen if store_id == snapshot.id else replace(seen, snapshot=replace(snapshot, id=store_id))
+        return seen if store_id == snapshot.id else replace(seen, snapshot=structs.replace(snapshot, id=store_id))
 
     async def _imported_id(self, seen: Seen, snapshot: Subscription) -> str:
         """The store sends a notification before it was asked about what was imported."""
@@ -343,12 +345,14 @@ def _giving_back(key: records.PurchaseKey, given: GivenBack) -> Callable[[Situat
         customer, now = situation.customer, situation.now
         if (purchase := customer.purchase(*key)) is not None:
             mine = purchase.id == given.transaction_id and not purchase.money_back
-            return take_in(customer, replace(purchase, money_back=(back,)), now) if mine else customer
+            return take_in(customer, structs.replace(purchase, money_back=(back,)), now) if mine else customer
         subscription = customer.subscription(*key)
         for period in subscription.periods if subscription is not None else ():
             if period.id == given.transaction_id and not period.money_back:
                 assert subscription is not None
-                return take_in(customer, replace(subscription, periods=(replace(period, money_back=(back,)),)), now)
+                return take_in(
+                    customer, structs.replace(subscription, periods=(structs.replace(period, money_back=(back,)),)), now
+                )
         return customer
 
     return apply

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.stand_in import temporary_grant
@@ -17,7 +19,6 @@ from latchkey.domain.purchases.purchase import (
 )
 from latchkey.domain.purchases.subscription import Cause, Invoice, Pause, Period, PeriodType, Status, Subscription
 from latchkey.domain.refusal import Refusal
-from latchkey.domain.replacing import replace
 from latchkey.domain.stores.test_store.billing import STORE, first_period, next_moment, renewed
 
 

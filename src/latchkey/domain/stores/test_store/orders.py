@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -14,7 +15,6 @@ from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
-from latchkey.domain.replacing import replace
 from latchkey.domain.stores.test_store import actions
 from latchkey.domain.stores.test_store.billing import STORE
 
@@ -116,7 +116,7 @@ def _snapshot(customer: Customer, catalog: Catalog, now: Ms, action: Action) -> 
     if action.name == "purchase":
         product = _product(catalog, action.product_id, "product_id")
         if action.currency is not None:
-            product = replace(product, price=Price(product.price.micros, action.currency))
+            product = dataclasses.replace(product, price=Price(product.price.micros, action.currency))
         sold = actions.buy(
             customer,
             product,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
+from msgspec.structs import replace
+
 from latchkey.domain.instants import Duration, Ms, add
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
-from latchkey.domain.replacing import replace
 from latchkey.domain.stores import store as stores
 from latchkey.domain.stores.store import PLAY_STORE, TEST_STORE
 from latchkey.domain.stores.test_store.billing import next_moment, period_end
