@@ -28,6 +28,7 @@ from tests.dashboard.site import Site
 from tests.dashboard.tab import tab
 from tests.emulators.google.shop import play_store
 from tests.emulators.stripe.shop import stripe_account
+from tests.patience import until
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ async def test_a_purchase_is_made_as_google_and_says_when_it_is_acknowledged(sit
         assert "not acknowledged" in page.row("gustav", "#purchases")
         assert "wait for that before you move the clock" in page.text()
         site.clock.now += 60_000
-        assert await processor(site).acknowledge_due()
+        await until(processor(site).acknowledge_due)
         await page.open(f"/apps/{app['id']}/pretend-store")
         assert "active" in page.row("gustav", "#purchases")
         assert "not acknowledged" not in page.row("gustav", "#purchases")
@@ -138,7 +139,7 @@ async def test_a_test_clock_follows_the_stores_clock(site: Site, app: dict[str, 
         await page.press("Buy as Google", {"Customer": "greta"})
         assert page.row("greta", "#purchases")
         site.clock.now += 60_000
-        assert await processor(site).acknowledge_due()
+        await until(processor(site).acknowledge_due)
         await page.press("+ 1 month", {"The test clock that follows": clock})
         assert "The test clock followed to" in page.notice
         assert await events(site, "greta") == ["INITIAL_PURCHASE", "RENEWAL"]
