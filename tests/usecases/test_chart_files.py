@@ -84,6 +84,19 @@ async def test_a_file_can_be_deleted_at_any_time(shop: Shop, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("few")
+async def test_what_a_killed_process_or_a_bad_disk_has_left_is_no_obstacle(shop: Shop, tmp_path: Path) -> None:
+    for number in range(3):
+        await shop.act("purchase", f"user{number}", product="pro_monthly")
+    (left := tmp_path / f"{shop.project_id}.abc").mkdir()
+    books = Books(shop.database, tmp_path)
+    assert await paid(books, shop) == 3
+    file = await built(books, tmp_path)
+    assert not left.exists()
+    file.write_bytes(b"not a database")
+    assert await paid(Books(shop.database, tmp_path), shop) == 3
+
+
+@pytest.mark.usefixtures("few")
 async def test_a_file_without_the_chosen_attributes_is_not_used(shop: Shop, tmp_path: Path) -> None:
     for number in range(3):
         await shop.act("purchase", f"user{number}", product="pro_monthly")

@@ -10,9 +10,10 @@ import asyncio
 import fcntl
 import os
 from collections import OrderedDict
-from contextlib import suppress
 from hashlib import blake2b
+from importlib.metadata import version
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory, gettempdir
 from typing import IO
 
@@ -115,12 +116,13 @@ class Books:
 
     def _open(self, project_id: str, key: str, mark: Mark) -> _Opened:
         """The newest file, if there is one."""
-        found = sorted(self._folder.glob(f"{project_id}.{key}.*.duckdb"))
-        with suppress(FileNotFoundError):
-            if found:
-                return _Opened(
-                    Book(self._folder, found[-1]), key, Mark(mark.epoch, int(found[-1].suffixes[-2].removeprefix(".")))
-                )
+        for file in sorted(self._folder.glob(f"{project_id}.{key}.*.duckdb"), reverse=True):
+            try:
+                return _Opened(Book(self._folder, file), key, Mark(mark.epoch, int(file.suffixes[-2][1:])))
+            except Exception as error:
+                # It was deleted just now, or its disk has failed.
+                log.warning("a file of charts cannot be read", file=str(file), reason=str(error))
+                file.unlink(missing_ok=True)
         return _Opened(Book(self._folder), key, Mark(mark.epoch, 0))
 
     def build(self, project_id: str, now: Ms) -> asyncio.Task[None]:
@@ -146,6 +148,9 @@ class Books:
             log.exception("the file of charts was not built", project_id=project_id)
 
     async def _write(self, project_id: str, now: Ms) -> None:
+        for left in self._folder.glob(f"{project_id}.*/"):
+            # Of a process that was killed.
+            await asyncio.to_thread(rmtree, left, ignore_errors=True)
         with TemporaryDirectory(prefix=f"{project_id}.", dir=self._folder) as folder:
             periods, people, made = (Path(folder, one) for one in ("periods.csv", "customers.csv", "made.duckdb"))
             async with self.database.transaction(
@@ -173,4 +178,4 @@ def _locked(file: IO[bytes]) -> bool:
 
 
 def _digest(*parts: str) -> str:
-    return blake2b("\0".join((RULES, *parts)).encode(), digest_size=8).hexdigest()
+    return blake2b("\0".join((RULES, version("duckdb"), *parts)).encode(), digest_size=8).hexdigest()
