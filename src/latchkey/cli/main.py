@@ -44,7 +44,7 @@ COMMANDS = {
     "restore": ("backup:restore", "Create a data folder from a file of `latchkey backup`."),
     "admin": (
         "admin:app",
-        "For operators: after a restore, the move into a Citus cluster, sums and lists computed anew.",
+        "For operators: after a restore, the move into a Citus cluster, lists computed anew.",
     ),
     "project": ("project:app", "Create, list and change projects. A project has its own customers, catalog and keys."),
     "key": ("key:app", "Create, list, change, replace and revoke API keys."),
