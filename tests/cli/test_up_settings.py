@@ -46,6 +46,7 @@ SAMPLES = {
     "temporary_grants_per_hour": "3",
     "unverified_receipt_bytes_per_day": "2000000",
     "exchange_rates": "/etc/latchkey/rates.csv",
+    "charts_folder": "/var/lib/latchkey/charts",
     "export_folder": "/var/lib/latchkey/exports",
     "export_allow_hosts": "minio.example.com:9000",
     "public_url": "https://latchkey.example.com",
