@@ -11,10 +11,24 @@ from latchkey.domain.charts.fact import Kind, Question, Resolution
 from latchkey.domain.customers.customer import Attribute
 from latchkey.domain.instants import DAY
 from latchkey.usecases.charts import books as module
-from latchkey.usecases.charts.books import Books
+from latchkey.usecases.charts.books import Books, default_folder
 from latchkey.usecases.charts.options import choose_attributes, read_values
 from latchkey.usecases.customers.attributes import set_attributes
 from tests.usecases.conftest import Shop
+
+
+def test_a_folder_that_others_can_read_or_have_made_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ours = default_folder()
+    assert (ours.stat().st_mode & 0o077, default_folder()) == (0, ours)
+    ours.rename(tmp_path / "elsewhere")
+    ours.symlink_to(tmp_path / "elsewhere")
+    assert default_folder() != ours
+    ours.unlink()
+    ours.mkdir(mode=0o755)
+    assert default_folder() != ours
 
 
 async def paid(books: Books, shop: Shop) -> int:

@@ -10,11 +10,12 @@ import asyncio
 import fcntl
 import os
 from collections import OrderedDict
+from contextlib import suppress
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 from shutil import rmtree
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import TemporaryDirectory, gettempdir, mkdtemp
 from typing import IO
 
 import structlog
@@ -39,8 +40,13 @@ log = structlog.get_logger()
 
 
 def default_folder() -> Path:
-    """Only this user may read it."""
-    return Path(gettempdir(), f"latchkey-charts-{os.getuid()}")
+    """Only this user may read it. If another user has made a folder of this name, a new one is used."""
+    folder = Path(gettempdir(), f"latchkey-charts-{os.getuid()}")
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    is_private = found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return folder if is_private else Path(mkdtemp(prefix="latchkey-charts-"))
 
 
 class _Opened:
