@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from typing import Any
 
 from latchkey.domain.charts.chart import ChartData, ChartRequest, Value
-from latchkey.domain.charts.computing.asking import before, by_month, checked, narrowed, questions_of
+from latchkey.domain.charts.computing.asking import before, by_month, checked, questions_of
 from latchkey.domain.charts.computing.compute import compute, largest_segments
 from latchkey.domain.charts.fact import NO_DIMENSIONS, Dimensions, Fact, Kind, Money, Question, Resolution, day_of
 from latchkey.domain.charts.runs import Run
@@ -83,18 +83,18 @@ def chart(
 
 
 def chart_in_steps(request: ChartRequest, facts: Iterable[Fact], now: Ms = NOW, rates: Rates = NO_RATES) -> ChartData:
-    """The same for a breakdown, read as `narrowing.py` says."""
+    """The same for a breakdown in two steps: the largest segments by month, then these and all others as one."""
     known = list(facts)
 
-    def answered(questions: Iterable[Question]) -> list[Run]:
-        return runs_of(row for one in questions for row in sum_facts(known, one, now))
+    def answered(questions: Iterable[Question], largest: Collection[str] | None = None) -> list[Run]:
+        return runs_of(row for one in questions for row in sum_facts(known, one, now, largest))
 
     request = checked(request, now)
     rough = by_month(request)
     largest = largest_segments(rough, answered(questions_of(rough, rates)), now, rates=rates)
     if largest is None:
         return chart(request, known, now, rates)
-    return compute(request, answered(narrowed(questions_of(request, rates), largest)), now, rates=rates)
+    return compute(request, answered(questions_of(request, rates), largest), now, rates=rates)
 
 
 def values(data: ChartData, id: str) -> tuple[Value, ...]:

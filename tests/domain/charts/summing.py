@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TypeAlias
 
 from latchkey.domain.charts.definitions.definition import ATTRIBUTE, EXPERIMENT
@@ -29,8 +29,9 @@ from latchkey.domain.purchases.purchase import USD
 _Key: TypeAlias = tuple[Kind, int, Day | None, str, str]
 
 
-def sum_facts(facts: Iterable[Fact], question: Question, now: Ms) -> list[Sum]:
-    """The facts are those of the environment asked for. Rows in which everything is zero are left out."""
+def sum_facts(facts: Iterable[Fact], question: Question, now: Ms, largest: Collection[str] | None = None) -> list[Sum]:
+    """The facts are those of the environment asked for. Rows in which everything is zero are left out. All segments but
+    the largest are one, if these are named."""
     found: dict[_Key, tuple[int, Money]] = {}
     for fact in facts:
         period = _period(fact, question, now)
@@ -41,7 +42,8 @@ def sum_facts(facts: Iterable[Fact], question: Question, now: Ms) -> list[Sum]:
             continue
         currency, amount = wanted_money(question, fact.currency, fact.money)
         for segment in _segments(fact.dimensions, question.segment):
-            key = fact.kind, n, period, wanted_segment(question, segment), currency
+            shown = segment if question.segment is None or largest is None or segment in largest else REST
+            key = fact.kind, n, period, shown, currency
             quantity, money = found.get(key, (0, NO_MONEY))
             found[key] = quantity + fact.quantity, plus(money, amount)
     rows = [Sum(*key, quantity, money) for key, (quantity, money) in found.items() if quantity or any(money)]
@@ -54,10 +56,6 @@ def wanted_n(question: Question, kind: Kind, n: int) -> int | None:
         if one is kind:
             return 0 if most is None or n <= most else None
     return n
-
-
-def wanted_segment(question: Question, segment: str) -> str:
-    return segment if question.largest is None or segment in question.largest else REST
 
 
 def wanted_money(question: Question, currency: str, money: Money) -> tuple[str, Money]:

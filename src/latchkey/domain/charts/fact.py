@@ -239,8 +239,6 @@ class Question(NamedTuple):
     filters: tuple[Filter, ...] = ()
     # The dimension to break down by, named as in `Filter`.
     segment: str | None = None
-    # The segments that are wanted one by one. All others together are the segment REST. None: all are.
-    largest: tuple[str, ...] | None = None
     amounts: Amounts = Amounts.ALL
     # Kinds whose facts are added up whatever their n, as n 0. With a number: only those whose n is at most that.
     any_n: tuple[tuple[Kind, int | None], ...] = ()

@@ -182,10 +182,3 @@ def is_wide(request: ChartRequest) -> bool:
 def by_month(request: ChartRequest) -> ChartRequest:
     """The same chart with few periods."""
     return replace(request, resolution=Resolution.MONTH, compare=False)
-
-
-def narrowed(questions: Sequence[Question], largest: Sequence[str] | None) -> list[Question]:
-    """The same questions, with all but the largest segments as one."""
-    if largest is None:
-        return list(questions)
-    return [one if one.segment is None else one._replace(largest=tuple(largest)) for one in questions]
