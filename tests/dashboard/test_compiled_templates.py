@@ -9,7 +9,8 @@ from unittest import mock
 import pytest
 from jinja2 import DictLoader, Environment
 
-from latchkey.dashboard.templates import CompiledTemplates
+from latchkey.dashboard.templates import CompiledTemplates, folders
+from latchkey.dashboard.templates import environment as dashboard
 
 PAGE = "templates/page.html"
 
@@ -94,3 +95,10 @@ def test_nothing_is_written_where_python_writes_no_bytecode(
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     assert compiled(environment(folder, source, "Hello {{ name }}"), monkeypatch) == ("Hello Ada", True)
     assert not folder.exists()
+
+
+def test_no_two_folders_have_a_template_of_the_same_name() -> None:
+    """The first one would be shown in place of the other."""
+    names = [path.name for folder in folders() for path in folder.iterdir()]
+    assert sorted(set(names)) == sorted(names)
+    assert set(names) == set(dashboard().list_templates())

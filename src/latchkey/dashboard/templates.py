@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined
+from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket
 from markupsafe import Markup
 
+import latchkey
 from latchkey.dashboard import store_form, texts
 from latchkey.domain import formats
 
@@ -84,10 +85,16 @@ def warm() -> None:
         time.sleep(0.01)
 
 
+def folders() -> list[Path]:
+    """Of the dashboard and of each subject. No two templates have one name."""
+    package = Path(latchkey.__file__).parent
+    return [package / "dashboard" / "templates", *sorted(package.glob("subjects/*/templates"))]
+
+
 @cache
 def environment() -> Environment:
     made = Environment(
-        loader=PackageLoader("latchkey.dashboard"),
+        loader=FileSystemLoader(folders()),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

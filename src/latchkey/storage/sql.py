@@ -1,4 +1,4 @@
-"""Named SQL: every query is in `queries/*.sql`, with a name and a line that says what it is for.
+"""Named SQL: every query is in a `.sql` file, with a name and a line that says what it is for.
 
     -- name: load_customers
     -- the columns that a read needs, for several customers at once
@@ -8,19 +8,23 @@ What several queries share is a part, which stands once: `-- part: product_colum
 used, in any file.
 
 A module loads its queries at import (`LOAD = query("load_customers")`), so a misspelt name stops the program at start.
+A file without names, such as a migration, is none of this module's.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
+import latchkey
 from latchkey.storage.errors import QueryNotNamedError
 
-_NAME = re.compile(r"^--\s*(?P<kind>name|part):\s*(?P<name>[a-z][a-z0-9_]*)\s*$")
+_NAME = re.compile(r"^--\s*(?P<kind>name|part):\s*(?P<name>[a-z][a-z0-9_]*)\s*$", re.MULTILINE)
 _USED = re.compile(r"\{([a-z_]+)\}")
+# The folders of the package that have queries, at any depth.
+_FOLDERS = ("database", "engine", "storage/queries", "subjects")
 
 
 class NamedQuery(NamedTuple):
@@ -35,16 +39,21 @@ def query(name: str) -> str:
     try:
         return all_queries()[name].text
     except KeyError:
-        raise QueryNotNamedError(f"No file in storage/queries defines `-- name: {name}`.") from None
+        raise QueryNotNamedError(f"No .sql file defines `-- name: {name}`.") from None
 
 
 @cache
 def all_queries() -> dict[str, NamedQuery]:
     found: dict[str, NamedQuery] = {}
-    folder = files("latchkey.storage") / "queries"
-    texts = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith(".sql")}
+    package = Path(latchkey.__file__).parent
+    texts = {
+        file.relative_to(package).as_posix(): file.read_text(encoding="utf-8")
+        for folder in _FOLDERS
+        for file in (package / folder).rglob("*.sql")
+    }
     parts: dict[str, str] = {}
-    read = [named for name in sorted(texts) for named in parse(texts[name], name, parts)]
+    sources = sorted(source for source, text in texts.items() if _NAME.search(text))
+    read = [named for source in sources for named in parse(texts[source], source, parts)]
     for named in read:
         if named.name in found:
             raise QueryNotNamedError(f"{named.source} and {found[named.name].source} both define `{named.name}`.")
