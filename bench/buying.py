@@ -24,7 +24,7 @@ from bench.population import settle, subscriber
 from bench.processor import spent_ms
 from bench.startup import up
 from latchkey.domain.instants import DAY
-from latchkey.emulators.serving import running
+from latchkey.emulators.emulator_server import running
 from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.usecases.sandbox.demo import PROJECT_ID

@@ -19,11 +19,11 @@ from bench.load import client, measure
 from bench.phones import APP
 from bench.table import Row
 from latchkey.domain.instants import DAY, HOUR, Duration, Ms, add
-from latchkey.emulators.apple.emulator import AppleEmulator
-from latchkey.emulators.apple.keys import AppleKeys, make_keys
-from latchkey.emulators.apple.state import Life
-from latchkey.emulators.clock import Clock
-from latchkey.emulators.serving import running
+from latchkey.emulators.apple.apple_books import AppleBooks
+from latchkey.emulators.apple.apple_emulator import AppleEmulator
+from latchkey.emulators.apple.apple_keys import AppleKeys, make_apple_keys
+from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.emulator_server import running
 from latchkey.now import real_now
 
 BAR = 500
@@ -42,10 +42,10 @@ OWNERS = "select count(distinct customer_id) from purchase_owners where store = 
 
 
 async def run(ground: Ground, customers: int = CUSTOMERS) -> list[Row]:
-    keys = make_keys()
+    keys = make_apple_keys()
     warm, letters = await write(keys, customers // 10, 0), await write(keys, customers, customers)
     ceiling = await _ceiling(ground, keys, letters)
-    store = AppleEmulator(keys, APP, Life(), Clock())
+    store = AppleEmulator(keys, APP, AppleBooks(), EmulatorClock())
     async with running(store) as served:
         ground = replace(ground, store_hosts=(served.base_url.partition("//")[2],))
         async with (
@@ -76,8 +76,8 @@ async def write(keys: AppleKeys, customers: int, first: int) -> list[bytes]:
     sold_at = _month_before(real_now() + HOUR)
     for start in range(first, first + customers, AT_ONCE):
         count = min(AT_ONCE, first + customers - start)
-        life = Life(next_id=2_000_000_000_000_000 + 10 * start)
-        store = AppleEmulator(keys, APP, life, Clock(starts_at=sold_at, ticks=False))
+        life = AppleBooks(next_id=2_000_000_000_000_000 + 10 * start)
+        store = AppleEmulator(keys, APP, life, EmulatorClock(starts_at=sold_at, ticks=False))
         for number in range(start, start + count):
             token = f"00000000-0000-4000-8000-{number:012d}"
             store.sell(product_id="pro_monthly", buyer=f"buyer{number}", account_token=token)

@@ -12,17 +12,17 @@ from msgspec import json
 from pyreqwest.client import Client
 
 from bench.load import client
-from latchkey.emulators.apple import payloads
-from latchkey.emulators.apple.emulator import AppleEmulator
-from latchkey.emulators.apple.keys import make_keys
-from latchkey.emulators.apple.payloads import App
-from latchkey.emulators.apple.state import Life
-from latchkey.emulators.clock import Clock
+from latchkey.emulators.apple import apple_payloads
+from latchkey.emulators.apple.apple_books import AppleBooks
+from latchkey.emulators.apple.apple_emulator import AppleEmulator
+from latchkey.emulators.apple.apple_keys import make_apple_keys
+from latchkey.emulators.apple.apple_payloads import AppleApp
+from latchkey.emulators.emulator_clock import EmulatorClock
 from latchkey.now import real_now
 
 # The receipts of one address are limited.
 ADDRESSES = 64
-APP = App(bundle_id="com.example.bench", app_apple_id=1_234_567_890, environment="Production")
+APP = AppleApp(bundle_id="com.example.bench", app_apple_id=1_234_567_890, environment="Production")
 TEST_STORE, APP_STORE = 0, 1
 
 
@@ -30,7 +30,7 @@ class Receipts:
     """Half of the receipts are transactions that the App Store has signed, half are tokens of the test store."""
 
     def __init__(self) -> None:
-        self.store = AppleEmulator(make_keys(), APP, Life(), Clock())
+        self.store = AppleEmulator(make_apple_keys(), APP, AppleBooks(), EmulatorClock())
         self._transactions = {product_id: self._sold(product_id) for product_id in ("pro_monthly", "pro_yearly")}
         self._next_id = real_now() * 1000
 
@@ -52,7 +52,7 @@ class Receipts:
     def _sold(self, product_id: str) -> dict[str, Any]:
         id = self.store.sell(product_id=product_id, buyer=product_id)
         purchase = self.store.life.purchases[id]
-        return payloads.transaction(APP, self.store.life, purchase, purchase.latest, real_now())
+        return apple_payloads.transaction(APP, self.store.life, purchase, purchase.latest, real_now())
 
     def _signed(self, product_id: str) -> str:
         """The same purchase by somebody else: only the ids differ. The emulator keeps no record of it."""

@@ -15,7 +15,7 @@ import uvloop
 
 from bench.ceilings import Bare
 from bench.phones import APP
-from latchkey.emulators.apple.keys import make_keys
+from latchkey.emulators.apple.apple_keys import make_apple_keys
 from latchkey.now import real_now
 from latchkey.server import Listener
 from latchkey.settings import Settings
@@ -24,7 +24,7 @@ from latchkey.stores.apple.adapter import AppleAdapter
 
 
 def verifying(root_pem: str) -> Bare:
-    adapter, keys = AppleAdapter(real_now), make_keys()
+    adapter, keys = AppleAdapter(real_now), make_apple_keys()
     given = {
         "bundle_id": APP.bundle_id,
         "app_apple_id": APP.app_apple_id,

@@ -104,13 +104,13 @@ PURE = (
     "usecases/rendering",
     "delivery/dialect.py",
     *(
-        f"emulators/{store}/{module}.py"
-        for store in ("apple", "google")
-        for module in ("state", "buying", "life", "passing")
+        f"emulators/{store}/{store}_{module}.py"
+        for store in ("apple", "google", "stripe")
+        for module in ("books", "purchases", "acts", "due_events")
     ),
     *(
-        f"emulators/stripe/{module}.py"
-        for module in ("state", "working", "billing", "buying", "life", "passing", "money_back", "truths", "resources")
+        f"emulators/stripe/stripe_{module}.py"
+        for module in ("changeset", "billing", "expected_state", "objects", "catalog_objects")
     ),
 )
 IMPURE_MODULES = {"time", "random", "secrets", "os", "sys", "socket", "asyncio", "threading", "subprocess", "logging"}

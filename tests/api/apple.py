@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 from msgspec import json
 
-from latchkey.emulators.apple.emulator import AppleEmulator
-from latchkey.emulators.apple.keys import AppleKeys, make_keys
-from latchkey.emulators.apple.payloads import App
-from latchkey.emulators.apple.state import Life
-from latchkey.emulators.clock import Clock
-from latchkey.emulators.serving import running
+from latchkey.emulators.apple.apple_books import AppleBooks
+from latchkey.emulators.apple.apple_emulator import AppleEmulator
+from latchkey.emulators.apple.apple_keys import AppleKeys, make_apple_keys
+from latchkey.emulators.apple.apple_payloads import AppleApp
+from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.emulator_server import running
 from latchkey.usecases.services import Services
 from latchkey.usecases.stores.processing import Processor
 from tests.api.client import NOW, Reply, Shop
@@ -24,7 +24,7 @@ from tests.api.client import NOW, Reply, Shop
 
 @cache
 def keys() -> AppleKeys:
-    return make_keys()
+    return make_apple_keys()
 
 
 @dataclass
@@ -49,8 +49,8 @@ class AppStore:
 
 @asynccontextmanager
 async def app_store() -> AsyncIterator[AppStore]:
-    app = App(bundle_id="com.example.notes", app_apple_id=1_234_567_890)
-    emulator = AppleEmulator(keys(), app, Life(), Clock(starts_at=NOW, ticks=False))
+    app = AppleApp(bundle_id="com.example.notes", app_apple_id=1_234_567_890)
+    emulator = AppleEmulator(keys(), app, AppleBooks(), EmulatorClock(starts_at=NOW, ticks=False))
     async with running(emulator) as served:
         yield AppStore(emulator, served.base_url)
 

@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 import pytest
 from msgspec import json
 
-from latchkey.emulators.google.emulator import GoogleEmulator, make_keys
-from latchkey.emulators.serving import running
+from latchkey.emulators.emulator_server import running
+from latchkey.emulators.google.google_emulator import GoogleEmulator
+from latchkey.emulators.google.google_keys import make_google_keys
 from latchkey.usecases.access import keys
 from tests.api.apple import new_app, put
 from tests.api.client import NOW, Shop
@@ -19,7 +20,7 @@ from tests.emulators.google.shop import play_store
 
 @pytest.fixture
 async def store() -> AsyncIterator[tuple[GoogleEmulator, str]]:
-    async with play_store(make_keys()) as emulator, running(emulator) as served:
+    async with play_store(make_google_keys()) as emulator, running(emulator) as served:
         yield emulator, served.base_url
 
 

@@ -18,12 +18,12 @@ from msgspec import json
 
 from latchkey.delivery.sealing import Sealer
 from latchkey.domain.instants import DAY, HOUR
-from latchkey.emulators.apple.emulator import AppleEmulator
-from latchkey.emulators.apple.keys import make_keys
-from latchkey.emulators.apple.payloads import App
-from latchkey.emulators.apple.state import Life
-from latchkey.emulators.clock import Clock
-from latchkey.emulators.serving import Served, running
+from latchkey.emulators.apple.apple_books import AppleBooks
+from latchkey.emulators.apple.apple_emulator import AppleEmulator
+from latchkey.emulators.apple.apple_keys import make_apple_keys
+from latchkey.emulators.apple.apple_payloads import AppleApp
+from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.emulator_server import ServedEmulator, running
 from latchkey.now import real_now
 from latchkey.storage.database import Database, connect
 from latchkey.storage.embedded.server import EmbeddedServer
@@ -42,7 +42,7 @@ from tests.patience import PATIENCE, until, wait_until
 CUSTOMERS = 100
 SENDERS = 4
 KILLS = 3
-APP = App(bundle_id="com.example.notes", app_apple_id=1_234_567_890, environment="Production")
+APP = AppleApp(bundle_id="com.example.notes", app_apple_id=1_234_567_890, environment="Production")
 
 
 @pytest.fixture
@@ -106,7 +106,9 @@ def token(number: int) -> str:
 
 async def sold() -> AppleEmulator:
     """A pretend App Store in which everybody bought a month ago, and has just renewed."""
-    store = AppleEmulator(make_keys(), APP, Life(), Clock(starts_at=real_now() - 31 * DAY + HOUR, ticks=False))
+    store = AppleEmulator(
+        make_apple_keys(), APP, AppleBooks(), EmulatorClock(starts_at=real_now() - 31 * DAY + HOUR, ticks=False)
+    )
     for number in range(CUSTOMERS):
         store.sell(product_id="pro_monthly", buyer=f"buyer{number}", account_token=token(number))
     # A month has 28 to 31 days.
@@ -114,7 +116,7 @@ async def sold() -> AppleEmulator:
     return store
 
 
-async def connected(database: Database, store: AppleEmulator, served: Served) -> str:
+async def connected(database: Database, store: AppleEmulator, served: ServedEmulator) -> str:
     """The path of the app's notification URL."""
     await ensure_demo(database, real_now(), secret_key=None, public_key=None)
     app = await create_app(database, PROJECT_ID, "Notes", "app_store", real_now())

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY
 from latchkey.domain.team.account import Role
-from latchkey.emulators.google.emulator import GoogleEmulator, make_keys
-from latchkey.emulators.serving import Served, running
-from latchkey.emulators.stripe.keys import make_keys as make_stripe_keys
+from latchkey.emulators.emulator_server import ServedEmulator, running
+from latchkey.emulators.google.google_emulator import GoogleEmulator
+from latchkey.emulators.google.google_keys import make_google_keys
+from latchkey.emulators.stripe.stripe_emulator import make_stripe_keys
 from tests.api.apple import new_app, processor, put
 from tests.api.client import NOW
 from tests.api.doings import make_clock, move_in
@@ -32,15 +33,15 @@ from tests.patience import until
 
 
 @pytest.fixture(scope="module")
-async def store(site: Site) -> AsyncIterator[tuple[GoogleEmulator, Served]]:
+async def store(site: Site) -> AsyncIterator[tuple[GoogleEmulator, ServedEmulator]]:
     authority = site.settings.webhook_extra_ca
     assert authority is not None
-    async with play_store(make_keys(), extra_ca=authority.read_bytes) as emulator, running(emulator) as served:
+    async with play_store(make_google_keys(), extra_ca=authority.read_bytes) as emulator, running(emulator) as served:
         yield emulator, served
 
 
 @pytest.fixture(scope="module")
-async def app(site: Site, store: tuple[GoogleEmulator, Served]) -> dict[str, Any]:
+async def app(site: Site, store: tuple[GoogleEmulator, ServedEmulator]) -> dict[str, Any]:
     """An app of Google Play that is connected to the pretend one, which the dashboard may act in."""
     emulator, served = store
     app = await new_app(site, "play_store")
@@ -102,7 +103,7 @@ async def test_a_purchase_is_made_as_google_and_says_when_it_is_acknowledged(sit
 
 
 async def test_a_store_extends_cancels_and_refunds_from_the_customers_page(
-    site: Site, app: dict[str, Any], store: tuple[GoogleEmulator, Served]
+    site: Site, app: dict[str, Any], store: tuple[GoogleEmulator, ServedEmulator]
 ) -> None:
     emulator, _ = store
     bought = emulator.sell(product_id="pro_monthly:monthly", buyer="gerd", account_token="gerd")

@@ -9,7 +9,7 @@ from latchkey.api.v2.credentials import NewCredentials
 from latchkey.dashboard.store_form import FIELDS
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND
 from latchkey.domain.stores import waits
-from latchkey.emulators.stripe import resources as pretend
+from latchkey.emulators.stripe import stripe_objects
 from latchkey.settings import Settings
 from latchkey.storage.stores.journal import Status
 from latchkey.stores.adapters import adapters
@@ -64,4 +64,4 @@ def test_the_page_about_stripe_names_every_event_and_the_version_that_the_preten
     listed = page.partition("### Events to subscribe to\n")[2].partition("\n\n")[0]
     assert re.findall(r"`([\w.]+)`", listed) == list(credentials.STRIPE_EVENTS)
     assert f"version `{api.API_VERSION}`" in page
-    assert api.API_VERSION == pretend.API_VERSION
+    assert api.API_VERSION == stripe_objects.API_VERSION

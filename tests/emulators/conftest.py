@@ -2,12 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.emulators.apple.keys import AppleKeys
-from latchkey.emulators.apple.keys import make_keys as make_apple_keys
-from latchkey.emulators.google.emulator import GoogleKeys
-from latchkey.emulators.google.emulator import make_keys as make_google_keys
-from latchkey.emulators.stripe.keys import StripeKeys
-from latchkey.emulators.stripe.keys import make_keys as make_stripe_keys
+from latchkey.emulators.apple.apple_keys import AppleKeys, make_apple_keys
+from latchkey.emulators.google.google_keys import GoogleKeys, make_google_keys
+from latchkey.emulators.stripe.stripe_emulator import StripeKeys, make_stripe_keys
 
 
 @pytest.fixture(scope="session")

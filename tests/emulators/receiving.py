@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from latchkey.cli.authority import Certificates
-from latchkey.emulators.serving import bind
+from latchkey.emulators.emulator_server import bind
 from latchkey.server import Listener
 from latchkey.settings import Settings
 from tests.patience import PATIENCE

@@ -11,9 +11,9 @@ import pytest
 import requests
 
 from latchkey.domain.instants import to_iso
-from latchkey.emulators.apple.emulator import AppleEmulator
-from latchkey.emulators.apple.keys import AppleKeys
-from latchkey.emulators.serving import running
+from latchkey.emulators.apple.apple_emulator import AppleEmulator
+from latchkey.emulators.apple.apple_keys import AppleKeys
+from latchkey.emulators.emulator_server import running
 from tests.emulators.apple.shop import START, app_store, verifier
 from tests.emulators.receiving import Service, receiving
 

@@ -13,8 +13,8 @@ import pytest
 from latchkey.cli.authority import ensure_certificates
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.refusal import Refusal
-from latchkey.emulators.apple.emulator import AppleEmulator
-from latchkey.emulators.apple.keys import AppleKeys
+from latchkey.emulators.apple.apple_emulator import AppleEmulator
+from latchkey.emulators.apple.apple_keys import AppleKeys
 from latchkey.now import real_now
 from tests.emulators.apple.shop import START, app_store
 from tests.emulators.receiving import Service, receiving

@@ -27,10 +27,10 @@ from typing import Any
 import asyncpg
 import structlog
 
-from latchkey.emulators.apple.keys import make_keys as make_apple_keys
+from latchkey.emulators.apple.apple_keys import make_apple_keys
 from latchkey.emulators.emulator import Emulator
-from latchkey.emulators.google.emulator import make_keys as make_google_keys
-from latchkey.emulators.stripe.keys import make_keys as make_stripe_keys
+from latchkey.emulators.google.google_keys import make_google_keys
+from latchkey.emulators.stripe.stripe_emulator import make_stripe_keys
 from latchkey.storage.database import Database
 from latchkey.storage.embedded.server import DATABASE, EmbeddedServer
 from latchkey.storage.migrate import migrate

@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 
-from latchkey.emulators.apple.keys import AppleKeys, make_keys
-from latchkey.emulators.google.emulator import GoogleKeys
-from latchkey.emulators.google.emulator import make_keys as make_google_keys
-from latchkey.emulators.stripe.keys import StripeKeys
-from latchkey.emulators.stripe.keys import make_keys as make_stripe_keys
+from latchkey.emulators.apple.apple_keys import AppleKeys, make_apple_keys
+from latchkey.emulators.google.google_keys import GoogleKeys, make_google_keys
+from latchkey.emulators.stripe.stripe_emulator import StripeKeys, make_stripe_keys
 from latchkey.storage.database import Database
 from tests.emulators.apple.shop import app_store
 from tests.emulators.google.shop import play_store
@@ -19,7 +17,7 @@ from tests.stores.world import PRODUCTS, World, world
 
 @pytest.fixture(scope="session")
 def apple_keys() -> AppleKeys:
-    return make_keys()
+    return make_apple_keys()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Refusal
-from latchkey.emulators.truth import Truth
+from latchkey.emulators.expected_state import ExpectedState
 from tests.stores.world import STORES, World
 
 APPLE_ACTS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -142,7 +142,7 @@ async def converges(world: World) -> None:
     assert [entry.message for entry in await world.journal(status="failed")] == []
 
 
-async def agrees(world: World, truth: Truth) -> None:
+async def agrees(world: World, truth: ExpectedState) -> None:
     customer = await world.owner(truth.id)
     store = STORES[world.store.name]
     known: Subscription | Purchase | None = customer.subscription(store, truth.id)
@@ -172,7 +172,7 @@ async def agrees(world: World, truth: Truth) -> None:
         assert known.access_ends_at == truth.access_ends_at, (truth, known)
 
 
-def _same_refund(world: World, known: Ms | None, truth: Truth) -> None:
+def _same_refund(world: World, known: Ms | None, truth: ExpectedState) -> None:
     if world.store.name == "apple":
         assert known == truth.refunded_at, truth
     else:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 
 from latchkey.domain.instants import DAY
-from latchkey.emulators.apple.keys import AppleKeys
-from latchkey.emulators.google.emulator import GoogleKeys
-from latchkey.emulators.stripe.keys import StripeKeys
+from latchkey.emulators.apple.apple_keys import AppleKeys
+from latchkey.emulators.google.google_keys import GoogleKeys
+from latchkey.emulators.stripe.stripe_emulator import StripeKeys
 from latchkey.storage.database import Database
 from tests.emulators.apple.shop import app_store
 from tests.emulators.google.shop import play_store

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from latchkey.domain.instants import DAY, Ms
-from latchkey.emulators.stripe.emulator import StripeEmulator
+from latchkey.emulators.stripe.stripe_emulator import StripeEmulator
 from latchkey.usecases.access import keys, projects
 from latchkey.usecases.stores import credentials
 from latchkey.usecases.stores.processing import OF_ANOTHER_APP

@@ -8,9 +8,9 @@ import pytest
 from msgspec import json
 
 from latchkey.domain.instants import DAY, HOUR, MINUTE
-from latchkey.emulators.apple.app_receipt import make_receipt
 from latchkey.usecases.stores import credentials
 from tests.api.client import Reply
+from tests.stores.apple.app_receipt import make_receipt
 from tests.stores.test_flow_google import access, types
 from tests.stores.world import PRODUCTS, PROJECT, World
 

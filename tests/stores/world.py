@@ -12,7 +12,7 @@ from latchkey.api.outside import connect
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.emulators.emulator import Emulator
-from latchkey.emulators.serving import Served, running
+from latchkey.emulators.emulator_server import ServedEmulator, running
 from latchkey.settings import Settings
 from latchkey.storage.customers import records
 from latchkey.storage.database import Database
@@ -37,7 +37,7 @@ STORES = {"apple": "app_store", "google": "play_store", "stripe": "stripe"}
 class World:
     database: Database
     store: Emulator[Any, Any]
-    served: Served
+    served: ServedEmulator
     client: Client
     app_id: str
     public_key: str

@@ -17,7 +17,7 @@ import pytest
 import requests
 from playwright.async_api import Browser, Route, expect
 
-from latchkey.emulators.stripe.keys import make_keys
+from latchkey.emulators.stripe.stripe_emulator import make_stripe_keys
 from latchkey.storage.database import Database
 from latchkey.usecases.access import keys, projects
 from latchkey.usecases.stores import credentials
@@ -27,7 +27,7 @@ from tests.machine import downloaded
 from tests.stores.world import PROJECT, World, world
 from tests.web_sdk.shopping import Service, Shopper, serving, shopping
 
-KEYS = make_keys()
+KEYS = make_stripe_keys()
 GOOD, DECLINED = "4242 4242 4242 4242", "4000 0000 0000 0002"
 BUYER = "ada@example.com"
 

@@ -21,7 +21,7 @@ from latchkey.cli.emulate.folder import Authority, Folder
 from latchkey.cli.files import read_json, write_json
 from latchkey.cli.orders import decode, die_with
 from latchkey.emulators.emulator import Emulator
-from latchkey.emulators.serving import keep_time, running
+from latchkey.emulators.emulator_server import keep_time, running
 from latchkey.http_client import HttpClient, HttpError
 
 log = structlog.get_logger()

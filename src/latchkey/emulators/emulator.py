@@ -10,11 +10,11 @@ from starlette.applications import Starlette
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
-from latchkey.emulators.acts import converted
-from latchkey.emulators.clock import Clock
+from latchkey.emulators.control_requests import converted
+from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.expected_state import ExpectedState
 from latchkey.emulators.misbehaviour import Dice, Misbehaviour
-from latchkey.emulators.outbox import Letter, Message, Outbox
-from latchkey.emulators.truth import Truth
+from latchkey.emulators.notification_outbox import Notification, NotificationOutbox, NotificationRequest
 
 L = TypeVar("L")
 N = TypeVar("N")
@@ -29,11 +29,11 @@ class Emulator(ABC, Generic[L, N]):
     # Statuses by which the service says that it took a notification.
     accepted: ClassVar[frozenset[int]]
 
-    def __init__(self, life: L, clock: Clock, *, extra_ca: Callable[[], bytes | None] = lambda: None) -> None:
+    def __init__(self, life: L, clock: EmulatorClock, *, extra_ca: Callable[[], bytes | None] = lambda: None) -> None:
         self.life = life
         self.clock = clock
         self.dice = Dice(self.lies)
-        self.outbox = Outbox(
+        self.outbox = NotificationOutbox(
             clock,
             self.dice,
             write=self._write,
@@ -73,7 +73,7 @@ class Emulator(ABC, Generic[L, N]):
     def products(self) -> list[dict[str, Any]]: ...
 
     @abstractmethod
-    def truth(self) -> list[Truth]: ...
+    def truth(self) -> list[ExpectedState]: ...
 
     @abstractmethod
     def receipt(self, purchase: str) -> dict[str, Any]:
@@ -97,13 +97,13 @@ class Emulator(ABC, Generic[L, N]):
     # Notifications.
 
     @abstractmethod
-    def _message(self, notice: N) -> Message: ...
+    def _message(self, notice: N) -> Notification: ...
 
     @abstractmethod
-    def _write(self, message: Message, lie: str | None) -> Letter: ...
+    def _write(self, message: Notification, lie: str | None) -> NotificationRequest: ...
 
     @abstractmethod
-    def _next_try(self, message: Message) -> Ms | None: ...
+    def _next_try(self, message: Notification) -> Ms | None: ...
 
     @property
     def notification_url(self) -> str | None:
@@ -119,7 +119,7 @@ class Emulator(ABC, Generic[L, N]):
     def behave(self) -> None:
         self.dice.want(Misbehaviour())
 
-    def known(self, purchase: str) -> Truth:
+    def known(self, purchase: str) -> ExpectedState:
         """By what the control API or Latchkey calls it. Of a chain of replacements, the newest."""
         known = self.truth()
         found = next((one for one in known if one.purchase == purchase), None)

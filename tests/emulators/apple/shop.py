@@ -10,11 +10,11 @@ from appstoreserverlibrary.models.Environment import Environment
 from appstoreserverlibrary.signed_data_verifier import SignedDataVerifier
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from latchkey.emulators.apple.emulator import AppleEmulator
-from latchkey.emulators.apple.keys import AppleKeys
-from latchkey.emulators.apple.payloads import App
-from latchkey.emulators.apple.state import Life
-from latchkey.emulators.clock import Clock
+from latchkey.emulators.apple.apple_books import AppleBooks
+from latchkey.emulators.apple.apple_emulator import AppleEmulator
+from latchkey.emulators.apple.apple_keys import AppleKeys
+from latchkey.emulators.apple.apple_payloads import AppleApp
+from latchkey.emulators.emulator_clock import EmulatorClock
 
 BUNDLE = "com.example.notes"
 APPLE_ID = 1_234_567_890
@@ -23,8 +23,8 @@ START = 1_800_000_000_000
 
 @contextlib.asynccontextmanager
 async def app_store(keys: AppleKeys, *, environment: str = "Sandbox", **options: Any) -> AsyncIterator[AppleEmulator]:
-    app = App(bundle_id=BUNDLE, app_apple_id=APPLE_ID, environment=environment)
-    store = AppleEmulator(keys, app, Life(), Clock(starts_at=START, ticks=False), **options)
+    app = AppleApp(bundle_id=BUNDLE, app_apple_id=APPLE_ID, environment=environment)
+    store = AppleEmulator(keys, app, AppleBooks(), EmulatorClock(starts_at=START, ticks=False), **options)
     try:
         yield store
     finally:

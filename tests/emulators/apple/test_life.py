@@ -8,10 +8,10 @@ import pytest
 
 from latchkey.domain.instants import DAY, Ms, add, parse_duration
 from latchkey.domain.refusal import Refusal
-from latchkey.emulators.acts import converted
-from latchkey.emulators.apple import life as lives
-from latchkey.emulators.apple.asking import ACTS, FIRST_PRODUCTS, AskedProduct, AskedSale
-from latchkey.emulators.apple.state import Life, Purchase, Status
+from latchkey.emulators.apple import apple_due_events
+from latchkey.emulators.apple.apple_books import AppleBooks, ApplePurchase, AppleStatus
+from latchkey.emulators.apple.apple_control_requests import ACTS, FIRST_PRODUCTS, AppleProductRequest, AppleSaleRequest
+from latchkey.emulators.control_requests import converted
 
 START: Ms = 1_800_000_000_000
 MONTH = parse_duration("P1M")
@@ -19,13 +19,13 @@ MONTH = parse_duration("P1M")
 
 class World:
     def __init__(self) -> None:
-        products = tuple(converted(one, AskedProduct).product() for one in FIRST_PRODUCTS)
-        self.life, self.now = Life(products=products), START
+        products = tuple(converted(one, AppleProductRequest).product() for one in FIRST_PRODUCTS)
+        self.life, self.now = AppleBooks(products=products), START
         self.told: list[str] = []
         self.id = ""
 
     def buy(self, product_id: str = "pro_monthly", **sale: Any) -> None:
-        life, notices = converted({"product_id": product_id, **sale}, AskedSale).apply(self.life, self.now)
+        life, notices = converted({"product_id": product_id, **sale}, AppleSaleRequest).apply(self.life, self.now)
         assert notices[0].purchase is not None
         self.id = notices[0].purchase.id
         self._keep(life, notices)
@@ -35,14 +35,14 @@ class World:
 
     def pass_by(self, duration: str) -> None:
         self.now = add(self.now, parse_duration(duration))
-        self._keep(*lives.advance(self.life, self.now))
+        self._keep(*apple_due_events.advance(self.life, self.now))
 
-    def _keep(self, life: Life, notices: Any) -> None:
+    def _keep(self, life: AppleBooks, notices: Any) -> None:
         self.life = life
         self.told += [one.kind for one in notices]
 
     @property
-    def purchase(self) -> Purchase:
+    def purchase(self) -> ApplePurchase:
         return self.life.purchases[self.id]
 
 
@@ -67,142 +67,147 @@ WIN_BACK = {"offer": {"kind": "win_back", "price": 2.0, "id": "back"}}
 BOUGHT = "SUBSCRIBED/INITIAL_BUY"
 OFF, ON = "DID_CHANGE_RENEWAL_STATUS/AUTO_RENEW_DISABLED", "DID_CHANGE_RENEWAL_STATUS/AUTO_RENEW_ENABLED"
 
-LIVES: list[tuple[str, list[Any], list[str], Status | None]] = [
-    ("bought", ["buy"], [BOUGHT], Status.ACTIVE),
-    ("trial that converts", [("buy", {"trial": True}), "P7D"], [BOUGHT, "DID_RENEW"], Status.ACTIVE),
-    ("renewals", ["buy", "P3M"], [BOUGHT, "DID_RENEW", "DID_RENEW", "DID_RENEW"], Status.ACTIVE),
-    ("cancelled", ["buy", "P1D", "cancel", "P1M"], [BOUGHT, OFF, "EXPIRED/VOLUNTARY"], Status.EXPIRED),
-    ("cancelled and not", ["buy", "cancel", "uncancel", "P1M"], [BOUGHT, OFF, ON, "DID_RENEW"], Status.ACTIVE),
+LIVES: list[tuple[str, list[Any], list[str], AppleStatus | None]] = [
+    ("bought", ["buy"], [BOUGHT], AppleStatus.ACTIVE),
+    ("trial that converts", [("buy", {"trial": True}), "P7D"], [BOUGHT, "DID_RENEW"], AppleStatus.ACTIVE),
+    ("renewals", ["buy", "P3M"], [BOUGHT, "DID_RENEW", "DID_RENEW", "DID_RENEW"], AppleStatus.ACTIVE),
+    ("cancelled", ["buy", "P1D", "cancel", "P1M"], [BOUGHT, OFF, "EXPIRED/VOLUNTARY"], AppleStatus.EXPIRED),
+    ("cancelled and not", ["buy", "cancel", "uncancel", "P1M"], [BOUGHT, OFF, ON, "DID_RENEW"], AppleStatus.ACTIVE),
     (
         "resubscribed",
         ["buy", "cancel", "P2M", ("buy", {"product_id": "pro_yearly"})],
         [BOUGHT, OFF, "EXPIRED/VOLUNTARY", "SUBSCRIBED/RESUBSCRIBE"],
-        Status.ACTIVE,
+        AppleStatus.ACTIVE,
     ),
     (
         "grace that saves",
         ["buy", ("fail_billing", {"grace_days": 16}), "P1M", "P3D", "recover"],
         [BOUGHT, "DID_FAIL_TO_RENEW/GRACE_PERIOD", "DID_RENEW/BILLING_RECOVERY"],
-        Status.ACTIVE,
+        AppleStatus.ACTIVE,
     ),
     (
         "grace in vain",
         ["buy", ("fail_billing", {"grace_days": 3}), "P1M", "P70D"],
         [BOUGHT, "DID_FAIL_TO_RENEW/GRACE_PERIOD", "GRACE_PERIOD_EXPIRED", "EXPIRED/BILLING_RETRY"],
-        Status.EXPIRED,
+        AppleStatus.EXPIRED,
     ),
     (
         "retry that succeeds",
         ["buy", "fail_billing", "P1M", "P20D", "recover"],
         [BOUGHT, "DID_FAIL_TO_RENEW", "DID_RENEW/BILLING_RECOVERY"],
-        Status.ACTIVE,
+        AppleStatus.ACTIVE,
     ),
     (
         "retry in vain",
         ["buy", "fail_billing", "P1M", "P60D"],
         [BOUGHT, "DID_FAIL_TO_RENEW", "EXPIRED/BILLING_RETRY"],
-        Status.EXPIRED,
+        AppleStatus.EXPIRED,
     ),
-    ("card replaced in time", ["buy", "fail_billing", "recover", "P1M"], [BOUGHT, "DID_RENEW"], Status.ACTIVE),
+    ("card replaced in time", ["buy", "fail_billing", "recover", "P1M"], [BOUGHT, "DID_RENEW"], AppleStatus.ACTIVE),
     (
         "cancelled in the grace period",
         ["buy", ("fail_billing", {"grace_days": 16}), "P1M", "cancel", "P16D"],
         [BOUGHT, "DID_FAIL_TO_RENEW/GRACE_PERIOD", OFF, "EXPIRED/VOLUNTARY"],
-        Status.EXPIRED,
+        AppleStatus.EXPIRED,
     ),
     (
         "cancelled while billing is retried",
         ["buy", "fail_billing", "P1M", "cancel"],
         [BOUGHT, "DID_FAIL_TO_RENEW", OFF, "EXPIRED/BILLING_RETRY"],
-        Status.EXPIRED,
+        AppleStatus.EXPIRED,
     ),
     (
         "price refused",
         ["buy", "price_increase", ("expire", {"reason": "price_increase"}), "P1M"],
         [BOUGHT, "PRICE_INCREASE/PENDING", "EXPIRED/PRICE_INCREASE"],
-        Status.EXPIRED,
+        AppleStatus.EXPIRED,
     ),
     (
         "price accepted",
         ["buy", ("price_increase", {"agreed": True}), "P1M"],
         [BOUGHT, "PRICE_INCREASE/ACCEPTED", "DID_RENEW"],
-        Status.ACTIVE,
+        AppleStatus.ACTIVE,
     ),
     (
         "product gone",
         ["buy", ("expire", {"reason": "not_for_sale"}), "P1M"],
         [BOUGHT, "EXPIRED/PRODUCT_NOT_FOR_SALE"],
-        Status.EXPIRED,
+        AppleStatus.EXPIRED,
     ),
-    ("refund", ["buy", "P3D", "refund", "P1M"], [BOUGHT, "REFUND"], Status.REVOKED),
+    ("refund", ["buy", "P3D", "refund", "P1M"], [BOUGHT, "REFUND"], AppleStatus.REVOKED),
     (
         "refund reversed",
         ["buy", "refund", "P1D", "reverse_refund", "P1M"],
         [BOUGHT, "REFUND", "REFUND_REVERSED", "DID_RENEW"],
-        Status.ACTIVE,
+        AppleStatus.ACTIVE,
     ),
     (
         "refund reversed too late",
         ["buy", "refund", "P2M", "reverse_refund"],
         [BOUGHT, "REFUND", "REFUND_REVERSED"],
-        Status.EXPIRED,
+        AppleStatus.EXPIRED,
     ),
     (
         "refund asked for and declined",
         ["buy", "request_consumption", "decline_refund"],
         [BOUGHT, "CONSUMPTION_REQUEST", "REFUND_DECLINED"],
-        Status.ACTIVE,
+        AppleStatus.ACTIVE,
     ),
     (
         "upgrade",
         ["buy", ("change", {"product_id": "team_monthly"})],
         [BOUGHT, "DID_CHANGE_RENEWAL_PREF/UPGRADE"],
-        Status.ACTIVE,
+        AppleStatus.ACTIVE,
     ),
     (
         "downgrade",
         ["buy", ("change", {"product_id": "basic_monthly"}), "P1M"],
         [BOUGHT, "DID_CHANGE_RENEWAL_PREF/DOWNGRADE", "DID_RENEW"],
-        Status.ACTIVE,
+        AppleStatus.ACTIVE,
     ),
     (
         "downgrade called off",
         ["buy", ("change", {"product_id": "basic_monthly"}), ("change", {"product_id": "pro_monthly"}), "P1M"],
         [BOUGHT, "DID_CHANGE_RENEWAL_PREF/DOWNGRADE", "DID_CHANGE_RENEWAL_PREF", "DID_RENEW"],
-        Status.ACTIVE,
+        AppleStatus.ACTIVE,
     ),
     (
         "crossgrade to another length waits",
         ["buy", ("change", {"product_id": "pro_yearly"})],
         [BOUGHT, "DID_CHANGE_RENEWAL_PREF/DOWNGRADE"],
-        Status.ACTIVE,
+        AppleStatus.ACTIVE,
     ),
-    ("offer with the first purchase", [("buy", CODE)], ["OFFER_REDEEMED/INITIAL_BUY"], Status.ACTIVE),
+    ("offer with the first purchase", [("buy", CODE)], ["OFFER_REDEEMED/INITIAL_BUY"], AppleStatus.ACTIVE),
     (
         "offer that wins back",
         ["buy", "cancel", "P2M", ("buy", WIN_BACK)],
         [BOUGHT, OFF, "EXPIRED/VOLUNTARY", "OFFER_REDEEMED/RESUBSCRIBE"],
-        Status.ACTIVE,
+        AppleStatus.ACTIVE,
     ),
-    ("offer while it runs", ["buy", ("redeem", PROMO), "P1M"], [BOUGHT, "OFFER_REDEEMED", "DID_RENEW"], Status.ACTIVE),
+    (
+        "offer while it runs",
+        ["buy", ("redeem", PROMO), "P1M"],
+        [BOUGHT, "OFFER_REDEEMED", "DID_RENEW"],
+        AppleStatus.ACTIVE,
+    ),
     (
         "offer with an upgrade",
         ["buy", ("change", {"product_id": "team_monthly", **PROMO})],
         [BOUGHT, "OFFER_REDEEMED/UPGRADE"],
-        Status.ACTIVE,
+        AppleStatus.ACTIVE,
     ),
     (
         "offer with a downgrade",
         ["buy", ("change", {"product_id": "basic_monthly", **PROMO}), "P1M"],
         [BOUGHT, "OFFER_REDEEMED/DOWNGRADE", "DID_RENEW"],
-        Status.ACTIVE,
+        AppleStatus.ACTIVE,
     ),
-    ("extended", ["buy", ("extend", {"days": 10}), "P1M"], [BOUGHT, "RENEWAL_EXTENDED"], Status.ACTIVE),
+    ("extended", ["buy", ("extend", {"days": 10}), "P1M"], [BOUGHT, "RENEWAL_EXTENDED"], AppleStatus.ACTIVE),
     (
         "family sharing that ends",
         [("buy", {"family": True}), "P3D", "end_family_sharing", "P1M"],
         [BOUGHT, "REVOKE"],
-        Status.REVOKED,
+        AppleStatus.REVOKED,
     ),
     ("one-time purchase", [("buy", {"product_id": "pro_lifetime"}), "P1Y"], ["ONE_TIME_CHARGE"], None),
     (
@@ -215,7 +220,7 @@ LIVES: list[tuple[str, list[Any], list[str], Status | None]] = [
 
 
 @pytest.mark.parametrize(("steps", "told", "status"), [one[1:] for one in LIVES], ids=[one[0] for one in LIVES])
-def test_a_life_and_what_apple_tells_of_it(steps: list[Any], told: list[str], status: Status | None) -> None:
+def test_a_life_and_what_apple_tells_of_it(steps: list[Any], told: list[str], status: AppleStatus | None) -> None:
     world = live(*steps)
     assert world.told == told
     assert world.purchase.status is status
@@ -258,7 +263,7 @@ def test_a_resubscription_goes_on_under_the_first_transaction_id() -> None:
 def test_an_older_transaction_can_be_refunded_and_the_running_one_stays() -> None:
     world = live("buy", "P1M")
     world.act("refund", transaction=world.purchase.transactions[0].id)
-    assert world.purchase.status is Status.ACTIVE
+    assert world.purchase.status is AppleStatus.ACTIVE
     assert world.purchase.transactions[0].revoked_at == world.now
 
 

@@ -29,9 +29,9 @@ from appstoreserverlibrary.models.TransactionHistoryRequest import TransactionHi
 from appstoreserverlibrary.signed_data_verifier import VerificationException
 
 from latchkey.domain.instants import DAY, add, parse_duration
-from latchkey.emulators.apple.emulator import AppleEmulator
-from latchkey.emulators.apple.keys import AppleKeys, make_keys
-from latchkey.emulators.serving import running
+from latchkey.emulators.apple.apple_emulator import AppleEmulator
+from latchkey.emulators.apple.apple_keys import AppleKeys, make_apple_keys
+from latchkey.emulators.emulator_server import running
 from tests.emulators.apple.shop import APPLE_ID, BUNDLE, START, app_store, verifier
 from tests.emulators.receiving import receiving
 
@@ -200,7 +200,7 @@ async def test_what_the_app_tells_about_consumption_is_kept(apple_keys: AppleKey
 async def test_only_the_holder_of_the_key_may_ask(apple_keys: AppleKeys) -> None:
     async with app_store(apple_keys) as store, running(store) as served:
         id = store.sell(product_id="pro_monthly", buyer="ada")
-        others = make_keys()
+        others = make_apple_keys()
         strangers = [
             client(others, served.base_url),
             client(apple_keys, served.base_url, bundle="com.example.other"),

@@ -8,10 +8,15 @@ import pytest
 
 from latchkey.domain.instants import DAY, Ms, add, parse_duration
 from latchkey.domain.refusal import Refusal
-from latchkey.emulators.acts import converted
-from latchkey.emulators.google import life as lives
-from latchkey.emulators.google.asking import ACTS, FIRST_PRODUCTS, AskedProduct, AskedSale
-from latchkey.emulators.google.state import By, Life, Phase, Purchase, State
+from latchkey.emulators.control_requests import converted
+from latchkey.emulators.google import google_due_events
+from latchkey.emulators.google.google_books import CancelledBy, GoogleBooks, GooglePhase, GooglePurchase, GoogleState
+from latchkey.emulators.google.google_control_requests import (
+    ACTS,
+    FIRST_PRODUCTS,
+    GoogleProductRequest,
+    GoogleSaleRequest,
+)
 
 START: Ms = 1_800_000_000_000
 MONTH = parse_duration("P1M")
@@ -19,14 +24,14 @@ MONTH = parse_duration("P1M")
 
 class World:
     def __init__(self) -> None:
-        products = tuple(converted(one, AskedProduct).product() for one in FIRST_PRODUCTS)
-        self.life, self.now = Life(products=products, series="tests"), START
+        products = tuple(converted(one, GoogleProductRequest).product() for one in FIRST_PRODUCTS)
+        self.life, self.now = GoogleBooks(products=products, series="tests"), START
         self.told: list[str] = []
         self.token = ""
 
     def buy(self, product_id: str = "pro_monthly:monthly", *, acknowledged: bool = True, **sale: Any) -> None:
         before = self.life.purchases.keys()
-        asked = converted({"product_id": product_id, **sale}, AskedSale)
+        asked = converted({"product_id": product_id, **sale}, GoogleSaleRequest)
         self._keep(before, *asked.apply(self.life, self.now, test=True))
         if acknowledged:
             self.act("acknowledge")
@@ -37,15 +42,15 @@ class World:
 
     def pass_by(self, duration: str) -> None:
         self.now = add(self.now, parse_duration(duration))
-        self._keep(self.life.purchases.keys(), *lives.advance(self.life, self.now))
+        self._keep(self.life.purchases.keys(), *google_due_events.advance(self.life, self.now))
 
-    def _keep(self, before: Any, life: Life, notices: Any) -> None:
+    def _keep(self, before: Any, life: GoogleBooks, notices: Any) -> None:
         self.life = life
         self.told += [one.kind for one in notices]
         self.token = next(iter(life.purchases.keys() - before), self.token)
 
     @property
-    def purchase(self) -> Purchase:
+    def purchase(self) -> GooglePurchase:
         return self.life.purchases[self.token]
 
 
@@ -68,150 +73,155 @@ PREPAID = ("buy", {"product_id": "pro_monthly:prepaid"})
 BOUGHT, RENEWED, CANCELED, EXPIRED = "4 PURCHASED", "2 RENEWED", "3 CANCELED", "13 EXPIRED"
 GRACE = ("fail_billing", {"grace_days": 7})
 
-LIVES: list[tuple[str, list[Any], list[str], State]] = [
-    ("bought", ["buy"], [BOUGHT], State.ACTIVE),
-    ("trial that converts", [("buy", {"trial": True}), "P7D"], [BOUGHT, RENEWED], State.ACTIVE),
-    ("renewals", ["buy", "P3M"], [BOUGHT, RENEWED, RENEWED, RENEWED], State.ACTIVE),
-    ("cancelled", ["buy", "cancel", "P1D"], [BOUGHT, CANCELED], State.CANCELED),
-    ("cancelled and over", ["buy", "cancel", "P1M"], [BOUGHT, CANCELED, EXPIRED], State.EXPIRED),
-    ("restarted", ["buy", "cancel", "uncancel", "P1M"], [BOUGHT, CANCELED, "7 RESTARTED", RENEWED], State.ACTIVE),
+LIVES: list[tuple[str, list[Any], list[str], GoogleState]] = [
+    ("bought", ["buy"], [BOUGHT], GoogleState.ACTIVE),
+    ("trial that converts", [("buy", {"trial": True}), "P7D"], [BOUGHT, RENEWED], GoogleState.ACTIVE),
+    ("renewals", ["buy", "P3M"], [BOUGHT, RENEWED, RENEWED, RENEWED], GoogleState.ACTIVE),
+    ("cancelled", ["buy", "cancel", "P1D"], [BOUGHT, CANCELED], GoogleState.CANCELED),
+    ("cancelled and over", ["buy", "cancel", "P1M"], [BOUGHT, CANCELED, EXPIRED], GoogleState.EXPIRED),
+    ("restarted", ["buy", "cancel", "uncancel", "P1M"], [BOUGHT, CANCELED, "7 RESTARTED", RENEWED], GoogleState.ACTIVE),
     (
         "cancelled in an instalment plan",
         ["buy", ("cancel", {"scheduled": True}), "P1M"],
         [BOUGHT, "18 CANCELLATION_SCHEDULED", EXPIRED],
-        State.EXPIRED,
+        GoogleState.EXPIRED,
     ),
-    ("grace", ["buy", GRACE, "P1M"], [BOUGHT, "6 IN_GRACE_PERIOD"], State.IN_GRACE_PERIOD),
-    ("grace that saves", ["buy", GRACE, "P1M", "P2D", "recover"], [BOUGHT, "6 IN_GRACE_PERIOD", RENEWED], State.ACTIVE),
+    ("grace", ["buy", GRACE, "P1M"], [BOUGHT, "6 IN_GRACE_PERIOD"], GoogleState.IN_GRACE_PERIOD),
+    (
+        "grace that saves",
+        ["buy", GRACE, "P1M", "P2D", "recover"],
+        [BOUGHT, "6 IN_GRACE_PERIOD", RENEWED],
+        GoogleState.ACTIVE,
+    ),
     (
         "grace, then hold",
         ["buy", GRACE, "P1M", "P7D"],
         [BOUGHT, "6 IN_GRACE_PERIOD", "5 ON_HOLD"],
-        State.ON_HOLD,
+        GoogleState.ON_HOLD,
     ),
     (
         "hold that ends well",
         ["buy", "fail_billing", "P1M", "P5D", "recover"],
         [BOUGHT, "5 ON_HOLD", "1 RECOVERED"],
-        State.ACTIVE,
+        GoogleState.ACTIVE,
     ),
     (
         "hold in vain",
         ["buy", "fail_billing", "P1M", "P30D"],
         [BOUGHT, "5 ON_HOLD", CANCELED, EXPIRED],
-        State.EXPIRED,
+        GoogleState.EXPIRED,
     ),
     (
         "neither grace nor hold",
         ["buy", ("fail_billing", {"hold_days": 0}), "P1M"],
         [BOUGHT, CANCELED, EXPIRED],
-        State.EXPIRED,
+        GoogleState.EXPIRED,
     ),
     (
         "cancelled on hold",
         ["buy", "fail_billing", "P1M", "cancel"],
         [BOUGHT, "5 ON_HOLD", CANCELED, EXPIRED],
-        State.EXPIRED,
+        GoogleState.EXPIRED,
     ),
-    ("pause planned", ["buy", "pause"], [BOUGHT, "11 PAUSE_SCHEDULE_CHANGED"], State.ACTIVE),
-    ("paused", ["buy", "pause", "P1M"], [BOUGHT, "11 PAUSE_SCHEDULE_CHANGED", "10 PAUSED"], State.PAUSED),
+    ("pause planned", ["buy", "pause"], [BOUGHT, "11 PAUSE_SCHEDULE_CHANGED"], GoogleState.ACTIVE),
+    ("paused", ["buy", "pause", "P1M"], [BOUGHT, "11 PAUSE_SCHEDULE_CHANGED", "10 PAUSED"], GoogleState.PAUSED),
     (
         "resumed by itself",
         ["buy", "pause", "P2M"],
         [BOUGHT, "11 PAUSE_SCHEDULE_CHANGED", "10 PAUSED", RENEWED],
-        State.ACTIVE,
+        GoogleState.ACTIVE,
     ),
     (
         "resumed by hand",
         ["buy", "pause", "P1M", "P3D", "resume"],
         [BOUGHT, "11 PAUSE_SCHEDULE_CHANGED", "10 PAUSED", "1 RECOVERED"],
-        State.ACTIVE,
+        GoogleState.ACTIVE,
     ),
     (
         "pause called off",
         ["buy", "pause", "resume", "P1M"],
         [BOUGHT, "11 PAUSE_SCHEDULE_CHANGED", "11 PAUSE_SCHEDULE_CHANGED", RENEWED],
-        State.ACTIVE,
+        GoogleState.ACTIVE,
     ),
-    ("deferred", ["buy", ("defer", {"days": 10}), "P1M"], [BOUGHT, "9 DEFERRED"], State.ACTIVE),
-    ("refunded", ["buy", "P3D", "refund"], [BOUGHT, "12 REVOKED", "VOIDED"], State.EXPIRED),
-    ("refunded, access kept", ["buy", ("refund", {"revoke": False})], [BOUGHT], State.ACTIVE),
-    ("revoked", ["buy", "revoke"], [BOUGHT, "12 REVOKED"], State.EXPIRED),
+    ("deferred", ["buy", ("defer", {"days": 10}), "P1M"], [BOUGHT, "9 DEFERRED"], GoogleState.ACTIVE),
+    ("refunded", ["buy", "P3D", "refund"], [BOUGHT, "12 REVOKED", "VOIDED"], GoogleState.EXPIRED),
+    ("refunded, access kept", ["buy", ("refund", {"revoke": False})], [BOUGHT], GoogleState.ACTIVE),
+    ("revoked", ["buy", "revoke"], [BOUGHT, "12 REVOKED"], GoogleState.EXPIRED),
     (
         "upgrade",
         ["buy", "P3D", ("change", {"product_id": "team_monthly:monthly"}), "acknowledge", "P1M"],
         [BOUGHT, BOUGHT, EXPIRED, RENEWED],
-        State.ACTIVE,
+        GoogleState.ACTIVE,
     ),
     (
         "change that waits",
         ["buy", ("change", {"product_id": "pro_yearly:yearly", "deferred": True}), "acknowledge", "P1M"],
         [BOUGHT, BOUGHT, EXPIRED, RENEWED, "17 ITEMS_CHANGED"],
-        State.ACTIVE,
+        GoogleState.ACTIVE,
     ),
     (
         "resubscribed after the end",
         ["buy", "cancel", "P40D", "resubscribe"],
         [BOUGHT, CANCELED, EXPIRED, BOUGHT],
-        State.ACTIVE,
+        GoogleState.ACTIVE,
     ),
     (
         "resubscribed before the end",
         ["buy", "cancel", "P3D", "resubscribe"],
         [BOUGHT, CANCELED, BOUGHT, EXPIRED],
-        State.ACTIVE,
+        GoogleState.ACTIVE,
     ),
-    ("prepaid and over", [PREPAID, "P1M"], [BOUGHT, EXPIRED], State.EXPIRED),
+    ("prepaid and over", [PREPAID, "P1M"], [BOUGHT, EXPIRED], GoogleState.EXPIRED),
     (
         "prepaid and topped up",
         [PREPAID, "P3D", "top_up", "acknowledge", "P1M"],
         [BOUGHT, BOUGHT, EXPIRED],
-        State.ACTIVE,
+        GoogleState.ACTIVE,
     ),
     (
         "price change",
         ["buy", "price_change", ("price_change", {"confirmed": True})],
         [BOUGHT, "19 PRICE_CHANGE_UPDATED", "8 PRICE_CHANGE_CONFIRMED"],
-        State.ACTIVE,
+        GoogleState.ACTIVE,
     ),
-    ("pending", [("buy", {"pending": True}), "P10D"], [], State.PENDING),
-    ("pending, then paid", [("buy", {"pending": True}), "P1D", "complete"], [BOUGHT], State.ACTIVE),
+    ("pending", [("buy", {"pending": True}), "P10D"], [], GoogleState.PENDING),
+    ("pending, then paid", [("buy", {"pending": True}), "P1D", "complete"], [BOUGHT], GoogleState.ACTIVE),
     (
         "pending, then not paid",
         [("buy", {"pending": True}), "decline"],
         ["20 PENDING_PURCHASE_CANCELED"],
-        State.PENDING_PURCHASE_CANCELED,
+        GoogleState.PENDING_PURCHASE_CANCELED,
     ),
-    ("one-time purchase", [("buy", {"product_id": "pro_lifetime"}), "P1Y"], ["ONE_TIME 1"], State.ACTIVE),
+    ("one-time purchase", [("buy", {"product_id": "pro_lifetime"}), "P1Y"], ["ONE_TIME 1"], GoogleState.ACTIVE),
     (
         "one-time purchase that was not paid",
         [("buy", {"product_id": "coins_100", "pending": True}), "decline"],
         ["ONE_TIME 2"],
-        State.PENDING_PURCHASE_CANCELED,
+        GoogleState.PENDING_PURCHASE_CANCELED,
     ),
     (
         "one-time purchase refunded",
         [("buy", {"product_id": "coins_100"}), "refund"],
         ["ONE_TIME 1", "VOIDED"],
-        State.CANCELED,
+        GoogleState.CANCELED,
     ),
     (
         "not acknowledged",
         [("buy", {"acknowledged": False}), "P3D"],
         [BOUGHT, "12 REVOKED", "VOIDED"],
-        State.EXPIRED,
+        GoogleState.EXPIRED,
     ),
     (
         "one-time purchase not acknowledged",
         [("buy", {"product_id": "coins_100", "acknowledged": False}), "P3D"],
         ["ONE_TIME 1", "VOIDED"],
-        State.CANCELED,
+        GoogleState.CANCELED,
     ),
 ]
 
 
 @pytest.mark.parametrize(("steps", "told", "state"), [one[1:] for one in LIVES], ids=[one[0] for one in LIVES])
-def test_a_life_and_what_google_tells_of_it(steps: list[Any], told: list[str], state: State) -> None:
+def test_a_life_and_what_google_tells_of_it(steps: list[Any], told: list[str], state: GoogleState) -> None:
     world = live(*steps)
     assert world.told == told
     assert world.purchase.state is state
@@ -242,7 +252,7 @@ def test_a_replacement_has_a_new_token_that_points_to_the_old_one() -> None:
     old = world.token
     world.act("change", product_id="team_monthly:monthly")
     assert world.purchase.replaces == old != world.token
-    assert world.life.purchases[old].cancelled_by is By.REPLACEMENT
+    assert world.life.purchases[old].cancelled_by is CancelledBy.REPLACEMENT
     assert world.purchase.acknowledged is False
 
 
@@ -265,7 +275,7 @@ def test_a_top_up_adds_its_time() -> None:
 
 def test_an_introductory_price_lasts_for_its_periods() -> None:
     purchase = live(("buy", {"product_id": "basic_monthly:monthly", "intro": True}), "P4M").purchase
-    assert [one.phase for one in purchase.orders] == [Phase.INTRODUCTORY] * 3 + [Phase.BASE] * 2
+    assert [one.phase for one in purchase.orders] == [GooglePhase.INTRODUCTORY] * 3 + [GooglePhase.BASE] * 2
     assert [one.price.micros for one in purchase.orders] == [990_000] * 3 + [4_990_000] * 2
 
 

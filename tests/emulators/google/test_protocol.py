@@ -19,8 +19,9 @@ from google.auth.transport.requests import AuthorizedSession
 from google.oauth2 import id_token, service_account
 
 from latchkey.domain.instants import DAY, add, parse_duration
-from latchkey.emulators.google.emulator import GoogleEmulator, GoogleKeys, make_keys
-from latchkey.emulators.serving import Served, running
+from latchkey.emulators.emulator_server import ServedEmulator, running
+from latchkey.emulators.google.google_emulator import GoogleEmulator
+from latchkey.emulators.google.google_keys import GoogleKeys, make_google_keys
 from tests.emulators.google.shop import PACKAGE, START, play_store
 from tests.emulators.receiving import Taken, receiving
 
@@ -41,7 +42,7 @@ def claims_of(store: GoogleEmulator, taken: Taken) -> Any:
     return claims
 
 
-async def access(store: GoogleEmulator, served: Served, **changed: Any) -> tuple[int, Any]:
+async def access(store: GoogleEmulator, served: ServedEmulator, **changed: Any) -> tuple[int, Any]:
     given = store.credentials(served.base_url)
     account, now = given["service_account"], int(time.time())
     claims = {"iss": account["client_email"], "scope": SCOPE, "aud": given["token_url"], "iat": now, "exp": now + 3600}
@@ -52,7 +53,7 @@ async def access(store: GoogleEmulator, served: Served, **changed: Any) -> tuple
     return reply.status_code, reply.json()
 
 
-async def asking(store: GoogleEmulator, served: Served, package: str = PACKAGE) -> Ask:
+async def asking(store: GoogleEmulator, served: ServedEmulator, package: str = PACKAGE) -> Ask:
     status, granted = await access(store, served)
     assert status == 200
     headers = {"Authorization": f"Bearer {granted['access_token']}"}
@@ -263,7 +264,7 @@ async def test_unknown_wrong_and_old_tokens_get_googles_errors(google_keys: Goog
 async def test_only_the_service_account_gets_an_access_token(google_keys: GoogleKeys) -> None:
     async with play_store(google_keys) as store, running(store) as served:
         now = int(time.time())
-        stranger = RSASigner.from_string(make_keys().account.private_pem)
+        stranger = RSASigner.from_string(make_google_keys().account.private_pem)
         for changed in (
             {"signer": stranger},
             {"iss": "other@example.iam.gserviceaccount.com"},

@@ -6,18 +6,17 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from latchkey.emulators.clock import Clock
-from latchkey.emulators.stripe.emulator import Account, StripeEmulator
-from latchkey.emulators.stripe.keys import StripeKeys
-from latchkey.emulators.stripe.state import Life
+from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.stripe.stripe_books import StripeBooks
+from latchkey.emulators.stripe.stripe_emulator import StripeAccount, StripeEmulator, StripeKeys
 
 START = 1_800_000_000_000
 
 
 @contextlib.asynccontextmanager
 async def stripe_account(keys: StripeKeys, **options: Any) -> AsyncIterator[StripeEmulator]:
-    clock = Clock(starts_at=START, ticks=False)
-    store = StripeEmulator(keys, Account(), Life(series="tests"), clock, **options)
+    clock = EmulatorClock(starts_at=START, ticks=False)
+    store = StripeEmulator(keys, StripeAccount(), StripeBooks(series="tests"), clock, **options)
     try:
         yield store
     finally:

@@ -9,7 +9,7 @@ import pytest
 import requests
 import stripe
 
-from latchkey.emulators.stripe.keys import StripeKeys
+from latchkey.emulators.stripe.stripe_emulator import StripeKeys
 from tests.emulators.stripe.test_protocol import Desk, asking
 
 DECLINED = "pm_card_chargeDeclined"

@@ -14,10 +14,9 @@ import requests
 import stripe
 
 from latchkey.domain.instants import DAY
-from latchkey.emulators.serving import running
-from latchkey.emulators.stripe.emulator import SENT, StripeEmulator
-from latchkey.emulators.stripe.keys import StripeKeys
-from latchkey.emulators.stripe.resources import API_VERSION
+from latchkey.emulators.emulator_server import running
+from latchkey.emulators.stripe.stripe_emulator import SENT, StripeEmulator, StripeKeys
+from latchkey.emulators.stripe.stripe_objects import API_VERSION
 from latchkey.stores.stripe.notification import EVENT_TYPES
 from tests.emulators.receiving import Taken, receiving
 from tests.emulators.stripe.shop import START, stripe_account

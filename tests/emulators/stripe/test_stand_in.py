@@ -14,8 +14,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from latchkey.emulators.serving import bind
-from latchkey.emulators.stripe.keys import StripeKeys
+from latchkey.emulators.emulator_server import bind
+from latchkey.emulators.stripe.stripe_emulator import StripeKeys
 from latchkey.server import Listener
 from latchkey.settings import Settings
 from tests.emulators.stripe.test_checkout import embedded

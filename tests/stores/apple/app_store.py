@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
 from latchkey.domain.instants import DAY, Ms
-from latchkey.emulators.apple.certificates import Chain
+from latchkey.emulators.apple.apple_keys import AppleChain
 from latchkey.stores.adapter import ConnectedApp, Incoming
 from latchkey.stores.apple.adapter import AppleAdapter
 
@@ -32,7 +32,7 @@ Payload = dict[str, Any]
 _numbers = itertools.count(1)
 
 
-def given_credentials(chain: Chain, **changed: Any) -> Payload:
+def given_credentials(chain: AppleChain, **changed: Any) -> Payload:
     return {
         "bundle_id": BUNDLE_ID,
         "app_apple_id": APP_APPLE_ID,
@@ -44,7 +44,7 @@ def given_credentials(chain: Chain, **changed: Any) -> Payload:
     }
 
 
-def connected(adapter: AppleAdapter, chain: Chain, *, version: int = 1, **changed: Any) -> ConnectedApp:
+def connected(adapter: AppleAdapter, chain: AppleChain, *, version: int = 1, **changed: Any) -> ConnectedApp:
     credentials = adapter.parse_credentials(given_credentials(chain, **changed), frozenset({"127.0.0.1"}))
     return ConnectedApp(
         project_id="proj_1", app_id="app_1", store="app_store", credentials=credentials, version=version
@@ -97,7 +97,7 @@ def renewal(*, told_on: float = 0, **more: Any) -> Payload:
 
 
 def notification(
-    chain: Chain,
+    chain: AppleChain,
     kind: str,
     subtype: str | None = None,
     *,

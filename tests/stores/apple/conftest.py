@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from latchkey.emulators.apple.certificates import Chain, make_chain
+from latchkey.emulators.apple.apple_keys import AppleChain, make_chain
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.apple.adapter import AppleAdapter
 from tests.stores.apple.app_store import START, connected
 
 
 @pytest.fixture(scope="session")
-def chain() -> Chain:
+def chain() -> AppleChain:
     return make_chain()
 
 
@@ -23,5 +23,5 @@ async def adapter() -> AsyncIterator[AppleAdapter]:
 
 
 @pytest.fixture
-def app(adapter: AppleAdapter, chain: Chain) -> ConnectedApp:
+def app(adapter: AppleAdapter, chain: AppleChain) -> ConnectedApp:
     return connected(adapter, chain)

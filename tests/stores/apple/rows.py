@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from latchkey.emulators.apple.certificates import Chain
+from latchkey.emulators.apple.apple_keys import AppleChain
 from tests.stores.apple.app_store import START, notification, one_time, renewal, transaction
 from tests.stores.apple.story import Told, day
 
@@ -23,7 +23,7 @@ def tells(
     # The same notification each time: a duplicate has the same id.
     made: dict[int, dict[str, Any]] = {}
 
-    def told(chain: Chain) -> dict[str, Any]:
+    def told(chain: AppleChain) -> dict[str, Any]:
         if id(chain) not in made:
             made[id(chain)] = notification(
                 chain, kind, subtype, about=about, renews=renews, status=status if renews else None, **more

@@ -16,12 +16,12 @@ from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.settling import settle, settle_purchase
 from latchkey.domain.purchases.subscription import Moment, Subscription
-from latchkey.emulators.apple.certificates import Chain
+from latchkey.emulators.apple.apple_keys import AppleChain
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.apple.adapter import AppleAdapter
 from tests.stores.apple.app_store import START, incoming
 
-Told = Callable[[Chain], dict[str, Any]]
+Told = Callable[[AppleChain], dict[str, Any]]
 
 
 def day(number: float) -> Ms:
@@ -34,7 +34,7 @@ class Story:
 
     adapter: AppleAdapter
     app: ConnectedApp
-    chain: Chain
+    chain: AppleChain
     customer: Customer = field(default_factory=lambda: newcomer("proj_1", "ann", START))
 
     async def hears(self, told: Told, on: float | None = None) -> list[Event]:

@@ -12,12 +12,12 @@ import pytest
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.emulators.apple.app_receipt import make_receipt
-from latchkey.emulators.apple.certificates import Chain, make_chain
+from latchkey.emulators.apple.apple_keys import AppleChain, make_chain
 from latchkey.stores.adapter import AppReceipt, ConnectedApp
 from latchkey.stores.apple import api
 from latchkey.stores.apple.adapter import AppleAdapter
 from latchkey.stores.errors import CredentialsRefused, StoreDown
+from tests.stores.apple.app_receipt import make_receipt
 from tests.stores.apple.app_store import (
     BUNDLE_ID,
     PUBLIC_KEY,
@@ -36,7 +36,7 @@ NOTIFICATIONS, TEST = "/inApps/v1/notifications/history", "/inApps/v1/notificati
 NOT_FOUND = Reply.json({"errorCode": 4040010, "errorMessage": "Transaction id not found."}, status=404)
 
 
-def receipt(chain: Chain) -> str:
+def receipt(chain: AppleChain) -> str:
     return make_receipt(chain, bundle_id=BUNDLE_ID, created_at=START, transaction_ids=["1"])
 
 
@@ -62,7 +62,7 @@ async def apple() -> Apple:
 
 
 @pytest.fixture
-async def app(adapter: AppleAdapter, chain: Chain, apple: Apple) -> AsyncIterator[ConnectedApp]:
+async def app(adapter: AppleAdapter, chain: AppleChain, apple: Apple) -> AsyncIterator[ConnectedApp]:
     async with serving(apple) as address:
         yield connected(adapter, chain, api_base_url=address)
 
@@ -75,7 +75,7 @@ async def two_servers(monkeypatch: pytest.MonkeyPatch, production: Apple, sandbo
         yield
 
 
-def last(chain: Chain, about: dict[str, Any], renews: dict[str, Any], status: int = 1) -> dict[str, Any]:
+def last(chain: AppleChain, about: dict[str, Any], renews: dict[str, Any], status: int = 1) -> dict[str, Any]:
     return {
         "originalTransactionId": about["originalTransactionId"],
         "status": status,
@@ -84,7 +84,7 @@ def last(chain: Chain, about: dict[str, Any], renews: dict[str, Any], status: in
     }
 
 
-def history(chain: Chain, *told: dict[str, Any], more: str | None = None) -> Reply:
+def history(chain: AppleChain, *told: dict[str, Any], more: str | None = None) -> Reply:
     return Reply.json(
         {
             "signedTransactions": [chain.sign(one) for one in told],
@@ -96,7 +96,7 @@ def history(chain: Chain, *told: dict[str, Any], more: str | None = None) -> Rep
 
 
 async def test_a_subscription_is_read_again_with_all_pages_and_its_status(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain, apple: Apple
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain, apple: Apple
 ) -> None:
     pages = {
         "": history(chain, transaction(told_on=70), one_time(told_on=70), more="b"),
@@ -121,7 +121,7 @@ async def test_a_subscription_is_read_again_with_all_pages_and_its_status(
 
 
 async def test_a_one_time_purchase_is_read_again_without_asking_for_subscriptions(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain, apple: Apple
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain, apple: Apple
 ) -> None:
     apple.answers["/inApps/v2/history/900"] = history(chain, one_time("900"), one_time("901"))
     [seen] = (await adapter.read_again(app, "900", Environment.PRODUCTION)).seen
@@ -130,7 +130,7 @@ async def test_a_one_time_purchase_is_read_again_without_asking_for_subscription
 
 
 async def test_apple_is_asked_with_a_token_that_is_used_again(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain, apple: Apple
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain, apple: Apple
 ) -> None:
     apple.answers[HISTORY] = history(chain, one_time("1", originalTransactionId="1"))
     for _ in range(2):
@@ -150,7 +150,7 @@ async def test_apple_is_asked_with_a_token_that_is_used_again(
 
 
 async def test_pages_that_never_end_are_given_up(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain, apple: Apple, monkeypatch: pytest.MonkeyPatch
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain, apple: Apple, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(api, "_MOST_PAGES", 5)
     apple.answers[HISTORY] = history(chain, transaction(), more="again")
@@ -180,7 +180,7 @@ async def test_a_handle_cannot_lead_to_another_path(adapter: AppleAdapter, app: 
 
 
 async def test_a_receipt_is_looked_up_in_production_first_and_then_in_the_sandbox(
-    adapter: AppleAdapter, chain: Chain, monkeypatch: pytest.MonkeyPatch
+    adapter: AppleAdapter, chain: AppleChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     production, sandbox = Apple(), Apple()
     told = transaction(environment="Sandbox")
@@ -206,7 +206,7 @@ async def test_a_receipt_is_looked_up_in_production_first_and_then_in_the_sandbo
 
 
 async def test_a_known_purchase_is_read_again_where_it_was_made(
-    adapter: AppleAdapter, chain: Chain, monkeypatch: pytest.MonkeyPatch
+    adapter: AppleAdapter, chain: AppleChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     production, sandbox = Apple(), Apple()
     sandbox.answers[HISTORY] = history(chain, one_time("1", environment="Sandbox"))
@@ -219,7 +219,7 @@ async def test_a_known_purchase_is_read_again_where_it_was_made(
 
 
 async def test_what_was_missed_comes_from_both_environments_and_all_pages(
-    adapter: AppleAdapter, chain: Chain, monkeypatch: pytest.MonkeyPatch
+    adapter: AppleAdapter, chain: AppleChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     production, sandbox = Apple(), Apple()
     first, second = (chain.sign(notification(chain, "TEST")) for _ in range(2))
@@ -251,7 +251,7 @@ async def test_history_goes_back_no_further_than_apples(adapter: AppleAdapter, a
 
 
 async def test_missed_needs_one_environment_that_knows_the_app(
-    adapter: AppleAdapter, chain: Chain, monkeypatch: pytest.MonkeyPatch
+    adapter: AppleAdapter, chain: AppleChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     production, sandbox = Apple(), Apple()
     production.answers[NOTIFICATIONS] = Reply(401)
@@ -268,7 +268,7 @@ async def test_missed_needs_one_environment_that_knows_the_app(
 
 
 async def test_credentials_are_checked_with_a_test_notification(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain, apple: Apple
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain, apple: Apple
 ) -> None:
     apple.answers[TEST] = Reply.json({"testNotificationToken": "t_1"})
     await adapter.check_credentials(app)
@@ -307,7 +307,7 @@ async def test_credentials_that_cannot_be_checked(
 
 
 async def test_an_app_that_only_the_sandbox_knows_is_fine(
-    adapter: AppleAdapter, chain: Chain, monkeypatch: pytest.MonkeyPatch
+    adapter: AppleAdapter, chain: AppleChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     production, sandbox = Apple(), Apple()
     production.answers[TEST] = Reply(401)
@@ -325,7 +325,7 @@ ANSWER = {"customer_consented": True, "sample_content_provided": True, "refund_p
 CONSUMPTION = "/inApps/v2/transactions/consumption/900"
 
 
-async def asked_for_consumption(adapter: AppleAdapter, app: ConnectedApp, chain: Chain, ago: int = 0) -> str:
+async def asked_for_consumption(adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain, ago: int = 0) -> str:
     payload = notification(chain, "CONSUMPTION_REQUEST", about=one_time()) | {"signedDate": START - ago}
     kept = await adapter.verify(app, incoming(chain.sign(payload)))
     reading = await adapter.read(app, kept.payload)
@@ -334,7 +334,7 @@ async def asked_for_consumption(adapter: AppleAdapter, app: ConnectedApp, chain:
 
 
 async def test_a_consumption_request_is_answered_where_that_is_set_up(
-    adapter: AppleAdapter, chain: Chain, apple: Apple
+    adapter: AppleAdapter, chain: AppleChain, apple: Apple
 ) -> None:
     apple.answers[CONSUMPTION] = Reply(202)
     async with serving(apple) as address:

@@ -18,30 +18,30 @@ from hypothesis import strategies as st
 
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Cause, Subscription
-from latchkey.emulators.apple.app_receipt import make_receipt
-from latchkey.emulators.apple.certificates import Chain, make_chain
+from latchkey.emulators.apple.apple_keys import AppleChain, make_chain
 from latchkey.stores.adapter import AppReceipt, ConnectedApp
 from latchkey.stores.apple.adapter import AppleAdapter
 from latchkey.stores.apple.receipts import LARGEST_RECEIPT, _Message
 from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, NoAnswer, StoreDown, StoreError
+from tests.stores.apple.app_receipt import make_receipt
 from tests.stores.apple.app_store import ACCOUNT, BUNDLE_ID, START, connected, one_time, renewal, transaction
 from tests.stores.loopback import Reply, Request, serving
 
 NOWHERE = "http://127.0.0.1:9"
 
 
-def storekit_1(chain: Chain, *, bundle_id: str = BUNDLE_ID, ids: tuple[str, ...] = ("1",)) -> str:
+def storekit_1(chain: AppleChain, *, bundle_id: str = BUNDLE_ID, ids: tuple[str, ...] = ("1",)) -> str:
     return make_receipt(chain, bundle_id=bundle_id, created_at=START, transaction_ids=ids)
 
 
 @pytest.fixture(scope="module")
-def genuine(chain: Chain) -> bytes:
+def genuine(chain: AppleChain) -> bytes:
     """The same throughout: the length of a signature varies."""
     return base64.b64decode(storekit_1(chain))
 
 
 @asynccontextmanager
-async def apple(adapter: AppleAdapter, chain: Chain, answers: dict[str, Any]) -> AsyncIterator[ConnectedApp]:
+async def apple(adapter: AppleAdapter, chain: AppleChain, answers: dict[str, Any]) -> AsyncIterator[ConnectedApp]:
     async def handler(request: Request) -> Reply:
         answer = answers.get(request.path)
         if answer is None:
@@ -53,7 +53,7 @@ async def apple(adapter: AppleAdapter, chain: Chain, answers: dict[str, Any]) ->
 
 
 async def test_a_signed_transaction_is_the_purchase_itself(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain
 ) -> None:
     [seen] = (await adapter.read_receipt(app, AppReceipt(token=chain.sign(transaction())))).seen
     assert isinstance(seen.snapshot, Subscription)
@@ -63,14 +63,14 @@ async def test_a_signed_transaction_is_the_purchase_itself(
 
 
 async def test_a_later_transaction_says_that_others_came_before_it(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain
 ) -> None:
     [seen] = (await adapter.read_receipt(app, AppReceipt(token=chain.sign(transaction("5", day=90))))).seen
     assert not seen.complete
 
 
 async def test_a_transaction_posted_later_does_not_turn_renewal_on(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain
 ) -> None:
     token = chain.sign(transaction(told_on=20))
     [seen] = (await adapter.read_receipt(app, AppReceipt(token=token))).seen
@@ -80,13 +80,15 @@ async def test_a_transaction_posted_later_does_not_turn_renewal_on(
 
 
 @pytest.mark.parametrize("kind", ["Consumable", "Non-Consumable", "Non-Renewing Subscription"])
-async def test_a_one_time_purchase(adapter: AppleAdapter, app: ConnectedApp, chain: Chain, kind: str) -> None:
+async def test_a_one_time_purchase(adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain, kind: str) -> None:
     [seen] = (await adapter.read_receipt(app, AppReceipt(token=chain.sign(one_time(type=kind))))).seen
     assert isinstance(seen.snapshot, Purchase)
     assert (seen.snapshot.id, seen.handle, seen.snapshot.price.micros) == ("900", "900", 4_990_000)
 
 
-async def test_an_app_transaction_alone_is_no_purchase(adapter: AppleAdapter, app: ConnectedApp, chain: Chain) -> None:
+async def test_an_app_transaction_alone_is_no_purchase(
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain
+) -> None:
     told = {
         "receiptType": "Production",
         "appAppleId": 1_234_567_890,
@@ -135,7 +137,7 @@ async def test_what_is_no_receipt_at_all(adapter: AppleAdapter, app: ConnectedAp
 
 
 async def test_a_transaction_that_apple_did_not_sign_for_this_app(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain
 ) -> None:
     good = chain.sign(transaction())
     for token in (
@@ -169,14 +171,14 @@ async def test_a_transaction_that_apple_did_not_sign_for_this_app(
     ids=str,
 )
 async def test_what_apple_signed_in_an_unexpected_form_is_never_called_invalid(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain, odd: dict[str, Any]
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain, odd: dict[str, Any]
 ) -> None:
     with pytest.raises(StoreDown) as raised:
         await adapter.read_receipt(app, AppReceipt(token=chain.sign(transaction() | odd)))
     assert not isinstance(raised.value, NoAnswer), "that gives no access either"
 
 
-async def test_a_storekit_1_receipt_is_looked_up_at_apple(adapter: AppleAdapter, chain: Chain) -> None:
+async def test_a_storekit_1_receipt_is_looked_up_at_apple(adapter: AppleAdapter, chain: AppleChain) -> None:
     first, second = transaction(told_on=40), transaction("2", day=30, told_on=40, transactionReason="RENEWAL")
     coins = one_time(told_on=40)
     answers: dict[str, Any] = {
@@ -205,13 +207,15 @@ async def test_a_storekit_1_receipt_is_looked_up_at_apple(adapter: AppleAdapter,
     assert purchase.snapshot.id == "900"
 
 
-async def test_a_receipt_without_purchases_buys_nothing(adapter: AppleAdapter, app: ConnectedApp, chain: Chain) -> None:
+async def test_a_receipt_without_purchases_buys_nothing(
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain
+) -> None:
     token = storekit_1(chain, ids=())
     assert (await adapter.read_receipt(app, AppReceipt(token=token))).seen == ()
     assert not adapter.looks_real(AppReceipt(token=token), START)
 
 
-def signed_by(chain: Chain, **more: Any) -> Reply:
+def signed_by(chain: AppleChain, **more: Any) -> Reply:
     return Reply.json({"signedTransactions": [chain.sign(transaction(**more))]})
 
 
@@ -233,7 +237,7 @@ def signed_by(chain: Chain, **more: Any) -> Reply:
     ids=["503", "429", "unknown", "declined", "302", "empty", "html", "401", "no transaction", "bundle", "other root"],
 )
 async def test_no_answer_of_apples_makes_a_phone_drop_a_purchase(
-    adapter: AppleAdapter, chain: Chain, reply: Reply | Callable[[Chain], Reply], error: type[StoreError]
+    adapter: AppleAdapter, chain: AppleChain, reply: Reply | Callable[[AppleChain], Reply], error: type[StoreError]
 ) -> None:
     answer = reply if isinstance(reply, Reply) else reply(chain)
     async with apple(adapter, chain, {"/inApps/v2/history/1": answer}) as app:
@@ -242,10 +246,10 @@ async def test_no_answer_of_apples_makes_a_phone_drop_a_purchase(
         assert type(raised.value) is error, "only NoAnswer gives temporary access"
 
 
-async def test_a_forged_receipt_does_not_reach_apple(adapter: AppleAdapter, chain: Chain) -> None:
+async def test_a_forged_receipt_does_not_reach_apple(adapter: AppleAdapter, chain: AppleChain) -> None:
     """Anybody can write a receipt with somebody else's transaction id."""
     other = make_chain()
-    mixed = Chain(chain.root, chain.intermediate, chain.leaf, other.key)
+    mixed = AppleChain(chain.root, chain.intermediate, chain.leaf, other.key)
     genuine = base64.b64decode(storekit_1(chain, ids=("123456789",)))
     renamed = base64.b64encode(genuine.replace(b"123456789", b"987654321")).decode()
     app = connected(adapter, chain, api_base_url=NOWHERE)
@@ -260,7 +264,7 @@ async def test_an_expired_chain_signs_no_receipt(adapter: AppleAdapter) -> None:
         await adapter.read_receipt(connected(adapter, chain), AppReceipt(token=storekit_1(chain)))
 
 
-async def test_a_missing_root_for_receipts_is_the_operators_business(adapter: AppleAdapter, chain: Chain) -> None:
+async def test_a_missing_root_for_receipts_is_the_operators_business(adapter: AppleAdapter, chain: AppleChain) -> None:
     apples = make_chain(name="Apple")
     with pytest.raises(StoreDown, match="Apple Root CA"):
         await adapter.read_receipt(connected(adapter, chain), AppReceipt(token=storekit_1(apples)))
@@ -272,7 +276,7 @@ async def test_a_missing_root_for_receipts_is_the_operators_business(adapter: Ap
 
 @pytest.mark.parametrize("options", [[], [PKCS7Options.NoCapabilities]], ids=["attributes", "fewer attributes"])
 async def test_a_receipt_with_signed_attributes(
-    adapter: AppleAdapter, chain: Chain, options: list[PKCS7Options]
+    adapter: AppleAdapter, chain: AppleChain, options: list[PKCS7Options]
 ) -> None:
     content = _content_of(base64.b64decode(storekit_1(chain)))
     builder = PKCS7SignatureBuilder().set_data(content).add_signer(chain.leaf, chain.key, hashes.SHA256())
@@ -293,7 +297,7 @@ def _content_of(signed: bytes) -> bytes:
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_a_receipt_with_any_change_is_invalid_or_still_the_same(
-    adapter: AppleAdapter, chain: Chain, genuine: bytes, data: st.DataObject
+    adapter: AppleAdapter, chain: AppleChain, genuine: bytes, data: st.DataObject
 ) -> None:
     app = connected(adapter, chain, api_base_url=NOWHERE)
     signed = bytearray(genuine)

@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from latchkey.domain.events.event import Event
-from latchkey.emulators.apple.certificates import Chain
+from latchkey.emulators.apple.apple_keys import AppleChain
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.apple.adapter import AppleAdapter
 from tests.stores.apple.rows import ROWS, Row, tells
@@ -15,7 +15,7 @@ from tests.stores.apple.story import Story
 
 
 @pytest.fixture
-def story(adapter: AppleAdapter, app: ConnectedApp, chain: Chain) -> Story:
+def story(adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain) -> Story:
     return Story(adapter, app, chain)
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.emulators.apple.certificates import Chain, make_chain
+from latchkey.emulators.apple.apple_keys import AppleChain, make_chain
 from latchkey.stores.adapter import ConnectedApp, Incoming, Notification
 from latchkey.stores.apple.adapter import LARGEST_BODY, AppleAdapter
 from latchkey.stores.errors import Malformed, Misdirected, NotAuthentic, StoreError
@@ -37,18 +37,18 @@ WRONG_APP = "com.example.other"
 
 
 @pytest.fixture(scope="module")
-def stranger() -> Chain:
+def stranger() -> AppleChain:
     return make_chain()
 
 
-def told(chain: Chain, **more: Any) -> dict[str, Any]:
+def told(chain: AppleChain, **more: Any) -> dict[str, Any]:
     return notification(
         chain, "DID_RENEW", about=transaction("2", day=30), renews=renewal(told_on=30), status=1, **more
     )
 
 
 async def test_an_authentic_notification_is_kept_with_what_was_checked(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain
 ) -> None:
     payload = notification(
         chain, "DID_RENEW", "BILLING_RECOVERY", about=transaction("2", day=30), renews=renewal(told_on=30), status=1
@@ -71,14 +71,14 @@ async def test_an_authentic_notification_is_kept_with_what_was_checked(
 
 
 async def test_the_subject_of_a_one_time_purchase_is_its_transaction(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain
 ) -> None:
     signed = chain.sign(notification(chain, "ONE_TIME_CHARGE", about=one_time("77", originalTransactionId="70")))
     assert (await adapter.verify(app, incoming(signed))).subject == "77"
 
 
 async def test_the_sandbox_is_known_by_what_apple_signed(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain
 ) -> None:
     sandbox: dict[str, Any] = {"environment": "Sandbox"}
     payload = notification(
@@ -100,17 +100,19 @@ def unsigned(payload: dict[str, Any], header: dict[str, Any], signature: bytes =
     return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
 
 
-def signed_by(chain: Chain, payload: dict[str, Any], key: Any = None, algorithm: str = "ES256", **header: Any) -> str:
+def signed_by(
+    chain: AppleChain, payload: dict[str, Any], key: Any = None, algorithm: str = "ES256", **header: Any
+) -> str:
     return jwt.encode(payload, key or chain.key, algorithm=algorithm, headers={"x5c": chain.x5c, **header})
 
 
-def swapped(chain: Chain) -> str:
+def swapped(chain: AppleChain) -> str:
     """The header and the signature of one payload around another."""
     header, _, signature = chain.sign(told(chain)).split(".")
     return ".".join((header, chain.sign(told(chain)).split(".")[1], signature))
 
 
-FORGERIES: dict[str, Callable[[Chain, Chain], str]] = {
+FORGERIES: dict[str, Callable[[AppleChain, AppleChain], str]] = {
     "another root": lambda chain, other: other.sign(told(chain)),
     "alg none": lambda chain, _: unsigned(told(chain), {"alg": "none", "x5c": chain.x5c}),
     "alg None": lambda chain, _: unsigned(told(chain), {"alg": "None", "x5c": chain.x5c}),
@@ -153,7 +155,11 @@ FORGERIES: dict[str, Callable[[Chain, Chain], str]] = {
 
 @pytest.mark.parametrize("forged", FORGERIES.values(), ids=FORGERIES)
 async def test_what_apple_has_not_signed_is_not_believed(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain, stranger: Chain, forged: Callable[[Chain, Chain], str]
+    adapter: AppleAdapter,
+    app: ConnectedApp,
+    chain: AppleChain,
+    stranger: AppleChain,
+    forged: Callable[[AppleChain, AppleChain], str],
 ) -> None:
     # The good chain is known by now, so that nothing passes because of that.
     await adapter.verify(app, incoming(chain.sign(told(chain))))
@@ -193,7 +199,7 @@ MISDIRECTED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("more", MISDIRECTED.values(), ids=MISDIRECTED)
 async def test_what_apple_signed_for_somebody_else_is_refused(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain, more: dict[str, Any]
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain, more: dict[str, Any]
 ) -> None:
     with pytest.raises(Misdirected):
         await adapter.verify(app, incoming(chain.sign(told(chain, **more))))
@@ -210,14 +216,16 @@ async def test_what_apple_signed_for_somebody_else_is_refused(
     ],
 )
 async def test_what_is_nested_must_be_for_this_app_too(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain, about: dict[str, Any], renews: dict[str, Any]
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain, about: dict[str, Any], renews: dict[str, Any]
 ) -> None:
     payload = notification(chain, "DID_RENEW", about=about, renews=renews, status=1)
     with pytest.raises(Misdirected):
         await adapter.verify(app, incoming(chain.sign(payload)))
 
 
-async def test_a_notification_about_no_app_is_refused(adapter: AppleAdapter, app: ConnectedApp, chain: Chain) -> None:
+async def test_a_notification_about_no_app_is_refused(
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain
+) -> None:
     payload = told(chain)
     del payload["data"]
     with pytest.raises(Misdirected):
@@ -267,7 +275,7 @@ async def test_what_is_no_notification_is_malformed(adapter: AppleAdapter, app: 
     ],
 )
 async def test_a_signed_notification_of_another_form_is_malformed(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain, wrong: dict[str, Any]
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain, wrong: dict[str, Any]
 ) -> None:
     with pytest.raises(Malformed):
         await adapter.verify(app, incoming(chain.sign(told(chain) | wrong)))
@@ -278,7 +286,7 @@ async def test_a_signed_notification_of_another_form_is_malformed(
     [{"expiresDate": None}, {"productId": ""}, {"productId": "a\u0000"}, {"purchaseDate": "x"}, {"price": -1}],
 )
 async def test_an_authentic_transaction_of_another_form_is_kept_and_fails_in_processing(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain, wrong: dict[str, Any]
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain, wrong: dict[str, Any]
 ) -> None:
     payload = notification(chain, "DID_RENEW", about=transaction() | wrong, renews=renewal(), status=1)
     kept = await adapter.verify(app, incoming(chain.sign(payload)))
@@ -287,7 +295,7 @@ async def test_an_authentic_transaction_of_another_form_is_kept_and_fails_in_pro
 
 
 async def test_a_renewal_of_another_subscription_is_not_taken_for_this_one(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain
 ) -> None:
     payload = notification(
         chain, "DID_RENEW", about=transaction(), renews=renewal(told_on=5, originalTransactionId="8"), status=1
@@ -298,7 +306,7 @@ async def test_a_renewal_of_another_subscription_is_not_taken_for_this_one(
     assert seen.snapshot.status.as_of.at == START, "only what the purchase itself says"
 
 
-async def test_new_credentials_are_used_at_once(adapter: AppleAdapter, chain: Chain, stranger: Chain) -> None:
+async def test_new_credentials_are_used_at_once(adapter: AppleAdapter, chain: AppleChain, stranger: AppleChain) -> None:
     signed = incoming(chain.sign(told(chain)))
     await adapter.verify(connected(adapter, chain), signed)
     with pytest.raises(NotAuthentic):
@@ -325,7 +333,7 @@ async def test_random_bytes_are_refused(adapter: AppleAdapter, app: ConnectedApp
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_a_signed_notification_with_any_change_is_refused(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain, data: st.DataObject
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain, data: st.DataObject
 ) -> None:
     signed = chain.sign(told(chain))
     at = data.draw(st.integers(0, len(signed) - 1))
@@ -357,7 +365,7 @@ names = st.sampled_from(
     changed=st.dictionaries(names, json_values, max_size=4), where=st.sampled_from(["outer", "data", "about", "renews"])
 )
 async def test_whatever_is_signed_ends_in_a_snapshot_or_a_known_error(
-    adapter: AppleAdapter, app: ConnectedApp, chain: Chain, changed: dict[str, Any], where: str
+    adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain, changed: dict[str, Any], where: str
 ) -> None:
     about = transaction() | (changed if where == "about" else {})
     renews = renewal() | (changed if where == "renews" else {})

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.emulators.google.keys import Keys, generate
+from latchkey.emulators.google.google_keys import SigningKey, make_signing_key
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.google.adapter import GoogleAdapter
 from tests.stores.google.life import Life
@@ -10,17 +10,17 @@ from tests.stores.google.play import Play, connected
 
 
 @pytest.fixture(scope="session")
-def keys() -> Keys:
-    return generate()
+def keys() -> SigningKey:
+    return make_signing_key()
 
 
 @pytest.fixture(scope="session")
-def app(keys: Keys) -> ConnectedApp:
+def app(keys: SigningKey) -> ConnectedApp:
     return connected(keys)
 
 
 @pytest.fixture
-def play(keys: Keys) -> Play:
+def play(keys: SigningKey) -> Play:
     return Play(keys)
 
 

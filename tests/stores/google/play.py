@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import msgspec
 
 from latchkey.domain.instants import DAY, Ms
-from latchkey.emulators.google.keys import Keys
+from latchkey.emulators.google.google_keys import SigningKey
 from latchkey.stores.adapter import ConnectedApp, Incoming
 from latchkey.stores.google import credentials
 from latchkey.stores.http import Answer, StoreHttp
@@ -44,7 +44,7 @@ def money(amount: str, currency: str = "EUR") -> Json:
 class Play(StoreHttp):
     """`now` is the clock of the test. Every call is kept in `calls`; `refuse` may answer in Google's place."""
 
-    keys: Keys
+    keys: SigningKey
     now: Ms = START
     subscriptions: dict[str, Json] = field(default_factory=dict)
     products: dict[str, Json] = field(default_factory=dict)
@@ -232,7 +232,7 @@ def error(status: int, reason: str = "", name: str = "") -> Answer:
     return Answer(status, {}, msgspec.json.encode({"error": said}))
 
 
-def given(keys: Keys) -> Json:
+def given(keys: SigningKey) -> Json:
     """Credentials that lead to `Play`."""
     return {
         "package_name": PACKAGE,
@@ -245,7 +245,7 @@ def given(keys: Keys) -> Json:
     }
 
 
-def connected(keys: Keys, **replaced: Any) -> ConnectedApp:
+def connected(keys: SigningKey, **replaced: Any) -> ConnectedApp:
     parsed = credentials.parse(given(keys) | replaced, frozenset({HOST, "127.0.0.1"}))
     return ConnectedApp(project_id="proj", app_id=APP_ID, store="play_store", credentials=parsed, version=1)
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from latchkey.domain.instants import MINUTE, Ms
-from latchkey.emulators.google.keys import Keys
+from latchkey.emulators.google.google_keys import SigningKey
 from latchkey.stores.adapter import AppReceipt, ConnectedApp
 from latchkey.stores.errors import CredentialsRefused, StoreDown, StoreError
 from latchkey.stores.google.access_token import AccessTokens
@@ -87,7 +87,7 @@ class TestAccessTokens:
         assert len(set(found)) == 1
         assert play.calls == ["POST /token"]
 
-    async def test_new_credentials_get_a_new_one(self, tokens: AccessTokens, keys: Keys) -> None:
+    async def test_new_credentials_get_a_new_one(self, tokens: AccessTokens, keys: SigningKey) -> None:
         app = connected(keys)
         newer = ConnectedApp(
             project_id=app.project_id, app_id=app.app_id, store=app.store, credentials=app.credentials, version=2

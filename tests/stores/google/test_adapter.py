@@ -11,7 +11,7 @@ import pytest
 from latchkey.domain.instants import DAY, MINUTE
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import PeriodType, Subscription
-from latchkey.emulators.google.keys import Keys
+from latchkey.emulators.google.google_keys import SigningKey
 from latchkey.stores.adapter import Adapter, AppReceipt, ConnectedApp, Reading, Seen
 from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, NoAnswer, StoreDown, StoreError
 from latchkey.stores.google.adapter import GoogleAdapter
@@ -402,7 +402,7 @@ class TestAcknowledging:
         await google.acknowledge(app, TOKEN, "coins", subscription=False)
 
 
-async def test_it_works_over_http_too(keys: Keys) -> None:
+async def test_it_works_over_http_too(keys: SigningKey) -> None:
     """The same store behind a socket: addresses, headers, the form of the token's request."""
     play = Play(keys)
     play.buy()

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from latchkey.domain.instants import HOUR, MINUTE, SECOND
-from latchkey.emulators.google.keys import Keys, generate
+from latchkey.emulators.google.google_keys import SigningKey, make_signing_key
 from latchkey.stores.errors import StoreDown
 from latchkey.stores.google.certificates import LONGEST, SHORTEST, STALE, UNSAID, Certificates, lifetime
 from latchkey.stores.http import Answer
@@ -40,7 +40,7 @@ def test_they_are_kept_as_long_as_google_says(headers: dict[str, str], kept_for:
 
 
 async def test_they_are_fetched_again_when_their_time_is_over(
-    play: Play, certificates: Certificates, keys: Keys
+    play: Play, certificates: Certificates, keys: SigningKey
 ) -> None:
     assert await certificates.find(URL, keys.kid)
     play.now += 6 * HOUR - 1
@@ -51,16 +51,16 @@ async def test_they_are_fetched_again_when_their_time_is_over(
     assert len(play.calls) == 2
 
 
-async def test_many_at_once_ask_once(play: Play, certificates: Certificates, keys: Keys) -> None:
+async def test_many_at_once_ask_once(play: Play, certificates: Certificates, keys: SigningKey) -> None:
     found = await asyncio.gather(*(certificates.find(URL, keys.kid) for _ in range(20)))
     assert len(set(found)) == len(play.calls) == 1
 
 
 async def test_a_new_key_is_found_without_waiting_for_the_old_ones_to_expire(
-    play: Play, certificates: Certificates, keys: Keys
+    play: Play, certificates: Certificates, keys: SigningKey
 ) -> None:
     assert await certificates.find(URL, keys.kid)
-    play.keys = generate()
+    play.keys = make_signing_key()
     assert await certificates.find(URL, play.keys.kid) is None, "asked a moment ago"
     play.now += MINUTE
     assert await certificates.find(URL, play.keys.kid)
@@ -68,7 +68,7 @@ async def test_a_new_key_is_found_without_waiting_for_the_old_ones_to_expire(
 
 
 async def test_known_keys_still_count_for_a_day_when_google_is_down(
-    play: Play, certificates: Certificates, keys: Keys
+    play: Play, certificates: Certificates, keys: SigningKey
 ) -> None:
     assert await certificates.find(URL, keys.kid)
     play.refuse = lambda path: Answer(500, {}, b"")
@@ -103,7 +103,7 @@ async def test_what_is_not_a_list_of_certificates_counts_as_no_answer(
     assert await certificates.find(URL, play.keys.kid)
 
 
-async def test_each_address_has_its_own(play: Play, certificates: Certificates, keys: Keys) -> None:
+async def test_each_address_has_its_own(play: Play, certificates: Certificates, keys: SigningKey) -> None:
     assert await certificates.find(URL, keys.kid)
     assert await certificates.find(URL + "?other", keys.kid)
     assert len(play.calls) == 2

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from latchkey.emulators.google.keys import Keys, generate
+from latchkey.emulators.google.google_keys import SigningKey, make_signing_key
 from latchkey.stores.adapter import ConnectedApp, Incoming
 from latchkey.stores.errors import Malformed, Misdirected, NotAuthentic, StoreDown, StoreError
 from latchkey.stores.google.adapter import GoogleAdapter
@@ -37,15 +37,15 @@ from tests.stores.google.play import (
 
 
 @pytest.fixture(scope="session")
-def stranger() -> Keys:
-    return generate()
+def stranger() -> SigningKey:
+    return make_signing_key()
 
 
-def bearer(keys: Keys, **claims: Any) -> str:
+def bearer(keys: SigningKey, **claims: Any) -> str:
     return "Bearer " + keys.push_token(AUDIENCE, PUSHER, int(time.time()), **claims)
 
 
-async def test_a_push_of_google_is_taken(google: GoogleAdapter, app: ConnectedApp, keys: Keys) -> None:
+async def test_a_push_of_google_is_taken(google: GoogleAdapter, app: ConnectedApp, keys: SigningKey) -> None:
     taken = await google.verify(app, pushed(notice(2), bearer(keys), "42"))
     assert (taken.external_id, taken.kind, taken.occurred_at) == ("42", "SUBSCRIPTION_RENEWED", START)
     assert taken.subject == TOKEN
@@ -64,7 +64,7 @@ async def test_a_push_of_google_is_taken(google: GoogleAdapter, app: ConnectedAp
     ],
 )
 async def test_every_kind_has_a_name_for_the_journal(
-    google: GoogleAdapter, app: ConnectedApp, keys: Keys, told: dict[str, Any], kind: str, subject: str | None
+    google: GoogleAdapter, app: ConnectedApp, keys: SigningKey, told: dict[str, Any], kind: str, subject: str | None
 ) -> None:
     taken = await google.verify(app, pushed(told, bearer(keys)))
     assert (taken.kind, taken.subject) == (kind, subject)
@@ -72,7 +72,7 @@ async def test_every_kind_has_a_name_for_the_journal(
 
 
 async def test_what_latchkey_does_not_read_does_not_reach_the_journal(
-    google: GoogleAdapter, app: ConnectedApp, keys: Keys
+    google: GoogleAdapter, app: ConnectedApp, keys: SigningKey
 ) -> None:
     told = notice(2) | {"secret": "hunter2", "testNotification": {"more": "hunter2"}}
     taken = await google.verify(app, pushed(told, bearer(keys)))
@@ -88,7 +88,7 @@ CLAIMS = {
     "iat": NOW,
     "exp": NOW + 3600,
 }
-FORGED: dict[str, Callable[[Keys, Keys], str]] = {
+FORGED: dict[str, Callable[[SigningKey, SigningKey], str]] = {
     "no header": lambda keys, stranger: "",
     "another scheme": lambda keys, stranger: "Basic dXNlcjpwYXNz",
     "no token": lambda keys, stranger: "Bearer ",
@@ -128,11 +128,11 @@ def relabelled(token: str, alg: str, kid: object) -> str:
     return "Bearer " + ".".join([part(msgspec.json.encode(header)), *token[7:].split(".")[1:]])
 
 
-def unsigned(keys: Keys) -> str:
+def unsigned(keys: SigningKey) -> str:
     return f"{part(msgspec.json.encode({'alg': 'none', 'kid': keys.kid}))}.{part(msgspec.json.encode(CLAIMS))}."
 
 
-def hs256(keys: Keys) -> str:
+def hs256(keys: SigningKey) -> str:
     signed = f"{part(msgspec.json.encode({'alg': 'HS256', 'kid': keys.kid}))}.{part(msgspec.json.encode(CLAIMS))}"
     secret = keys.certificates()[keys.kid].encode()
     return f"{signed}.{part(hmac.new(secret, signed.encode(), hashlib.sha256).digest())}"
@@ -145,7 +145,11 @@ def flipped(token: str) -> str:
 
 @pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
 async def test_a_sender_who_is_not_google_is_refused(
-    google: GoogleAdapter, app: ConnectedApp, keys: Keys, stranger: Keys, forge: Callable[[Keys, Keys], str]
+    google: GoogleAdapter,
+    app: ConnectedApp,
+    keys: SigningKey,
+    stranger: SigningKey,
+    forge: Callable[[SigningKey, SigningKey], str],
 ) -> None:
     authorization = forge(keys, stranger)
     with pytest.raises(NotAuthentic) as refused:
@@ -155,14 +159,14 @@ async def test_a_sender_who_is_not_google_is_refused(
 
 @pytest.mark.parametrize("audience", ["https://other.example.com", [AUDIENCE], None, AUDIENCE + "/"])
 async def test_a_push_for_another_audience_is_misdirected(
-    google: GoogleAdapter, app: ConnectedApp, keys: Keys, audience: object
+    google: GoogleAdapter, app: ConnectedApp, keys: SigningKey, audience: object
 ) -> None:
     with pytest.raises(Misdirected):
         await google.verify(app, pushed(notice(2), bearer(keys, aud=audience)))
 
 
 async def test_a_push_about_another_package_is_misdirected(
-    google: GoogleAdapter, app: ConnectedApp, keys: Keys
+    google: GoogleAdapter, app: ConnectedApp, keys: SigningKey
 ) -> None:
     with pytest.raises(Misdirected):
         await google.verify(app, pushed(notice(2) | {"packageName": "com.example.other"}, bearer(keys)))
@@ -187,7 +191,7 @@ BODIES: dict[str, bytes] = {
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 async def test_a_body_that_google_does_not_send_is_malformed(
-    google: GoogleAdapter, app: ConnectedApp, keys: Keys, body: bytes
+    google: GoogleAdapter, app: ConnectedApp, keys: SigningKey, body: bytes
 ) -> None:
     incoming = Incoming(body=body, headers={"authorization": bearer(keys)}, received_at=START)
     with pytest.raises(Malformed):
@@ -207,7 +211,7 @@ async def test_a_body_that_google_does_not_send_is_malformed(
     ],
 )
 async def test_a_notification_in_another_form_is_malformed(
-    google: GoogleAdapter, app: ConnectedApp, keys: Keys, told: dict[str, Any]
+    google: GoogleAdapter, app: ConnectedApp, keys: SigningKey, told: dict[str, Any]
 ) -> None:
     with pytest.raises(Malformed):
         await google.verify(app, pushed(told, bearer(keys)))
@@ -215,7 +219,7 @@ async def test_a_notification_in_another_form_is_malformed(
 
 @pytest.mark.parametrize("moment", ["", 0, -5, 10**15, "99999999999999999999", None])
 async def test_an_odd_moment_is_the_moment_of_arrival_or_malformed(
-    google: GoogleAdapter, app: ConnectedApp, keys: Keys, moment: object
+    google: GoogleAdapter, app: ConnectedApp, keys: SigningKey, moment: object
 ) -> None:
     try:
         taken = await google.verify(app, pushed(notice(2) | {"eventTimeMillis": moment}, bearer(keys)))
@@ -232,7 +236,7 @@ async def test_an_odd_moment_is_the_moment_of_arrival_or_malformed(
     good=st.booleans(),
 )
 async def test_bytes_from_outside_never_lead_to_another_error(
-    google: GoogleAdapter, app: ConnectedApp, keys: Keys, body: bytes, token: str, good: bool
+    google: GoogleAdapter, app: ConnectedApp, keys: SigningKey, body: bytes, token: str, good: bool
 ) -> None:
     authorization = bearer(keys) if good else f"Bearer {token}"
     with pytest.raises(StoreError) as refused:
@@ -241,7 +245,7 @@ async def test_bytes_from_outside_never_lead_to_another_error(
 
 
 async def test_without_certificates_nobody_can_be_checked_and_google_sends_again(
-    google: GoogleAdapter, app: ConnectedApp, play: Play, keys: Keys
+    google: GoogleAdapter, app: ConnectedApp, play: Play, keys: SigningKey
 ) -> None:
     play.refuse = lambda path: Answer(503, {}, b"") if path == "/certs" else None
     with pytest.raises(StoreDown):
@@ -249,7 +253,7 @@ async def test_without_certificates_nobody_can_be_checked_and_google_sends_again
 
 
 async def test_certificates_are_fetched_once_for_many_pushes(
-    google: GoogleAdapter, app: ConnectedApp, play: Play, keys: Keys
+    google: GoogleAdapter, app: ConnectedApp, play: Play, keys: SigningKey
 ) -> None:
     for number in range(20):
         await google.verify(app, pushed(notice(2), bearer(keys), str(number)))
@@ -257,7 +261,7 @@ async def test_certificates_are_fetched_once_for_many_pushes(
 
 
 async def test_invented_key_ids_do_not_make_latchkey_ask_google_again_and_again(
-    google: GoogleAdapter, app: ConnectedApp, play: Play, keys: Keys
+    google: GoogleAdapter, app: ConnectedApp, play: Play, keys: SigningKey
 ) -> None:
     await google.verify(app, pushed(notice(2), bearer(keys)))
     for number in range(20):
@@ -266,7 +270,7 @@ async def test_invented_key_ids_do_not_make_latchkey_ask_google_again_and_again(
     assert len(play.calls) == 1, "within a minute of the last answer Google is not asked again"
 
 
-async def test_each_app_has_its_own_sender(google: GoogleAdapter, keys: Keys) -> None:
+async def test_each_app_has_its_own_sender(google: GoogleAdapter, keys: SigningKey) -> None:
     other = connected(keys, push_service_account="another@project.iam.gserviceaccount.com")
     with pytest.raises(NotAuthentic):
         await google.verify(other, pushed(notice(2), bearer(keys)))

@@ -16,7 +16,7 @@ from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import PeriodType, Subscription
 from latchkey.domain.stores.store import WEB_BILLING
-from latchkey.emulators.stripe.keys import make_keys
+from latchkey.emulators.stripe.stripe_emulator import make_stripe_keys
 from latchkey.now import real_now
 from latchkey.stores.adapter import AppReceipt, ConnectedApp, Reading
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, InvalidReceipt
@@ -25,7 +25,7 @@ from latchkey.stores.stripe.adapter import STORE, StripeAdapter
 from latchkey.stores.stripe.sold import SoldPrice, SoldProduct, locale_of, session_of
 from tests.emulators.stripe.test_protocol import Desk, asking
 
-KEYS = make_keys()
+KEYS = make_stripe_keys()
 DECLINED = "pm_card_chargeDeclined"
 MONTHLY = Order(
     key="k1", app_user_id="ada", product_id="team_monthly", subscription=True, price=Price(29_990_000, "USD")

@@ -20,23 +20,22 @@ import msgspec
 
 from latchkey.cli.files import read_json, write_json, write_private
 from latchkey.domain.refusal import Refusal
-from latchkey.emulators.apple.certificates import Chain
-from latchkey.emulators.apple.emulator import AppleEmulator
-from latchkey.emulators.apple.keys import AppleKeys
-from latchkey.emulators.apple.keys import make_keys as make_apple_keys
-from latchkey.emulators.apple.payloads import App as AppleApp
-from latchkey.emulators.apple.state import Life as AppleLife
-from latchkey.emulators.clock import Clock
-from latchkey.emulators.google import keys as google_keys
-from latchkey.emulators.google.emulator import App as GoogleApp
-from latchkey.emulators.google.emulator import GoogleEmulator, GoogleKeys
-from latchkey.emulators.google.emulator import make_keys as make_google_keys
-from latchkey.emulators.google.state import Life as GoogleLife
-from latchkey.emulators.stripe.emulator import Account as StripeAccount
-from latchkey.emulators.stripe.emulator import StripeEmulator
-from latchkey.emulators.stripe.keys import StripeKeys, new_webhook_secret
-from latchkey.emulators.stripe.keys import make_keys as make_stripe_keys
-from latchkey.emulators.stripe.state import Life as StripeLife
+from latchkey.emulators.apple.apple_books import AppleBooks
+from latchkey.emulators.apple.apple_emulator import AppleEmulator
+from latchkey.emulators.apple.apple_keys import AppleChain, AppleKeys, make_apple_keys
+from latchkey.emulators.apple.apple_payloads import AppleApp
+from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.google.google_books import GoogleBooks
+from latchkey.emulators.google.google_emulator import GoogleApp, GoogleEmulator
+from latchkey.emulators.google.google_keys import GoogleKeys, make_google_keys, restore_signing_key
+from latchkey.emulators.stripe.stripe_books import StripeBooks
+from latchkey.emulators.stripe.stripe_emulator import (
+    StripeAccount,
+    StripeEmulator,
+    StripeKeys,
+    make_stripe_keys,
+    new_webhook_secret,
+)
 from latchkey.now import real_now
 
 L = TypeVar("L")
@@ -138,11 +137,11 @@ class Folder:
         kept.app_apple_id = app_apple_id or kept.app_apple_id
         kept.production = kept.production if production is None else production
         write_json(self._keys, kept)
-        keys = AppleKeys(Chain.from_pem(kept.chain), kept.issuer_id, kept.key_id, kept.private_key)
+        keys = AppleKeys(AppleChain.from_pem(kept.chain), kept.issuer_id, kept.key_id, kept.private_key)
         write_private(self.root, keys.chain.root_pem.encode(), mode=0o644)
         # Transaction ids of two stores should differ, or one purchase could be taken for the other.
-        new = AppleLife(next_id=2_000_000_000_000_000 + secrets.randbelow(10**14) * 10)
-        books = self._read_books(AppleLife) or _Books(0, new)
+        new = AppleBooks(next_id=2_000_000_000_000_000 + secrets.randbelow(10**14) * 10)
+        books = self._read_books(AppleBooks) or _Books(0, new)
         app = AppleApp(
             bundle_id=kept.bundle_id,
             app_apple_id=kept.app_apple_id,
@@ -173,8 +172,8 @@ class Folder:
         kept.push_audience = audience or kept.push_audience
         kept.production = kept.production if production is None else production
         write_json(self._keys, kept)
-        keys = GoogleKeys(google_keys.restore(kept.google_key), google_keys.restore(kept.account_key))
-        books = self._read_books(GoogleLife) or _Books(0, GoogleLife(series=secrets.token_hex(16)))
+        keys = GoogleKeys(restore_signing_key(kept.google_key), restore_signing_key(kept.account_key))
+        books = self._read_books(GoogleBooks) or _Books(0, GoogleBooks(series=secrets.token_hex(16)))
         app = GoogleApp(package_name=kept.package_name, test=not kept.production, push_audience=kept.push_audience)
         store = GoogleEmulator(keys, app, books.life, _clock(books), extra_ca=extra_ca)
         store.kept = lambda life: self._write_books(store.clock, life)
@@ -211,7 +210,7 @@ class Folder:
             webhook_secret=kept.webhook_secret,
             previous_webhook_secret=kept.previous_webhook_secret,
         )
-        books = self._read_books(StripeLife) or _Books(0, StripeLife(series=secrets.token_hex(16)))
+        books = self._read_books(StripeBooks) or _Books(0, StripeBooks(series=secrets.token_hex(16)))
         account = StripeAccount(metadata_key=kept.metadata_key)
         store = StripeEmulator(keys, account, replace(books.life, live=live), _clock(books), extra_ca=extra_ca)
         store.kept = lambda life: self._write_books(store.clock, life)
@@ -237,10 +236,10 @@ class Folder:
         except msgspec.MsgspecError:
             raise Refusal(f"{self._books} is damaged. Delete it to start again, or name another --folder.") from None
 
-    def _write_books(self, clock: Clock, life: Any) -> None:
+    def _write_books(self, clock: EmulatorClock, life: Any) -> None:
         write_private(self._books, msgspec.json.encode(_Books(clock.now(), life)))
 
 
-def _clock(books: _Books[Any]) -> Clock:
+def _clock(books: _Books[Any]) -> EmulatorClock:
     """Where it stood, if that is later than now: a store's time never runs backwards."""
-    return Clock(starts_at=max(books.clock, real_now()))
+    return EmulatorClock(starts_at=max(books.clock, real_now()))

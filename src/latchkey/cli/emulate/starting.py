@@ -20,10 +20,10 @@ from latchkey.cli.listeners import bind, bind_wished
 from latchkey.cli.output import shown, titled
 from latchkey.cli.stop_signal import StopSignal
 from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STRIPE
-from latchkey.emulators.control import checked_url
+from latchkey.emulators.control_api import checked_url
 from latchkey.emulators.emulator import Emulator
-from latchkey.emulators.outbox import Attempt, Message
-from latchkey.emulators.serving import Served, Tls, keep_time, running
+from latchkey.emulators.emulator_server import EmulatorTls, ServedEmulator, keep_time, running
+from latchkey.emulators.notification_outbox import Notification, SendAttempt
 from latchkey.now import real_now
 
 # The names of these stores in Latchkey.
@@ -60,7 +60,7 @@ async def run(store: Emulator[Any, Any], folder: Folder, wishes: Wishes) -> None
     tls = None
     if wishes.tls:
         made = ensure_certificates(folder.path / "tls", [], real_now())
-        tls = Tls(made.cert, made.key)
+        tls = EmulatorTls(made.cert, made.key)
     # With the same port as before, the credentials in Latchkey stay right.
     listening = bind_wished("127.0.0.1", [wishes.port, folder.last_port()])
     (control,) = bind("127.0.0.1", wishes.control_port, 1)
@@ -83,7 +83,9 @@ async def run(store: Emulator[Any, Any], folder: Folder, wishes: Wishes) -> None
             folder.control.unlink(missing_ok=True)
 
 
-def _introduce(console: Console, store: Emulator[Any, Any], folder: Folder, wishes: Wishes, served: Served) -> None:
+def _introduce(
+    console: Console, store: Emulator[Any, Any], folder: Folder, wishes: Wishes, served: ServedEmulator
+) -> None:
     title = TITLES[store.name]
     table = titled(f"The pretend {title} is up")
     table.add_row(f"{title} API", served.base_url)
@@ -126,7 +128,7 @@ def _first_product(store: Emulator[Any, Any]) -> str:
     return next((name for name in names if name.startswith("pro_")), names[0])
 
 
-def _show(console: Console, message: Message, attempt: Attempt) -> None:
+def _show(console: Console, message: Notification, attempt: SendAttempt) -> None:
     """One line for each attempt. What the service answered is plain text from outside."""
     answered = str(attempt.status) if attempt.status is not None else attempt.answer or "not sent"
     good = message.state == "delivered"

@@ -1,0 +1,330 @@
+"""The App Store Server API of the pretend App Store: the endpoints that a server of an app calls.
+
+Every call has to show a token that was signed with the key of the credentials, as Apple demands it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import jwt
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from latchkey.domain.instants import DAY
+from latchkey.domain.refusal import Refusal
+from latchkey.emulators.apple import apple_purchases
+from latchkey.emulators.apple.apple_books import AppleKind, ApplePurchase, AppleTransaction
+from latchkey.emulators.apple.apple_emulator import AppleEmulator, SignedNotice
+from latchkey.emulators.misbehaviour import around
+from latchkey.emulators.notification_outbox import Notification, SendAttempt
+
+AUDIENCE = "appstoreconnect-v1"
+PAGE = 20
+# Apple keeps notifications for so long.
+_HISTORY = 180 * DAY
+_PRODUCT_TYPES = {
+    "AUTO_RENEWABLE": AppleKind.SUBSCRIPTION,
+    "NON_RENEWABLE": AppleKind.NON_RENEWING,
+    "CONSUMABLE": AppleKind.CONSUMABLE,
+    "NON_CONSUMABLE": AppleKind.NON_CONSUMABLE,
+}
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class AppleApiError(Exception):
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def application(store: AppleEmulator) -> Starlette:
+    api = _Api(store)
+    routes = [
+        ("GET", "/inApps/v1/history/{id}", api.history),
+        ("GET", "/inApps/v2/history/{id}", api.history),
+        ("GET", "/inApps/v1/transactions/{id}", api.transaction),
+        ("GET", "/inApps/v1/subscriptions/{id}", api.subscriptions),
+        ("PUT", "/inApps/v1/subscriptions/extend/{id}", api.extend),
+        ("GET", "/inApps/v2/refund/lookup/{id}", api.refunds),
+        ("PUT", "/inApps/v1/transactions/consumption/{id}", api.consumption),
+        ("PUT", "/inApps/v2/transactions/consumption/{id}", api.consumption),
+        ("POST", "/inApps/v1/notifications/history", api.notifications),
+        ("POST", "/inApps/v1/notifications/test", api.send_test),
+        ("GET", "/inApps/v1/notifications/test/{id}", api.test_status),
+    ]
+    return Starlette(routes=[Route(path, api.guarded(handler), methods=[method]) for method, path, handler in routes])
+
+
+class _Api:
+    def __init__(self, store: AppleEmulator) -> None:
+        self._store = store
+
+    def guarded(self, handler: Handler) -> Handler:
+        async def answer(request: Request) -> Response:
+            if not self._knows(request.headers.get("authorization", "")):
+                return Response("Unauthenticated\n", 401, media_type="text/plain")
+            try:
+                return await handler(request)
+            except AppleApiError as error:
+                return _json({"errorCode": error.code, "errorMessage": error.message}, error.code // 10_000)
+
+        async def around_faults(request: Request) -> Response:
+            return await around(self._store.dice.api_fault(), lambda: answer(request))
+
+        return around_faults
+
+    async def history(self, request: Request) -> Response:
+        """All transactions of the customer, not only those of one purchase."""
+        query = request.query_params
+        wanted = _sorted_by_date(self._of_customer(request))
+        kinds = {_PRODUCT_TYPES.get(one) for one in query.getlist("productType")}
+        products = set(query.getlist("productId"))
+        wanted = [
+            (purchase, one)
+            for purchase, one in wanted
+            if (not kinds or purchase.kind in kinds) and (not products or one.product_id in products)
+            if one.purchased_at >= _number(query.get("startDate"), 0)
+            if one.purchased_at < _number(query.get("endDate"), 1 << 62)
+            if query.get("revoked") is None or (one.revoked_at is not None) == (query["revoked"].lower() == "true")
+        ]
+        if query.get("sort", "ASCENDING") == "DESCENDING":
+            wanted.reverse()
+        page, more, revision = _page(
+            wanted, query.get("revision"), 4000005, "Invalid request. The revision is invalid."
+        )
+        app = self._store.app
+        return _json(
+            {
+                "revision": revision,
+                "hasMore": more,
+                "bundleId": app.bundle_id,
+                "appAppleId": app.app_apple_id,
+                "environment": app.environment,
+                "signedTransactions": [self._store.signed_transaction(*one) for one in page],
+            }
+        )
+
+    async def transaction(self, request: Request) -> Response:
+        purchase, one = self._transaction(request)
+        return _json({"signedTransactionInfo": self._store.signed_transaction(purchase, one)})
+
+    async def subscriptions(self, request: Request) -> Response:
+        """The latest transaction of each of the customer's subscriptions, by group."""
+        groups: dict[str, list[dict[str, Any]]] = {}
+        statuses = set(request.query_params.getlist("status"))
+        for purchase in self._of_customer(request):
+            if purchase.status is None or (statuses and str(int(purchase.status)) not in statuses):
+                continue
+            product = self._store.life.product(purchase.latest.product_id)
+            groups.setdefault(product.group if product else "", []).append(
+                {
+                    "originalTransactionId": purchase.id,
+                    "status": int(purchase.status),
+                    "signedTransactionInfo": self._store.signed_transaction(purchase, purchase.latest),
+                    "signedRenewalInfo": self._store.signed_renewal(purchase),
+                }
+            )
+        app = self._store.app
+        return _json(
+            {
+                "environment": app.environment,
+                "bundleId": app.bundle_id,
+                "appAppleId": app.app_apple_id,
+                "data": [
+                    {"subscriptionGroupIdentifier": group, "lastTransactions": found} for group, found in groups.items()
+                ],
+            }
+        )
+
+    async def refunds(self, request: Request) -> Response:
+        refunded = [one for one in _sorted_by_date(self._of_customer(request)) if one[1].refunded]
+        page, more, revision = _page(
+            refunded, request.query_params.get("revision"), 4000005, "Invalid request. The revision is invalid."
+        )
+        signed = [self._store.signed_transaction(*one) for one in page]
+        return _json({"signedTransactions": signed, "revision": revision, "hasMore": more})
+
+    async def extend(self, request: Request) -> Response:
+        try:
+            asked = msgspec.json.decode(await request.body(), type=_Extension)
+        except msgspec.DecodeError:
+            raise AppleApiError(4000000, "Bad request.") from None
+        if not 1 <= asked.extendByDays <= 90:
+            raise AppleApiError(4000009, "Invalid extend by days value.")
+        if not 0 <= asked.extendReasonCode <= 3:
+            raise AppleApiError(4000010, "Invalid extend reason code.")
+        if not 1 <= len(asked.requestIdentifier) <= 128:
+            raise AppleApiError(4000011, "Invalid request identifier.")
+        purchase = self._purchase_of(str(request.path_params["id"]))
+        if purchase.family:
+            raise AppleApiError(4030007, "Subscriptions that users obtain through Family Sharing cannot be extended.")
+        made = [at for at in self._store.extensions.get(purchase.id, []) if at > self._store.clock.now() - 365 * DAY]
+        if len(made) >= 2:
+            raise AppleApiError(4030005, "The subscription has reached the maximum number of extensions.")
+        try:
+            self._store.act(purchase.id, "extend", days=asked.extendByDays)
+        except Refusal:
+            raise AppleApiError(4030004, "Forbidden - subscription state ineligible for extension.") from None
+        self._store.extensions[purchase.id] = [*made, self._store.clock.now()]
+        latest = self._purchase_of(purchase.id).latest
+        return _json({"originalTransactionId": purchase.id, "effectiveDate": latest.expires_at, "success": True})
+
+    async def consumption(self, request: Request) -> Response:
+        _, one = self._transaction(request)
+        try:
+            told = msgspec.json.decode(await request.body(), type=dict[str, Any])
+        except msgspec.DecodeError:
+            raise AppleApiError(4000000, "Bad request.") from None
+        if told.get("customerConsented") is not True:
+            raise AppleApiError(4000035, "Invalid request. The customer consented field is invalid.")
+        self._store.consumption[one.id] = told
+        return Response(status_code=202)
+
+    async def notifications(self, request: Request) -> Response:
+        try:
+            asked = msgspec.json.decode(await request.body(), type=_NotificationHistory)
+        except msgspec.DecodeError:
+            raise AppleApiError(4000000, "Bad request.") from None
+        if asked.startDate < self._store.clock.now() - _HISTORY:
+            raise AppleApiError(4000012, "Invalid request. The start date is earlier than the earliest allowed date.")
+        if asked.startDate >= asked.endDate:
+            raise AppleApiError(
+                4000013, "Invalid request. The end date precedes the start date or the dates are equal."
+            )
+        if asked.transactionId is not None and asked.notificationType is not None:
+            raise AppleApiError(4000019, "Invalid request. Supply either a transaction id or a notification type.")
+        about = self._purchase_of(asked.transactionId).id if asked.transactionId is not None else None
+        found = [
+            one
+            for one in self._store.outbox.messages
+            if one.attempts and asked.startDate <= one.content.signed_at < asked.endDate
+            if about is None or one.subject == about
+            if asked.notificationType in (None, one.content.notice.type)
+            if asked.notificationSubtype in (None, one.content.notice.subtype)
+            if not asked.onlyFailures or one.state != "delivered"
+        ]
+        page, more, token = _page(
+            found, request.query_params.get("paginationToken"), 4000014, "Invalid request. Invalid pagination token."
+        )
+        answer: dict[str, Any] = {"notificationHistory": [_history_item(one) for one in page], "hasMore": more}
+        return _json({**answer, "paginationToken": token} if more else answer)
+
+    async def send_test(self, _: Request) -> Response:
+        if self._store.notification_url is None:
+            raise AppleApiError(4040007, "No App Store Server Notification URL found for provided app.")
+        id = self._store.send_test()
+        await self._store.deliver()
+        return _json({"testNotificationToken": f"{id}_{int(self._store.clock.now())}"})
+
+    async def test_status(self, request: Request) -> Response:
+        id = str(request.path_params["id"]).partition("_")[0]
+        try:
+            uuid.UUID(id)
+        except ValueError:
+            raise AppleApiError(4000020, "Invalid request. The test notification token is invalid.") from None
+        for one in self._store.outbox.messages:
+            if one.id == id and one.kind == "TEST" and one.attempts:
+                return _json(_history_item(one))
+        raise AppleApiError(
+            4040008, "Either the test notification token is expired or the notification is not sent yet."
+        )
+
+    def _knows(self, authorization: str) -> bool:
+        keys, app = self._store.keys, self._store.app
+        try:
+            token = authorization.removeprefix("Bearer ")
+            if jwt.get_unverified_header(token).get("kid") != keys.key_id:
+                return False
+            claims = jwt.decode(
+                token,
+                keys.public_key,
+                algorithms=["ES256"],
+                audience=AUDIENCE,
+                issuer=keys.issuer_id,
+                # The service may live in another time than this machine, as it does in tests.
+                options={"require": ["exp", "iss", "aud"], "verify_iat": False},
+            )
+        except jwt.PyJWTError:
+            return False
+        return bool(claims.get("bid") == app.bundle_id)
+
+    def _purchase_of(self, id: str) -> ApplePurchase:
+        if not id.isdigit() or len(id) > 30:
+            raise AppleApiError(4000006, "Invalid transaction id.")
+        try:
+            return apple_purchases.purchase_of(self._store.life, id)
+        except Refusal:
+            raise AppleApiError(4040010, "Transaction id not found.") from None
+
+    def _transaction(self, request: Request) -> tuple[ApplePurchase, AppleTransaction]:
+        id = str(request.path_params["id"])
+        purchase = self._purchase_of(id)
+        return purchase, next(one for one in purchase.transactions if one.id == id)
+
+    def _of_customer(self, request: Request) -> list[ApplePurchase]:
+        buyer = self._purchase_of(str(request.path_params["id"])).buyer
+        return [one for one in self._store.life.purchases.values() if one.buyer == buyer]
+
+
+class _Extension(msgspec.Struct):
+    extendByDays: int  # noqa: N815 - Apple's names
+    extendReasonCode: int  # noqa: N815
+    requestIdentifier: str  # noqa: N815
+
+
+class _NotificationHistory(msgspec.Struct):
+    startDate: int  # noqa: N815 - Apple's names
+    endDate: int  # noqa: N815
+    notificationType: str | None = None  # noqa: N815
+    notificationSubtype: str | None = None  # noqa: N815
+    transactionId: str | None = None  # noqa: N815
+    onlyFailures: bool = False  # noqa: N815
+
+
+def _history_item(message: Notification) -> dict[str, Any]:
+    content: SignedNotice = message.content
+    attempts = [{"attemptDate": one.at, "sendAttemptResult": _result(one)} for one in message.attempts[-6:]]
+    return {"signedPayload": content.signed_payload, "sendAttempts": attempts}
+
+
+def _result(attempt: SendAttempt) -> str:
+    if attempt.status is None:
+        return "NO_RESPONSE"
+    return "SUCCESS" if attempt.status in AppleEmulator.accepted else "UNSUCCESSFUL_HTTP_RESPONSE_CODE"
+
+
+def _sorted_by_date(purchases: list[ApplePurchase]) -> list[tuple[ApplePurchase, AppleTransaction]]:
+    found = [(purchase, one) for purchase in purchases for one in purchase.transactions]
+    return sorted(found, key=lambda both: (both[1].purchased_at, int(both[1].id)))
+
+
+def _page(found: list[Any], token: str | None, code: int, wrong: str) -> tuple[list[Any], bool, str]:
+    """Where the next page begins is in the token; Apple's is opaque, and so should this one be to its caller."""
+    start = 0
+    if token is not None:
+        kind, _, rest = token.partition("-")
+        if kind != "r" or not rest.isdigit():
+            raise AppleApiError(code, wrong)
+        start = int(rest)
+    page = found[start : start + PAGE]
+    return page, start + PAGE < len(found), f"r-{start + len(page)}"
+
+
+def _number(text: str | None, ordinary: int) -> int:
+    if text is None:
+        return ordinary
+    if not text.isdigit() or len(text) > 15:
+        raise AppleApiError(4000015, "Invalid request. The date is invalid.")
+    return int(text)
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")

@@ -1,0 +1,116 @@
+"""What time brings: renewals, failed payments, the end of a grace period, the end of a subscription."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from latchkey.domain.instants import DAY, Ms
+from latchkey.emulators.apple.apple_books import (
+    AppleBooks,
+    AppleNotice,
+    ApplePurchase,
+    AppleStatus,
+    AppleStep,
+    ExpirationIntent,
+)
+from latchkey.emulators.apple.apple_purchases import kept, noticed, product_of, renewal_offer, started
+
+# The App Store tries for so long to collect a payment.
+BILLING_RETRY: Ms = 60 * DAY
+_ENDED_BY = {
+    ExpirationIntent.CANCELLED: "VOLUNTARY",
+    ExpirationIntent.BILLING: "BILLING_RETRY",
+    ExpirationIntent.PRICE_INCREASE: "PRICE_INCREASE",
+    ExpirationIntent.NOT_FOR_SALE: "PRODUCT_NOT_FOR_SALE",
+    ExpirationIntent.OTHER: None,
+}
+
+
+def due_at(purchase: ApplePurchase) -> Ms | None:
+    """When time will next change this purchase, if it ever will."""
+    renewal = purchase.renewal
+    if renewal is None:
+        return None
+    match purchase.status:
+        case AppleStatus.ACTIVE:
+            return purchase.latest.expires_at
+        case AppleStatus.GRACE:
+            return renewal.grace_ends_at
+        case AppleStatus.BILLING_RETRY:
+            return renewal.retries_until
+        case _:
+            return None
+
+
+def advance(life: AppleBooks, until: Ms) -> AppleStep:
+    """Everything that happens up to and with `until`, each at its own time, oldest first."""
+    told: list[AppleNotice] = []
+    while True:
+        due = [(at, one.id) for one in life.purchases.values() if (at := due_at(one)) is not None and at <= until]
+        if not due:
+            return life, tuple(told)
+        at, id = min(due)
+        life, notices = _pass(life, at, life.purchases[id])
+        told.extend(notices)
+
+
+def expired(purchase: ApplePurchase, intent: ExpirationIntent) -> ApplePurchase:
+    assert purchase.renewal is not None
+    over = replace(
+        purchase.renewal,
+        intent=intent,
+        retries_until=None,
+        grace_ends_at=None,
+        fails_with_grace=None,
+        will_end=None,
+    )
+    return replace(purchase, status=AppleStatus.EXPIRED, renewal=over)
+
+
+def _pass(life: AppleBooks, at: Ms, purchase: ApplePurchase) -> AppleStep:
+    renewal = purchase.renewal
+    assert renewal is not None
+    if purchase.status is AppleStatus.BILLING_RETRY:
+        return _end(life, at, purchase, ExpirationIntent.BILLING)
+    if not renewal.auto_renew:
+        return _end(life, at, purchase, ExpirationIntent.CANCELLED)
+    if purchase.status is AppleStatus.GRACE:
+        retried = replace(purchase, status=AppleStatus.BILLING_RETRY, renewal=replace(renewal, grace_ends_at=None))
+        return kept(life, retried), (noticed("GRACE_PERIOD_EXPIRED", None, at, retried),)
+    if renewal.will_end is not None:
+        return _end(life, at, purchase, renewal.will_end)
+    if renewal.fails_with_grace is not None:
+        return _fail(life, at, purchase, renewal.fails_with_grace)
+    return _renew(life, at, purchase)
+
+
+def _renew(life: AppleBooks, at: Ms, purchase: ApplePurchase) -> AppleStep:
+    renewal = purchase.renewal
+    assert renewal is not None
+    offer, rest = renewal_offer(renewal)
+    product = product_of(life, renewal.product_id)
+    life, next = started(life, at, product, offer, family=purchase.family, reason="RENEWAL")
+    purchase = replace(
+        purchase, transactions=(*purchase.transactions, next), renewal=replace(rest, price_increase=None)
+    )
+    return kept(life, purchase), (noticed("DID_RENEW", None, at, purchase),)
+
+
+def _fail(life: AppleBooks, at: Ms, purchase: ApplePurchase, grace_days: int) -> AppleStep:
+    assert purchase.renewal is not None
+    failed = replace(
+        purchase.renewal,
+        fails_with_grace=None,
+        intent=ExpirationIntent.BILLING,
+        grace_ends_at=at + grace_days * DAY if grace_days else None,
+        retries_until=at + BILLING_RETRY,
+    )
+    status = AppleStatus.GRACE if grace_days else AppleStatus.BILLING_RETRY
+    purchase = replace(purchase, status=status, renewal=failed)
+    subtype = "GRACE_PERIOD" if grace_days else None
+    return kept(life, purchase), (noticed("DID_FAIL_TO_RENEW", subtype, at, purchase),)
+
+
+def _end(life: AppleBooks, at: Ms, purchase: ApplePurchase, intent: ExpirationIntent) -> AppleStep:
+    purchase = expired(purchase, intent)
+    return kept(life, purchase), (noticed("EXPIRED", _ENDED_BY[intent], at, purchase),)

@@ -1,0 +1,219 @@
+"""The pretend App Store: the books, the keys that sign, and what is sent."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+
+from latchkey.domain.instants import HOUR, Ms
+from latchkey.emulators.apple import apple_acts, apple_due_events, apple_payloads, apple_purchases
+from latchkey.emulators.apple.apple_books import (
+    AppleBooks,
+    AppleKind,
+    AppleNotice,
+    ApplePurchase,
+    AppleStatus,
+    AppleTransaction,
+)
+from latchkey.emulators.apple.apple_control_requests import ACTS, FIRST_PRODUCTS, AppleProductRequest, AppleSaleRequest
+from latchkey.emulators.apple.apple_keys import AppleKeys, make_chain
+from latchkey.emulators.apple.apple_payloads import AppleApp
+from latchkey.emulators.control_requests import converted
+from latchkey.emulators.emulator import Emulator
+from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.expected_state import ExpectedState
+from latchkey.emulators.notification_outbox import Notification, NotificationRequest
+
+# Hours from one try to the next, as Apple does it in production. In the sandbox Apple tries once.
+RETRIES = (1, 12, 24, 48, 72)
+
+
+@dataclass(frozen=True, slots=True)
+class SignedNotice:
+    """A notification as it was signed when it happened, and what it takes to sign a lie instead."""
+
+    notice: AppleNotice
+    signed_at: Ms
+    signed_payload: str
+
+
+class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
+    name = "apple"
+    lies = frozenset({"bundle", "app_id", "environment", "signature", "chain"})
+    accepted = frozenset(range(200, 207))
+
+    def __init__(
+        self,
+        keys: AppleKeys,
+        app: AppleApp,
+        life: AppleBooks,
+        clock: EmulatorClock,
+        *,
+        retries: bool | None = None,
+        extra_ca: Callable[[], bytes | None] = lambda: None,
+    ) -> None:
+        super().__init__(life, clock, extra_ca=extra_ca)
+        self.keys = keys
+        self.app = app
+        self._retries = app.environment == "Production" if retries is None else retries
+        self._signed_at: Ms = 0
+        # What the service told about consumption, by transaction id.
+        self.consumption: dict[str, Any] = {}
+        # When the service extended subscriptions, by original transaction id: Apple does it twice a year.
+        self.extensions: dict[str, list[Ms]] = {}
+        if not life.products:
+            for product in FIRST_PRODUCTS:
+                self.add_product(product)
+
+    def add_product(self, given: Mapping[str, Any]) -> None:
+        product = converted(given, AppleProductRequest).product()
+        others = tuple(one for one in self.life.products if one.id != product.id)
+        self._change(replace(self.life, products=(*others, product)), ())
+
+    def sell(self, **sale: Any) -> str:
+        self._advance(now := self.clock.next())
+        life, notices = converted(sale, AppleSaleRequest).apply(self.life, now)
+        self._change(life, notices)
+        assert notices[0].purchase is not None
+        return notices[0].purchase.id
+
+    def act(self, purchase: str, act: str, **options: Any) -> str:
+        self._advance(now := self.clock.next())
+        self._change(*ACTS.apply(self.life, now, purchase, act, options))
+        return apple_purchases.purchase_of(self.life, purchase).id
+
+    def _test_notice(self) -> AppleNotice:
+        return apple_acts.checking_notice(self.clock.next())
+
+    def products(self) -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = msgspec.to_builtins(self.life.products)
+        return listed
+
+    def truth(self) -> list[ExpectedState]:
+        return [self._truth(one) for one in self.life.purchases.values()]
+
+    def receipt(self, purchase: str) -> dict[str, Any]:
+        found = apple_purchases.purchase_of(self.life, purchase)
+        return {
+            "fetch_token": self.signed_transaction(found, found.latest),
+            "product_id": found.latest.product_id,
+            "transaction_id": found.latest.id,
+            "app_transaction": self.keys.chain.sign(
+                apple_payloads.app_transaction(self.app, found.transactions[0].purchased_at, self._reading_at())
+            ),
+        }
+
+    def credentials(self, base_url: str) -> dict[str, Any]:
+        return {
+            "bundle_id": self.app.bundle_id,
+            "app_apple_id": self.app.app_apple_id,
+            "issuer_id": self.keys.issuer_id,
+            "key_id": self.keys.key_id,
+            "private_key": self.keys.private_key,
+            "root_certificates": [self.keys.chain.root_pem],
+            "api_base_url": base_url,
+        }
+
+    def application(self) -> Starlette:
+        # Imported here because the API knows this class.
+        from latchkey.emulators.apple.apple_api import application
+
+        return application(self)
+
+    def signed_transaction(self, purchase: ApplePurchase, one: AppleTransaction) -> str:
+        return self.keys.chain.sign(apple_payloads.transaction(self.app, self.life, purchase, one, self._reading_at()))
+
+    def signed_renewal(self, purchase: ApplePurchase) -> str:
+        info = apple_payloads.renewal(self.app, self.life, purchase, self._reading_at())
+        assert info is not None
+        return self.keys.chain.sign(info)
+
+    def _advance(self, until: Ms) -> None:
+        self._change(*apple_due_events.advance(self.life, until))
+
+    def _due_at(self) -> Ms | None:
+        due = (apple_due_events.due_at(one) for one in self.life.purchases.values())
+        return min((at for at in due if at is not None), default=None)
+
+    def _message(self, notice: AppleNotice) -> Notification:
+        # Two notifications never have the same date, by which what they say is ordered.
+        self._signed_at = max(notice.at, self._signed_at + 1)
+        id = str(uuid.uuid4())
+        signed = self._signed(notice, id, self._signed_at, None)
+        return Notification(
+            id=id,
+            kind=notice.kind,
+            subject=notice.purchase.id if notice.purchase else None,
+            at=notice.at,
+            content=SignedNotice(notice, self._signed_at, signed),
+        )
+
+    def _write(self, message: Notification, lie: str | None) -> NotificationRequest:
+        content: SignedNotice = message.content
+        signed = content.signed_payload
+        if lie == "signature":
+            head, body, signature = signed.split(".")
+            signed = ".".join((head, body, signature[::-1]))
+        elif lie is not None:
+            signed = self._signed(content.notice, message.id, content.signed_at, lie)
+        return NotificationRequest({}, msgspec.json.encode({"signedPayload": signed}))
+
+    def _next_try(self, message: Notification) -> Ms | None:
+        tries = len(message.attempts) // message.fate.copies
+        if not self._retries or tries > len(RETRIES):
+            return None
+        return message.attempts[-1].at + RETRIES[tries - 1] * HOUR
+
+    def _signed(self, notice: AppleNotice, id: str, at: Ms, lie: str | None) -> str:
+        chain, app = self.keys.chain, self.app
+        if lie == "chain":
+            chain = make_chain(name="Somebody else")
+        elif lie == "bundle":
+            app = replace(app, bundle_id=f"{app.bundle_id}.other")
+        elif lie == "app_id":
+            app = replace(app, app_apple_id=app.app_apple_id + 1)
+        elif lie == "environment":
+            app = replace(app, environment="Production" if app.environment == "Sandbox" else "Sandbox")
+        shown = renewing = None
+        if notice.purchase is not None and notice.transaction is not None:
+            shown = chain.sign(apple_payloads.transaction(app, self.life, notice.purchase, notice.transaction, at))
+            info = apple_payloads.renewal(app, self.life, notice.purchase, at)
+            renewing = chain.sign(info) if info is not None else None
+        return chain.sign(apple_payloads.notification(app, notice, id, at, shown, renewing))
+
+    def _reading_at(self) -> Ms:
+        """The date of what is signed for a read: never before what was already said."""
+        self._signed_at = max(self._signed_at, self.clock.now())
+        return self._signed_at
+
+    def _truth(self, purchase: ApplePurchase) -> ExpectedState:
+        now, latest, info = self.clock.now(), purchase.latest, purchase.renewal
+        ends = latest.expires_at
+        grace = info.grace_ends_at if info and purchase.status is AppleStatus.GRACE else None
+        until = [at for at in (grace or ends, latest.revoked_at) if at is not None]
+        access = min(until, default=None)
+        pending = info.product_id if info and info.product_id != latest.product_id and info.auto_renew else None
+        return ExpectedState(
+            purchase=purchase.id,
+            id=purchase.id,
+            buyer=purchase.buyer,
+            account_token=purchase.account_token,
+            kind="subscription" if purchase.kind is AppleKind.SUBSCRIPTION else "one_time",
+            product_id=latest.product_id,
+            periods=len(purchase.transactions),
+            active=access is None or access > now,
+            ends_at=ends,
+            access_ends_at=access,
+            auto_renew=bool(info and info.auto_renew),
+            in_trial=latest.offer is not None and latest.offer.discount == "FREE_TRIAL",
+            billing_problem=purchase.status in (AppleStatus.GRACE, AppleStatus.BILLING_RETRY),
+            grace_ends_at=grace,
+            refunded_at=latest.revoked_at if latest.refunded else None,
+            next_product_id=pending,
+            sandbox=self.app.environment == "Sandbox",
+        )

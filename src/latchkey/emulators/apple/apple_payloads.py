@@ -1,0 +1,154 @@
+"""What the App Store signs: transactions, renewal information, notifications, in Apple's own fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from latchkey.domain.instants import Ms
+from latchkey.emulators.apple.apple_books import (
+    AppleBooks,
+    AppleKind,
+    AppleNotice,
+    AppleOffer,
+    ApplePurchase,
+    AppleStatus,
+    AppleTransaction,
+)
+
+VERSION = "2.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppleApp:
+    bundle_id: str
+    app_apple_id: int
+    # "Sandbox" or "Production"
+    environment: str = "Sandbox"
+    storefront: str = "USA"
+
+
+def transaction(
+    app: AppleApp, life: AppleBooks, purchase: ApplePurchase, one: AppleTransaction, signed_at: Ms
+) -> dict[str, Any]:
+    subscription = purchase.kind is AppleKind.SUBSCRIPTION
+    product = life.product(one.product_id)
+    return _without_none(
+        transactionId=one.id,
+        originalTransactionId=purchase.id,
+        webOrderLineItemId=str(int(one.id) + 5_000) if subscription else None,
+        bundleId=app.bundle_id,
+        productId=one.product_id,
+        subscriptionGroupIdentifier=product.group if product and subscription else None,
+        purchaseDate=one.purchased_at,
+        originalPurchaseDate=purchase.transactions[0].purchased_at,
+        expiresDate=one.expires_at,
+        quantity=1,
+        type=str(purchase.kind),
+        appAccountToken=purchase.account_token,
+        inAppOwnershipType="FAMILY_SHARED" if purchase.family else "PURCHASED",
+        signedDate=signed_at,
+        revocationDate=one.revoked_at,
+        revocationReason=0 if one.refunded else None,
+        revocationType=_revocation_type(one),
+        isUpgraded=True if one.upgraded else None,
+        environment=app.environment,
+        transactionReason=one.reason,
+        storefront=app.storefront,
+        storefrontId="143441",
+        price=one.price.micros // 1000,
+        currency=one.price.currency,
+        **_offer(one.offer),
+    )
+
+
+def renewal(app: AppleApp, life: AppleBooks, purchase: ApplePurchase, signed_at: Ms) -> dict[str, Any] | None:
+    info = purchase.renewal
+    if info is None:
+        return None
+    next_product = life.product(info.product_id)
+    price = info.offer.price if info.offer else next_product.price if next_product else None
+    renews = purchase.status is AppleStatus.ACTIVE and info.auto_renew
+    return _without_none(
+        originalTransactionId=purchase.id,
+        autoRenewProductId=info.product_id,
+        productId=purchase.latest.product_id,
+        autoRenewStatus=int(info.auto_renew),
+        expirationIntent=info.intent,
+        isInBillingRetryPeriod=purchase.status in (AppleStatus.GRACE, AppleStatus.BILLING_RETRY) or None,
+        gracePeriodExpiresDate=info.grace_ends_at,
+        priceIncreaseStatus=info.price_increase,
+        signedDate=signed_at,
+        environment=app.environment,
+        recentSubscriptionStartDate=purchase.recent_start,
+        renewalDate=purchase.latest.expires_at if renews else None,
+        renewalPrice=price.micros // 1000 if price else None,
+        currency=price.currency if price else None,
+        appAccountToken=purchase.account_token,
+        **_offer(info.offer),
+    )
+
+
+def notification(
+    app: AppleApp,
+    notice: AppleNotice,
+    uuid: str,
+    signed_at: Ms,
+    signed_transaction: str | None,
+    signed_renewal: str | None,
+) -> dict[str, Any]:
+    status = notice.purchase.status if notice.purchase else None
+    data = _without_none(
+        environment=app.environment,
+        appAppleId=app.app_apple_id,
+        bundleId=app.bundle_id,
+        bundleVersion="1",
+        status=int(status) if status is not None else None,
+        signedTransactionInfo=signed_transaction,
+        signedRenewalInfo=signed_renewal,
+        consumptionRequestReason="UNSATISFIED_WITH_PURCHASE" if notice.type == "CONSUMPTION_REQUEST" else None,
+    )
+    return _without_none(
+        notificationType=notice.type,
+        subtype=notice.subtype,
+        notificationUUID=uuid,
+        version=VERSION,
+        signedDate=signed_at,
+        data=data,
+    )
+
+
+def app_transaction(app: AppleApp, bought_at: Ms, signed_at: Ms) -> dict[str, Any]:
+    """The proof that the app itself was installed."""
+    return {
+        "receiptType": app.environment,
+        "appAppleId": app.app_apple_id,
+        "bundleId": app.bundle_id,
+        "applicationVersion": "1",
+        "versionExternalIdentifier": 1,
+        "receiptCreationDate": signed_at,
+        "originalPurchaseDate": bought_at,
+        "originalApplicationVersion": "1",
+        "deviceVerification": "",
+        "deviceVerificationNonce": "",
+    }
+
+
+def _revocation_type(one: AppleTransaction) -> str | None:
+    if one.revoked_at is None:
+        return None
+    return "REFUND_FULL" if one.refunded else "FAMILY_REVOKE"
+
+
+def _offer(offer: AppleOffer | None) -> dict[str, Any]:
+    if offer is None:
+        return {}
+    return _without_none(
+        offerType=int(offer.kind),
+        offerDiscountType=str(offer.discount),
+        offerIdentifier=offer.id,
+    )
+
+
+def _without_none(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,261 @@
+"""What can happen to a purchase in Google Play. Each function gives the new books and the notifications that Google
+would send. No clock, no I/O, no randomness: `now` comes in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from msgspec import structs
+
+from latchkey.domain.instants import DAY, Ms, add, to_iso
+from latchkey.domain.refusal import Refusal
+from latchkey.emulators.google.google_books import (
+    CancelledBy,
+    GoogleBooks,
+    GoogleNotice,
+    GoogleProduct,
+    GooglePurchase,
+    GoogleState,
+    GoogleStep,
+    NoticeCode,
+)
+from latchkey.emulators.google.google_due_events import ended, renewed, voided
+from latchkey.emulators.google.google_purchases import (
+    first_order,
+    kept,
+    noticed,
+    product_of,
+    purchase_of,
+)
+
+# Google keeps a token readable for so long after the end.
+READABLE_AFTER_END: Ms = 60 * DAY
+
+
+def acknowledge(life: GoogleBooks, token: str) -> GoogleBooks:
+    return kept(life, replace(purchase_of(life, token), acknowledged=True))
+
+
+def consume(life: GoogleBooks, token: str) -> GoogleBooks:
+    """Using a purchase up also acknowledges it."""
+    purchase = purchase_of(life, token)
+    if purchase.subscription:
+        raise Refusal("A subscription cannot be consumed.", param="act")
+    return kept(life, replace(purchase, acknowledged=True, consumed=True))
+
+
+def cancel(
+    life: GoogleBooks, now: Ms, token: str, *, by: CancelledBy = CancelledBy.USER, scheduled: bool = False
+) -> GoogleStep:
+    """`scheduled`: in an instalment plan the cancellation counts from the end of the commitment."""
+    purchase = _renewing(life, token)
+    if not purchase.auto_renew or purchase.cancellation_scheduled:
+        raise Refusal("Renewal is off already.", param="act")
+    if scheduled:
+        if purchase.state is not GoogleState.ACTIVE:
+            raise Refusal("Only an active subscription can be cancelled so.", param="act")
+        purchase = replace(purchase, cancellation_scheduled=True, cancelled_by=by, cancelled_at=now)
+        return kept(life, purchase), (noticed(now, purchase, NoticeCode.CANCELLATION_SCHEDULED),)
+    without_access = purchase.state in (GoogleState.ON_HOLD, GoogleState.PAUSED)
+    purchase = replace(
+        purchase,
+        state=GoogleState.CANCELED,
+        auto_renew=False,
+        cancelled_by=by,
+        cancelled_at=now,
+        next_product=None,
+        resumes_at=None,
+        fails_with=None,
+        hold_ends_at=None,
+    )
+    if not without_access:
+        return kept(life, purchase), (noticed(now, purchase, NoticeCode.CANCELED),)
+    over = ended(purchase, now, by)
+    return kept(life, over), (noticed(now, over, NoticeCode.CANCELED), noticed(now, over, NoticeCode.EXPIRED))
+
+
+def uncancel(life: GoogleBooks, now: Ms, token: str) -> GoogleStep:
+    """In the Play Store, before the end."""
+    purchase = _renewing(life, token)
+    if purchase.state is not GoogleState.CANCELED and not purchase.cancellation_scheduled:
+        raise Refusal("Renewal is on already.", param="act")
+    if purchase.paid_until is not None:
+        raise Refusal("A payment has failed; use resubscribe.", param="act")
+    purchase = replace(
+        purchase,
+        state=GoogleState.ACTIVE,
+        auto_renew=True,
+        cancelled_by=None,
+        cancelled_at=None,
+        cancellation_scheduled=False,
+    )
+    return kept(life, purchase), (noticed(now, purchase, NoticeCode.RESTARTED),)
+
+
+def fail_billing(life: GoogleBooks, now: Ms, token: str, *, grace_days: int = 0, hold_days: int = 30) -> GoogleStep:  # noqa: ARG001 - as all acts
+    """The payment of the next renewal will fail. Google says so when the renewal is due."""
+    purchase = _renewing(life, token)
+    if purchase.state is not GoogleState.ACTIVE:
+        raise Refusal("No renewal is due in this state.", param="act")
+    return kept(life, replace(purchase, fails_with=(grace_days, hold_days))), ()
+
+
+def recover(life: GoogleBooks, now: Ms, token: str) -> GoogleStep:
+    purchase = _renewing(life, token)
+    if purchase.state is GoogleState.ACTIVE and purchase.fails_with is not None:
+        return kept(life, replace(purchase, fails_with=None)), ()
+    if purchase.state is GoogleState.IN_GRACE_PERIOD:
+        # Nothing was missed: the billing date stays.
+        return renewed(life, now, purchase, follows=purchase.paid_until or now, code=NoticeCode.RENEWED)
+    if purchase.state is GoogleState.ON_HOLD:
+        return renewed(life, now, purchase, follows=now, code=NoticeCode.RECOVERED)
+    raise Refusal("No payment has failed, so there is nothing to recover.", param="act")
+
+
+def pause(life: GoogleBooks, now: Ms, token: str, *, resumes_at: Ms) -> GoogleStep:
+    """Begins when the paid period ends."""
+    purchase = _renewing(life, token)
+    if purchase.state is not GoogleState.ACTIVE or purchase.prepaid:
+        raise Refusal("Only an active subscription that renews can be paused.", param="act")
+    if resumes_at <= (purchase.expires_at or 0):
+        ends = to_iso(purchase.expires_at or 0)
+        raise Refusal(f"A pause begins when the paid period ends ({ends}); it has to end later.", param="for")
+    purchase = replace(purchase, resumes_at=resumes_at)
+    return kept(life, purchase), (noticed(now, purchase, NoticeCode.PAUSE_SCHEDULE_CHANGED),)
+
+
+def resume(life: GoogleBooks, now: Ms, token: str) -> GoogleStep:
+    purchase = _renewing(life, token)
+    if purchase.state is GoogleState.PAUSED:
+        return renewed(life, now, purchase, follows=now, code=NoticeCode.RECOVERED)
+    if purchase.resumes_at is None:
+        raise Refusal("The subscription is not paused.", param="act")
+    purchase = replace(purchase, resumes_at=None)
+    return kept(life, purchase), (noticed(now, purchase, NoticeCode.PAUSE_SCHEDULE_CHANGED),)
+
+
+def defer(life: GoogleBooks, now: Ms, token: str, *, days: int = 0, until: Ms | None = None) -> GoogleStep:
+    """The developer moves the next billing date, by some days or to a moment."""
+    purchase = _renewing(life, token)
+    if purchase.state is not GoogleState.ACTIVE or not purchase.auto_renew:
+        raise Refusal("Only an active subscription that renews can be deferred.", param="act")
+    ends_at = purchase.expires_at or now
+    moved = until if until is not None else ends_at + days * DAY
+    if not ends_at < moved <= ends_at + 365 * DAY:
+        raise Refusal("Google defers a renewal by 1 to 365 days.", param="days")
+    purchase = replace(purchase, expires_at=moved)
+    return kept(life, purchase), (noticed(now, purchase, NoticeCode.DEFERRED),)
+
+
+def refund(life: GoogleBooks, now: Ms, token: str, *, order: str | None = None, revoke: bool = True) -> GoogleStep:
+    """Of the latest order that cost something, or of the named one. With `revoke`, access ends."""
+    purchase = purchase_of(life, token)
+    candidates = [one for one in purchase.orders if one.refunded_at is None]
+    if order is not None:
+        candidates = [one for one in candidates if one.id == order]
+    else:
+        candidates = [one for one in candidates if one.price.micros]
+    if not candidates:
+        raise Refusal("There is no such order that cost something and is not refunded already.", param="order")
+    if revoke and candidates[-1].id != purchase.latest.id:
+        raise Refusal("Only the latest order can be revoked; refund an older one with revoke: false.", param="revoke")
+    return voided(life, now, purchase, candidates[-1].id, revoke=revoke)
+
+
+def revoke(life: GoogleBooks, now: Ms, token: str) -> GoogleStep:
+    """The developer ends access at once, without giving money back."""
+    purchase = ended(_renewing(life, token), now, CancelledBy.DEVELOPER)
+    return kept(life, purchase), (noticed(now, purchase, NoticeCode.REVOKED),)
+
+
+def change(life: GoogleBooks, now: Ms, token: str, name: str, *, deferred: bool = False) -> GoogleStep:
+    """To another base plan or product: a new purchase with a new token that points to the old one. Deferred, the new
+    product begins with the next period."""
+    old = _renewing(life, token)
+    new = product_of(life, name)
+    if new.plan is None:
+        raise Refusal(f"{name!r} is not a subscription.", param="product_id")
+    if new.name == old.product:
+        raise Refusal(f"The subscription is {name!r} already.", param="product_id")
+    if old.state not in (GoogleState.ACTIVE, GoogleState.CANCELED):
+        raise Refusal("A payment is due or the subscription is paused; use recover or resume first.", param="act")
+    if not deferred:
+        return _replace(life, now, old, new)
+    # It goes on with the old product, and the time that was paid for it.
+    running = product_of(life, old.product)
+    return _replace(life, now, old, running, ends_at=old.expires_at, next_product=new.name)
+
+
+def resubscribe(life: GoogleBooks, now: Ms, token: str) -> GoogleStep:
+    """In the app or the Play Store, after a cancellation: a new token that points to the old one."""
+    old = purchase_of(life, token)
+    if not old.subscription or old.prepaid or old.state not in (GoogleState.CANCELED, GoogleState.EXPIRED):
+        raise Refusal("Only a subscription that was cancelled or has ended can be bought again so.", param="act")
+    if any(one.replaces == token for one in life.purchases.values()):
+        raise Refusal("The purchase was replaced by another already.", param="act")
+    return _replace(life, now, old, product_of(life, old.product))
+
+
+def top_up(life: GoogleBooks, now: Ms, token: str) -> GoogleStep:
+    """More time for a prepaid plan: a new token, and the time is added."""
+    old = purchase_of(life, token)
+    if not old.prepaid or old.state is not GoogleState.ACTIVE:
+        raise Refusal("Only a prepaid plan that has not ended can be topped up.", param="act")
+    product = product_of(life, old.product)
+    assert product.period is not None
+    return _replace(life, now, old, product, ends_at=add(old.expires_at or now, product.period))
+
+
+def announce_price_change(life: GoogleBooks, now: Ms, token: str, *, confirmed: bool = False) -> GoogleStep:
+    purchase = _renewing(life, token)
+    code = NoticeCode.PRICE_CHANGE_CONFIRMED if confirmed else NoticeCode.PRICE_CHANGE_UPDATED
+    return life, (noticed(now, purchase, code),)
+
+
+def checking_notice(now: Ms) -> GoogleNotice:
+    return GoogleNotice(at=now)
+
+
+def _replace(
+    life: GoogleBooks,
+    now: Ms,
+    old: GooglePurchase,
+    product: GoogleProduct,
+    *,
+    ends_at: Ms | None = None,
+    next_product: str | None = None,
+) -> GoogleStep:
+    life, token, order = first_order(life, now, product, ends_at=ends_at)
+    if next_product is not None:
+        order = replace(order, price=structs.replace(order.price, micros=0))
+    new = GooglePurchase(
+        token=token,
+        buyer=old.buyer,
+        product=product.name,
+        subscription=True,
+        prepaid=product.prepaid,
+        orders=(order,),
+        started_at=now,
+        account_token=old.account_token,
+        test=old.test,
+        auto_renew=not product.prepaid,
+        expires_at=order.ends_at,
+        next_product=next_product,
+        replaces=old.token,
+    )
+    bought = noticed(now, new, NoticeCode.PURCHASED)
+    if old.state is GoogleState.EXPIRED:
+        return kept(life, new), (bought,)
+    over = replace(ended(old, now, CancelledBy.REPLACEMENT), cancelled_by=CancelledBy.REPLACEMENT, cancelled_at=now)
+    return kept(life, over, new), (bought, noticed(now, over, NoticeCode.EXPIRED))
+
+
+def _renewing(life: GoogleBooks, token: str) -> GooglePurchase:
+    purchase = purchase_of(life, token)
+    if not purchase.subscription:
+        raise Refusal("This is a one-time purchase. The act is for subscriptions.", param="act")
+    if purchase.state in (GoogleState.PENDING, GoogleState.PENDING_PURCHASE_CANCELED):
+        raise Refusal("The first payment has not come through; use complete or decline.", param="act")
+    if purchase.state is GoogleState.EXPIRED:
+        raise Refusal(f"The subscription ended at {to_iso(purchase.expires_at or 0)}; use resubscribe.", param="act")
+    return purchase

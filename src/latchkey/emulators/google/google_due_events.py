@@ -1,0 +1,202 @@
+"""What time brings: renewals, failed payments, pauses, ends, and the refund of what nobody acknowledged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from latchkey.domain.instants import DAY, Ms, add
+from latchkey.emulators.google.google_books import (
+    CancelledBy,
+    GoogleBooks,
+    GoogleNotice,
+    GoogleOrder,
+    GooglePhase,
+    GooglePurchase,
+    GoogleState,
+    GoogleStep,
+    NoticeCode,
+    renewal_order_id,
+)
+from latchkey.emulators.google.google_purchases import kept, noticed, product_of
+
+# A purchase that the app did not acknowledge by then is refunded and taken back.
+ACKNOWLEDGE_WITHIN: Ms = 3 * DAY
+
+
+def due_at(purchase: GooglePurchase) -> Ms | None:
+    """When time will next change this purchase, if it ever will."""
+    due = [at for at in (_unacknowledged_at(purchase), _next_change(purchase)) if at is not None]
+    return min(due, default=None)
+
+
+def advance(life: GoogleBooks, until: Ms) -> GoogleStep:
+    """Everything that happens up to and with `until`, each at its own time, oldest first."""
+    told: list[GoogleNotice] = []
+    while True:
+        due = [(at, one.token) for one in life.purchases.values() if (at := due_at(one)) is not None and at <= until]
+        if not due:
+            return life, tuple(told)
+        at, token = min(due)
+        purchase = life.purchases[token]
+        if _unacknowledged_at(purchase) == at:
+            life, notices = taken_back(life, at, purchase)
+        else:
+            life, notices = _pass(life, at, purchase)
+        told.extend(notices)
+
+
+def taken_back(life: GoogleBooks, at: Ms, purchase: GooglePurchase) -> GoogleStep:
+    """Refunded and revoked at once."""
+    return voided(life, at, purchase, purchase.latest.id, revoke=True)
+
+
+def voided(life: GoogleBooks, at: Ms, purchase: GooglePurchase, order: str, *, revoke: bool) -> GoogleStep:
+    """An order is refunded; with `revoke`, access ends too."""
+    orders = tuple(replace(one, refunded_at=at, voided=revoke) if one.id == order else one for one in purchase.orders)
+    purchase = replace(purchase, orders=orders)
+    told: tuple[GoogleNotice, ...] = ()
+    if revoke:
+        told = (
+            GoogleNotice(
+                at=at,
+                token=purchase.token,
+                voided_order=order,
+                subscription=purchase.subscription,
+                sku=purchase.product.partition(":")[0],
+            ),
+        )
+        if not purchase.subscription:
+            purchase = replace(purchase, state=GoogleState.CANCELED)
+        elif purchase.state is not GoogleState.EXPIRED:
+            purchase = ended(purchase, at, CancelledBy.DEVELOPER)
+            told = (noticed(at, purchase, NoticeCode.REVOKED), *told)
+    return kept(life, purchase), told
+
+
+def ended(purchase: GooglePurchase, at: Ms, by: CancelledBy | None) -> GooglePurchase:
+    return replace(
+        purchase,
+        state=GoogleState.EXPIRED,
+        auto_renew=False,
+        expires_at=min(at, purchase.expires_at) if purchase.expires_at is not None else at,
+        cancelled_by=purchase.cancelled_by or by,
+        cancelled_at=purchase.cancelled_at or at,
+        hold_ends_at=None,
+        resumes_at=None,
+        fails_with=None,
+        next_product=None,
+    )
+
+
+def renewed(life: GoogleBooks, at: Ms, purchase: GooglePurchase, *, follows: Ms, code: NoticeCode) -> GoogleStep:
+    """A new paid period, of the product that was chosen for it."""
+    product = product_of(life, purchase.next_product or purchase.product)
+    changed = product.name != purchase.product
+    length, price, phase, left = product.period, product.price, GooglePhase.BASE, 0
+    if purchase.intro_left and product.intro is not None and not changed:
+        length, price, phase = product.intro.duration, product.intro.price, GooglePhase.INTRODUCTORY
+        left = purchase.intro_left - 1
+    assert length is not None
+    order = GoogleOrder(
+        id=renewal_order_id(purchase),
+        product=product.name,
+        bought_at=at,
+        starts_at=follows,
+        ends_at=add(follows, length),
+        price=price,
+        phase=phase,
+    )
+    purchase = replace(
+        purchase,
+        product=product.name,
+        next_product=None,
+        orders=(*purchase.orders, order),
+        state=GoogleState.ACTIVE,
+        expires_at=order.ends_at,
+        paid_until=None,
+        hold_ends_at=None,
+        resumes_at=None,
+        fails_with=None,
+        intro_left=left,
+    )
+    told = (noticed(at, purchase, code),)
+    return kept(life, purchase), (*told, noticed(at, purchase, NoticeCode.ITEMS_CHANGED)) if changed else told
+
+
+def _next_change(purchase: GooglePurchase) -> Ms | None:
+    if not purchase.subscription:
+        return None
+    match purchase.state:
+        case GoogleState.ACTIVE | GoogleState.IN_GRACE_PERIOD | GoogleState.CANCELED:
+            return purchase.expires_at
+        case GoogleState.ON_HOLD:
+            return purchase.hold_ends_at
+        case GoogleState.PAUSED:
+            return purchase.resumes_at
+        case _:
+            return None
+
+
+def _unacknowledged_at(purchase: GooglePurchase) -> Ms | None:
+    if purchase.acknowledged or purchase.state in (
+        GoogleState.PENDING,
+        GoogleState.PENDING_PURCHASE_CANCELED,
+        GoogleState.EXPIRED,
+    ):
+        return None
+    if any(one.refunded_at is not None for one in purchase.orders):
+        return None
+    # Renewals need no acknowledgement.
+    return purchase.orders[0].bought_at + ACKNOWLEDGE_WITHIN
+
+
+def _pass(life: GoogleBooks, at: Ms, purchase: GooglePurchase) -> GoogleStep:
+    match purchase.state:
+        case GoogleState.CANCELED:
+            return _expire(life, at, purchase, purchase.cancelled_by or CancelledBy.USER)
+        case GoogleState.PAUSED:
+            return renewed(life, at, purchase, follows=at, code=NoticeCode.RENEWED)
+        case GoogleState.ON_HOLD:
+            return _give_up(life, at, purchase)
+        case GoogleState.IN_GRACE_PERIOD:
+            return _hold(life, at, purchase)
+    if purchase.prepaid:
+        return _expire(life, at, purchase, None)
+    if purchase.cancellation_scheduled:
+        return _expire(life, at, purchase, CancelledBy.USER)
+    if purchase.resumes_at is not None:
+        paused = replace(purchase, state=GoogleState.PAUSED, paid_until=at)
+        return kept(life, paused), (noticed(at, paused, NoticeCode.PAUSED),)
+    if purchase.fails_with is not None:
+        return _fail(life, at, purchase)
+    return renewed(life, at, purchase, follows=at, code=NoticeCode.RENEWED)
+
+
+def _fail(life: GoogleBooks, at: Ms, purchase: GooglePurchase) -> GoogleStep:
+    assert purchase.fails_with is not None
+    grace_days, hold_days = purchase.fails_with
+    failed = replace(purchase, paid_until=at, hold_ends_at=at + (grace_days + hold_days) * DAY)
+    if not grace_days:
+        return _hold(life, at, failed)
+    # Google moves the end of the subscription to the end of the grace period.
+    failed = replace(failed, state=GoogleState.IN_GRACE_PERIOD, expires_at=at + grace_days * DAY)
+    return kept(life, failed), (noticed(at, failed, NoticeCode.IN_GRACE_PERIOD),)
+
+
+def _hold(life: GoogleBooks, at: Ms, purchase: GooglePurchase) -> GoogleStep:
+    if purchase.hold_ends_at is None or purchase.hold_ends_at <= at:
+        return _give_up(life, at, purchase)
+    held = replace(purchase, state=GoogleState.ON_HOLD)
+    return kept(life, held), (noticed(at, held, NoticeCode.ON_HOLD),)
+
+
+def _give_up(life: GoogleBooks, at: Ms, purchase: GooglePurchase) -> GoogleStep:
+    over = ended(purchase, at, CancelledBy.SYSTEM)
+    return kept(life, over), (noticed(at, over, NoticeCode.CANCELED), noticed(at, over, NoticeCode.EXPIRED))
+
+
+def _expire(life: GoogleBooks, at: Ms, purchase: GooglePurchase, by: CancelledBy | None) -> GoogleStep:
+    over = ended(purchase, at, by)
+    if by is None:
+        over = replace(over, cancelled_at=None)
+    return kept(life, over), (noticed(at, over, NoticeCode.EXPIRED),)

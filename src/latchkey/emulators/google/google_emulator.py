@@ -1,0 +1,212 @@
+"""The pretend Google Play: the books, the keys that sign, and what is pushed."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+
+from latchkey.domain.instants import DAY, SECOND, Ms
+from latchkey.emulators.control_requests import converted
+from latchkey.emulators.emulator import Emulator
+from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.expected_state import ExpectedState
+from latchkey.emulators.google import google_acts, google_due_events, google_purchases, google_resources
+from latchkey.emulators.google.google_books import GoogleBooks, GoogleNotice, GooglePhase, GooglePurchase, GoogleState
+from latchkey.emulators.google.google_control_requests import (
+    ACTS,
+    FIRST_PRODUCTS,
+    GoogleProductRequest,
+    GoogleSaleRequest,
+)
+from latchkey.emulators.google.google_keys import GoogleKeys
+from latchkey.emulators.notification_outbox import Notification, NotificationRequest
+from latchkey.now import real_now
+
+PUBSUB_SUBSCRIPTION = "projects/latchkey-emulator/subscriptions/play"
+# Pub/Sub waits longer and longer, and gives up after a week.
+_FIRST_WAIT: Ms = 10 * SECOND
+_LONGEST_WAIT: Ms = 600 * SECOND
+_KEPT_FOR: Ms = 7 * DAY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoogleApp:
+    package_name: str
+    # Purchases of testers: they count as SANDBOX.
+    test: bool = True
+    service_account: str = "latchkey@latchkey-emulator.iam.gserviceaccount.com"
+    push_service_account: str = "play-push@latchkey-emulator.iam.gserviceaccount.com"
+    push_audience: str = "https://latchkey.test/google-play"
+
+
+class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
+    name = "google"
+    lies = frozenset({"audience", "package", "signature", "email", "unverified", "issuer", "expired", "no_token"})
+    accepted = frozenset({102, 200, 201, 202, 204})
+
+    def __init__(
+        self,
+        keys: GoogleKeys,
+        app: GoogleApp,
+        life: GoogleBooks,
+        clock: EmulatorClock,
+        *,
+        extra_ca: Callable[[], bytes | None] = lambda: None,
+    ) -> None:
+        super().__init__(life, clock, extra_ca=extra_ca)
+        self.keys = keys
+        self.app = app
+        # Message ids are numbers, and a new run must not repeat those of the last one.
+        self._ids = itertools.count(secrets.randbelow(10**15) + 10**15)
+        # Access tokens that were given out, and until when they count, in real seconds.
+        self.access_tokens: dict[str, int] = {}
+        if not life.products:
+            for product in FIRST_PRODUCTS:
+                self.add_product(product)
+
+    def add_product(self, given: Mapping[str, Any]) -> None:
+        product = converted(given, GoogleProductRequest).product()
+        others = tuple(one for one in self.life.products if one.name != product.name)
+        self._change(replace(self.life, products=(*others, product)), ())
+
+    def sell(self, **sale: Any) -> str:
+        self._advance(now := self.clock.next())
+        before = self.life.purchases.keys()
+        life, notices = converted(sale, GoogleSaleRequest).apply(self.life, now, test=self.app.test)
+        self._change(life, notices)
+        (token,) = life.purchases.keys() - before
+        return token
+
+    def act(self, purchase: str, act: str, **options: Any) -> str:
+        self._advance(now := self.clock.next())
+        before = self.life.purchases.keys()
+        self._change(*ACTS.apply(self.life, now, purchase, act, options))
+        return next(iter(self.life.purchases.keys() - before), purchase)
+
+    def _test_notice(self) -> GoogleNotice:
+        return google_acts.checking_notice(self.clock.next())
+
+    def acknowledge(self, token: str) -> None:
+        self._change(google_acts.acknowledge(self.life, token), ())
+
+    def consume(self, token: str) -> None:
+        self._change(google_acts.consume(self.life, token), ())
+
+    def products(self) -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = msgspec.to_builtins(self.life.products)
+        return [{"name": one.name, **shown} for one, shown in zip(self.life.products, listed, strict=True)]
+
+    def truth(self) -> list[ExpectedState]:
+        replaced = {one.replaces for one in self.life.purchases.values()}
+        return [self._truth(one, replaced=one.token in replaced) for one in self.life.purchases.values()]
+
+    def receipt(self, purchase: str) -> dict[str, Any]:
+        found = google_purchases.purchase_of(self.life, purchase)
+        product_id, _, _ = found.product.partition(":")
+        return {"fetch_token": found.token, "product_id": product_id, "product_ids": [product_id]}
+
+    def credentials(self, base_url: str) -> dict[str, Any]:
+        return {
+            "package_name": self.app.package_name,
+            "service_account": self.keys.account.service_account(self.app.service_account, f"{base_url}/token"),
+            "push_audience": self.app.push_audience,
+            "push_service_account": self.app.push_service_account,
+            "api_base_url": base_url,
+            "certificates_url": f"{base_url}/oauth2/v1/certs",
+            "token_url": f"{base_url}/token",
+        }
+
+    def application(self) -> Starlette:
+        # Imported here because the API knows this class.
+        from latchkey.emulators.google.google_api import application
+
+        return application(self)
+
+    def _advance(self, until: Ms) -> None:
+        self._change(*google_due_events.advance(self.life, until))
+
+    def _due_at(self) -> Ms | None:
+        due = (google_due_events.due_at(one) for one in self.life.purchases.values())
+        return min((at for at in due if at is not None), default=None)
+
+    def _message(self, notice: GoogleNotice) -> Notification:
+        return Notification(
+            id=str(next(self._ids)), kind=notice.kind, subject=notice.token or None, at=notice.at, content=notice
+        )
+
+    def _write(self, message: Notification, lie: str | None) -> NotificationRequest:
+        app, notice = self.app, message.content
+        package = f"{app.package_name}.other" if lie == "package" else app.package_name
+        body = msgspec.json.encode(google_resources.push(notice, package, message.id, PUBSUB_SUBSCRIPTION))
+        if lie == "no_token":
+            return NotificationRequest({}, body)
+        # The token is new at every attempt, and counts by the real clock, whatever the emulator's says.
+        now_s = real_now() // 1000
+        claims: dict[str, Any] = {}
+        if lie == "audience":
+            claims["aud"] = f"{app.push_audience}/other"
+        elif lie == "email":
+            claims["email"] = f"other.{app.push_service_account}"
+        elif lie == "unverified":
+            claims["email_verified"] = False
+        elif lie == "issuer":
+            claims["iss"] = "https://accounts.example.com"
+        elif lie == "expired":
+            claims |= {"iat": now_s - 7200, "exp": now_s - 3600}
+        token = self.keys.google.push_token(app.push_audience, app.push_service_account, now_s, **claims)
+        if lie == "signature":
+            head, rest, signature = token.split(".")
+            token = ".".join((head, rest, signature[::-1]))
+        return NotificationRequest({"Authorization": f"Bearer {token}"}, body)
+
+    def _next_try(self, message: Notification) -> Ms | None:
+        tries = len(message.attempts) // message.fate.copies
+        following = message.attempts[-1].at + min(_FIRST_WAIT * 2 ** min(tries - 1, 10), _LONGEST_WAIT)
+        return following if following < message.at + message.fate.late_by + _KEPT_FOR else None
+
+    def first_of_chain(self, purchase: GooglePurchase) -> GooglePurchase:
+        """A prepaid plan is no subscription to Latchkey: each top-up, and what follows it, begins anew."""
+        while purchase.replaces is not None and (before := self.life.purchases.get(purchase.replaces)):
+            if before.prepaid:
+                break
+            purchase = before
+        return purchase
+
+    def _truth(self, purchase: GooglePurchase, *, replaced: bool) -> ExpectedState:
+        now, latest = self.clock.now(), purchase.latest
+        running = purchase.state in (GoogleState.ACTIVE, GoogleState.CANCELED, GoogleState.IN_GRACE_PERIOD)
+        access = purchase.expires_at if purchase.subscription else None
+        if not purchase.subscription:
+            running = purchase.state is GoogleState.ACTIVE
+            # A refund alone takes nothing away.
+            access = None if running else latest.refunded_at
+        in_grace = purchase.state is GoogleState.IN_GRACE_PERIOD
+        kind = "prepaid" if purchase.prepaid else "subscription" if purchase.subscription else "one_time"
+        return ExpectedState(
+            purchase=purchase.token,
+            id=self.first_of_chain(purchase).first_order,
+            buyer=purchase.buyer,
+            account_token=purchase.account_token,
+            kind=kind,
+            product_id=purchase.product,
+            periods=len(purchase.orders),
+            active=running and (access is None or access > now),
+            ends_at=purchase.paid_until or purchase.expires_at,
+            access_ends_at=access,
+            auto_renew=purchase.auto_renew and not purchase.cancellation_scheduled,
+            in_trial=latest.phase is GooglePhase.FREE_TRIAL,
+            billing_problem=purchase.state in (GoogleState.IN_GRACE_PERIOD, GoogleState.ON_HOLD),
+            grace_ends_at=purchase.expires_at if in_grace else None,
+            refunded_at=latest.refunded_at,
+            next_product_id=purchase.next_product,
+            resumes_at=purchase.resumes_at,
+            acknowledged=purchase.acknowledged,
+            replaced=replaced,
+            sandbox=purchase.test,
+        )

@@ -1,0 +1,266 @@
+"""The books in the fields of the Google Play Developer API, and notifications as Pub/Sub carries them."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.money import MICROS, Price
+from latchkey.emulators.google.google_books import (
+    CancelledBy,
+    GoogleBooks,
+    GoogleNotice,
+    GoogleOrder,
+    GooglePhase,
+    GooglePurchase,
+    GoogleState,
+)
+
+_PHASES = {
+    GooglePhase.BASE: "basePrice",
+    GooglePhase.FREE_TRIAL: "freeTrial",
+    GooglePhase.INTRODUCTORY: "introductoryPrice",
+}
+_ORDERED_PHASES = {
+    GooglePhase.BASE: "baseDetails",
+    GooglePhase.FREE_TRIAL: "freeTrialDetails",
+    GooglePhase.INTRODUCTORY: "introductoryPriceDetails",
+}
+REGION = "US"
+
+
+def subscription(life: GoogleBooks, purchase: GooglePurchase) -> dict[str, Any]:
+    """A SubscriptionPurchaseV2."""
+    pending = purchase.state in (GoogleState.PENDING, GoogleState.PENDING_PURCHASE_CANCELED)
+    return _without_none(
+        kind="androidpublisher#subscriptionPurchaseV2",
+        startTime=None if pending else instant(purchase.started_at),
+        regionCode=REGION,
+        subscriptionState=f"SUBSCRIPTION_STATE_{purchase.state}",
+        linkedPurchaseToken=purchase.replaces,
+        pausedStateContext=_paused(purchase),
+        canceledStateContext=_cancelled(purchase),
+        testPurchase={} if purchase.test else None,
+        acknowledgementState=_acknowledged(purchase),
+        externalAccountIdentifiers=_account(purchase),
+        lineItems=[_line_item(life, purchase)],
+        etag=etag(purchase),
+    )
+
+
+def etag(purchase: GooglePurchase) -> str:
+    return f"{len(purchase.orders)}-{purchase.state}-{purchase.expires_at}"
+
+
+def old_subscription(purchase: GooglePurchase) -> dict[str, Any]:
+    """A SubscriptionPurchase, the older form. It alone tells when a pause that has not begun will end."""
+    return _without_none(
+        kind="androidpublisher#subscriptionPurchase",
+        startTimeMillis=str(purchase.started_at),
+        expiryTimeMillis=str(purchase.expires_at),
+        autoResumeTimeMillis=str(purchase.resumes_at) if purchase.resumes_at is not None else None,
+        autoRenewing=purchase.auto_renew,
+        orderId=purchase.latest.id,
+        linkedPurchaseToken=purchase.replaces,
+        purchaseType=0 if purchase.test else None,
+        acknowledgementState=int(purchase.acknowledged),
+        obfuscatedExternalAccountId=purchase.account_token,
+    )
+
+
+def product(purchase: GooglePurchase) -> dict[str, Any]:
+    """A ProductPurchaseV2."""
+    states = {GoogleState.ACTIVE: "PURCHASED", GoogleState.PENDING: "PENDING"}
+    consumed = "CONSUMPTION_STATE_CONSUMED" if purchase.consumed else "CONSUMPTION_STATE_YET_TO_BE_CONSUMED"
+    refunded = purchase.latest.refunded_at is not None
+    return _without_none(
+        kind="androidpublisher#productPurchaseV2",
+        productLineItem=[
+            {
+                "productId": purchase.product,
+                "productOfferDetails": {
+                    "quantity": 1,
+                    "refundableQuantity": 0 if refunded else 1,
+                    "consumptionState": consumed,
+                },
+            }
+        ],
+        purchaseStateContext={"purchaseState": states.get(purchase.state, "CANCELLED")},
+        testPurchaseContext={"fopType": "TEST"} if purchase.test else None,
+        orderId=purchase.latest.id,
+        obfuscatedExternalAccountId=purchase.account_token,
+        regionCode=REGION,
+        purchaseCompletionTime=None if purchase.state is GoogleState.PENDING else instant(purchase.started_at),
+        acknowledgementState=_acknowledged(purchase),
+    )
+
+
+def order(purchase: GooglePurchase, one: GoogleOrder) -> dict[str, Any]:
+    """An Order."""
+    product_id, _, plan = one.product.partition(":")
+    refund = {"eventTime": instant(one.refunded_at)} if one.refunded_at is not None else None
+    item = _without_none(
+        productId=product_id,
+        productTitle=product_id,
+        listingPrice=money(one.price),
+        total=money(one.price),
+        tax=money(Price(0, one.price.currency)),
+    )
+    if one.ends_at is not None:
+        item["subscriptionDetails"] = {
+            "basePlanId": plan,
+            "offerPhaseDetails": {_ORDERED_PHASES[one.phase]: {}},
+            "servicePeriodStartTime": instant(one.starts_at or one.bought_at),
+            "servicePeriodEndTime": instant(one.ends_at),
+        }
+    else:
+        item["oneTimePurchaseDetails"] = {"quantity": 1}
+    return {
+        "orderId": one.id,
+        "purchaseToken": purchase.token,
+        "state": "REFUNDED" if refund else "PENDING" if purchase.state is GoogleState.PENDING else "PROCESSED",
+        "createTime": instant(one.bought_at),
+        "lastEventTime": instant(one.refunded_at or one.bought_at),
+        "buyerAddress": {"buyerCountry": REGION},
+        "total": money(one.price),
+        "tax": money(Price(0, one.price.currency)),
+        "lineItems": [item],
+        "orderHistory": _without_none(
+            processedEvent={"eventTime": instant(one.bought_at)},
+            refundEvent={**refund, "refundDetails": {"total": money(one.price)}, "refundReason": "OTHER"}
+            if refund
+            else None,
+        ),
+    }
+
+
+def voided(purchase: GooglePurchase, one: GoogleOrder) -> dict[str, Any]:
+    """A VoidedPurchase."""
+    assert one.refunded_at is not None
+    unacknowledged = not purchase.acknowledged
+    return {
+        "kind": "androidpublisher#voidedPurchase",
+        "purchaseToken": purchase.token,
+        "purchaseTimeMillis": str(purchase.started_at),
+        "voidedTimeMillis": str(one.refunded_at),
+        "orderId": one.id,
+        "voidedSource": 2 if unacknowledged else 1,
+        "voidedReason": 8 if unacknowledged else 0,
+    }
+
+
+def push(notice: GoogleNotice, package: str, id: str, subscription_name: str) -> dict[str, Any]:
+    """The body of a Pub/Sub push."""
+    told: dict[str, Any] = {"version": "1.0", "packageName": package, "eventTimeMillis": str(notice.at)}
+    if notice.code is not None:
+        told["subscriptionNotification"] = {
+            "version": "1.0",
+            "notificationType": int(notice.code),
+            "purchaseToken": notice.token,
+        }
+    elif notice.one_time is not None:
+        told["oneTimeProductNotification"] = {
+            "version": "1.0",
+            "notificationType": notice.one_time,
+            "purchaseToken": notice.token,
+            "sku": notice.sku,
+        }
+    elif notice.voided_order is not None:
+        told["voidedPurchaseNotification"] = {
+            "purchaseToken": notice.token,
+            "orderId": notice.voided_order,
+            "productType": 1 if notice.subscription else 2,
+            "refundType": 1,
+        }
+    else:
+        told["testNotification"] = {"version": "1.0"}
+    published = instant(notice.at)
+    return {
+        "message": {
+            "attributes": {},
+            "data": base64.b64encode(msgspec.json.encode(told)).decode(),
+            "messageId": id,
+            "message_id": id,
+            "publishTime": published,
+            "publish_time": published,
+        },
+        "subscription": subscription_name,
+    }
+
+
+def instant(at: Ms) -> str:
+    moment = datetime.fromtimestamp(at / 1000, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at % 1000:03}Z"
+
+
+def money(price: Price) -> dict[str, Any]:
+    units, micros = divmod(price.micros, MICROS)
+    shown: dict[str, Any] = {"currencyCode": price.currency}
+    # Google leaves zeros out.
+    if units:
+        shown["units"] = str(units)
+    if micros:
+        shown["nanos"] = micros * 1000
+    return shown
+
+
+def _line_item(life: GoogleBooks, purchase: GooglePurchase) -> dict[str, Any]:
+    product_id, _, plan = purchase.product.partition(":")
+    next_id = purchase.next_product.partition(":")[0] if purchase.next_product else None
+    sold = life.product(purchase.product)
+    recurring = money(sold.price) if sold else None
+    phase = purchase.latest.phase
+    return _without_none(
+        productId=product_id,
+        expiryTime=instant(purchase.expires_at) if purchase.expires_at is not None else None,
+        latestSuccessfulOrderId=purchase.latest.id,
+        autoRenewingPlan=None
+        if purchase.prepaid
+        else _without_none(
+            autoRenewEnabled=True if purchase.auto_renew else None,
+            recurringPrice=recurring,
+            installmentDetails={"pendingCancellation": {}} if purchase.cancellation_scheduled else None,
+        ),
+        prepaidPlan={"allowExtendAfterTime": instant(purchase.started_at)} if purchase.prepaid else None,
+        offerDetails=_without_none(
+            basePlanId=plan, offerId=None if phase is GooglePhase.BASE else phase.lower().replace("_", "-")
+        ),
+        offerPhase={_PHASES[phase]: {}},
+        deferredItemReplacement={"productId": next_id} if next_id else None,
+    )
+
+
+def _paused(purchase: GooglePurchase) -> dict[str, Any] | None:
+    if purchase.state is not GoogleState.PAUSED or purchase.resumes_at is None:
+        return None
+    return {"autoResumeTime": instant(purchase.resumes_at)}
+
+
+def _cancelled(purchase: GooglePurchase) -> dict[str, Any] | None:
+    if purchase.cancelled_by is None or purchase.state not in (GoogleState.CANCELED, GoogleState.EXPIRED):
+        return None
+    if purchase.cancelled_by is CancelledBy.USER:
+        at = instant(purchase.cancelled_at) if purchase.cancelled_at is not None else None
+        return {"userInitiatedCancellation": _without_none(cancelTime=at)}
+    names = {
+        CancelledBy.SYSTEM: "systemInitiated",
+        CancelledBy.DEVELOPER: "developerInitiated",
+        CancelledBy.REPLACEMENT: "replacement",
+    }
+    return {f"{names[purchase.cancelled_by]}Cancellation": {}}
+
+
+def _acknowledged(purchase: GooglePurchase) -> str:
+    return f"ACKNOWLEDGEMENT_STATE_{'ACKNOWLEDGED' if purchase.acknowledged else 'PENDING'}"
+
+
+def _account(purchase: GooglePurchase) -> dict[str, Any] | None:
+    return {"obfuscatedExternalAccountId": purchase.account_token} if purchase.account_token else None
+
+
+def _without_none(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,187 @@
+"""Notifications on their way to the service: sent, tried again as the store does, and recorded with every answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from latchkey.domain.instants import Ms
+from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.misbehaviour import Dice, Fate, hold_until
+from latchkey.http_client import HttpClient, HttpError, HttpTimeoutError
+
+TIMEOUT = 30.0
+# Of an answer so much is kept.
+_KEPT = 300
+# The oldest notifications are forgotten beyond this.
+_MOST = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendAttempt:
+    # On the emulator's clock.
+    at: Ms
+    # "sent", "dropped", or "lied about ..."
+    did: str
+    status: int | None = None
+    # What the service answered, or why there was no answer.
+    answer: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Notification:
+    """One notification. `content` is what the store's own module needs to write it down."""
+
+    id: str
+    kind: str
+    subject: str | None
+    at: Ms
+    content: Any = field(repr=False)
+    fate: Fate = field(default_factory=Fate)
+    due_at: Ms = 0
+    # Counted from 1, as they were posted.
+    number: int = 0
+    state: Literal["waiting", "delivered", "lost", "given up"] = "waiting"
+    attempts: list[SendAttempt] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationRequest:
+    """A request to the notification URL."""
+
+    headers: dict[str, str]
+    body: bytes
+
+
+class NotificationOutbox:
+    def __init__(
+        self,
+        clock: EmulatorClock,
+        dice: Dice,
+        *,
+        write: Callable[[Notification, str | None], NotificationRequest],
+        accepted: frozenset[int],
+        next_try: Callable[[Notification], Ms | None],
+        extra_ca: Callable[[], bytes | None] = lambda: None,
+    ) -> None:
+        self.url: str | None = None
+        self.messages: list[Notification] = []
+        # Hears of every attempt.
+        self.told: Callable[[Notification, SendAttempt], None] = lambda _, __: None
+        self._clock = clock
+        self._dice = dice
+        self._write = write
+        self._accepted = accepted
+        self._next_try = next_try
+        self._extra_ca = extra_ca
+        self._posted = 0
+        self._client: HttpClient | None = None
+        self._sending = asyncio.Lock()
+
+    def post(self, message: Notification) -> None:
+        self._posted += 1
+        message.fate = self._dice.fate()
+        message.due_at = hold_until(message.at, message.fate)
+        message.number = self._posted
+        self.messages.append(message)
+        del self.messages[:-_MOST]
+
+    def hold(self, subject: str, until: Ms) -> None:
+        """Send what waits about this purchase not before `until`."""
+        for one in self.waiting():
+            if one.subject == subject:
+                one.due_at = max(one.due_at, until)
+
+    def waiting(self) -> list[Notification]:
+        return [one for one in self.messages if one.state == "waiting"]
+
+    def next_due(self) -> Ms | None:
+        return min((one.due_at for one in self.waiting()), default=None) if self.url else None
+
+    async def deliver(self, *, everything: bool = False) -> None:
+        """Send what is due; with `everything`, also what is held back or waits for its next try."""
+        if self.url is None:
+            return
+        async with self._sending:
+            tried: set[str] = set()
+            while due := [one for one in self._in_order() if one.id not in tried and (everything or self._due(one))]:
+                tried.add(due[0].id)
+                await self._send(due[0])
+
+    async def send_again(self, message: Notification) -> SendAttempt:
+        """Once more, whatever became of it before."""
+        async with self._sending:
+            return await self._attempt(message, None)
+
+    async def send_to(self, url: str | None) -> None:
+        """From now on. The authority of the service is read anew: it may not have been there before."""
+        await self.close()
+        self.url = url
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def _in_order(self) -> list[Notification]:
+        """One that is overtaken by two comes after the second of them."""
+        return sorted(self.waiting(), key=lambda one: (one.number + one.fate.overtaken_by, -one.number))
+
+    def _due(self, message: Notification) -> bool:
+        if message.due_at <= self._clock.now():
+            return True
+        overtaken = message.fate.overtaken_by and not message.fate.late_by and not message.attempts
+        return bool(overtaken) and self._posted >= message.number + message.fate.overtaken_by
+
+    async def _send(self, message: Notification) -> None:
+        if message.fate.drop:
+            message.state = "lost"
+            dropped = SendAttempt(at=self._clock.now(), did="dropped")
+            message.attempts.append(dropped)
+            self.told(message, dropped)
+            return
+        for _ in range(message.fate.copies):
+            attempt = await self._attempt(message, self._dice.lie())
+        if message.state == "delivered":
+            return
+        following = self._next_try(message)
+        if following is None:
+            message.state = "given up"
+        else:
+            message.due_at = max(following, attempt.at)
+
+    async def _attempt(self, message: Notification, lie: str | None) -> SendAttempt:
+        assert self.url is not None
+        letter = self._write(message, lie)
+        if self._dice.wanted.delay_ms:
+            await asyncio.sleep(self._dice.wanted.delay_ms / 1000)
+        did = f"lied about {lie}" if lie else "sent"
+        at = self._clock.now()
+        try:
+            if self._client is None:
+                self._client = self._build()
+            headers = {"Content-Type": "application/json", **letter.headers}
+            response = await self._client.ask("POST", self.url, headers=headers, body=letter.body, most_bytes=_KEPT)
+            answer = response.body[:_KEPT].decode("utf-8", "replace")
+            attempt = SendAttempt(at=at, did=did, status=response.status, answer=answer)
+        except HttpTimeoutError:
+            attempt = SendAttempt(at=at, did=did, answer=f"no answer within {TIMEOUT:.0f} s")
+        except (HttpError, OSError, ValueError) as error:
+            attempt = SendAttempt(at=at, did=did, answer=f"no answer: {type(error).__name__}")
+        message.attempts.append(attempt)
+        if attempt.status in self._accepted and lie is None:
+            message.state = "delivered"
+        self.told(message, attempt)
+        return attempt
+
+    def _build(self) -> HttpClient:
+        # An emulator's service is on the same machine or near, so plain HTTP is allowed and no proxy is asked.
+        return HttpClient(
+            timeout=TIMEOUT,
+            user_agent="latchkey-emulator",
+            extra_ca=self._extra_ca(),
+            https_only=False,
+            use_proxy=False,
+        )

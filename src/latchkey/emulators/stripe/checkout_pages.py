@@ -1,0 +1,149 @@
+"""What a browser sees of the pretend Stripe: the hosted checkout page, and a stand-in for Stripe.js.
+
+Stripe.js asks with the publishable key and the client secret of one object, in a form, from any page. The hosted page
+(`/pay/cs_...`) needs no script."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from decimal import Decimal
+from html import escape
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from latchkey.domain.formats import money
+from latchkey.domain.money import DECIMALS
+from latchkey.domain.refusal import Refusal
+from latchkey.emulators.stripe import stripe_writes
+from latchkey.emulators.stripe.stripe_books import CheckoutSession, StripeBooks
+from latchkey.emulators.stripe.stripe_control_requests import decimals_of
+from latchkey.emulators.stripe.stripe_emulator import StripeEmulator
+from latchkey.emulators.stripe.stripe_objects import session as session_resource
+from latchkey.emulators.stripe.stripe_queries import FormError, StripeError, parse
+
+_SCRIPT = Path(__file__).with_name("stand_in.js")
+_LARGEST_FORM = 16 * 1024
+# The release of Stripe.js whose name the script has, unless its address names another.
+_RELEASE = "v3"
+_STYLE = (
+    ":root{color-scheme:light dark;background:light-dark(#f6f5f2,#14171a);color:light-dark(#1d2327,#e8e6e1)}"
+    "body{font:16px/1.5 system-ui,sans-serif;margin:0}"
+    "main{box-sizing:border-box;max-width:28rem;margin:3rem auto;padding:1.5rem;background:light-dark(#fff,#1c2024);"
+    "border:1px solid light-dark(#e0dcd4,#343a41);border-radius:.6rem}"
+    "@media(max-width:30rem){main{margin:1rem}}"
+    "h1{margin:0;font-size:1.4rem;overflow-wrap:anywhere}p{margin:.75rem 0 0}.due{font-size:1.6rem;font-weight:600}"
+    "form{display:grid;gap:.6rem;margin-top:1.25rem}"
+    "button{font:inherit;font-weight:570;padding:.6rem 1rem;border-radius:.45rem;cursor:pointer;color:inherit;"
+    "background:none;border:1px solid light-dark(#b9b4aa,#555d65)}"
+    "button.first{background:light-dark(#0f5e59,#6fd0c6);color:light-dark(#fff,#0c1f1d);border-color:transparent}"
+    "a{color:light-dark(#0f5e59,#6fd0c6)}small{display:block;margin-top:1.25rem;color:light-dark(#5b6167,#a3a9af)}"
+)
+_PRETEND = "<small>This is a pretend Stripe. No money moves.</small>"
+
+
+def routes(store: StripeEmulator) -> list[BaseRoute]:
+    pages = _Pages(store)
+    return [
+        Route("/v3/", pages.script, methods=["GET"]),
+        Route("/{release}/stripe.js", pages.script, methods=["GET"]),
+        Route("/pay/{id}", pages.guarded(pages.page), methods=["GET"]),
+        Route("/pay/{id}", pages.guarded(pages.pay), methods=["POST"]),
+    ]
+
+
+class _Pages:
+    def __init__(self, store: StripeEmulator) -> None:
+        self._store = store
+
+    def guarded(self, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except StripeError as error:
+                return _refused(request, error.message, error.status)
+            except (Refusal, FormError) as error:
+                return _refused(request, str(error), 400)
+
+        return answer
+
+    async def script(self, request: Request) -> Response:
+        release = str(request.path_params.get("release", _RELEASE))
+        if not release.isalnum():
+            return Response(status_code=404)
+        base = str(request.base_url).rstrip("/")
+        text = _SCRIPT.read_text().replace("__API__", base).replace("__RELEASE__", release)
+        return Response(text, media_type="text/javascript", headers={"Access-Control-Allow-Origin": "*"})
+
+    async def page(self, request: Request) -> Response:
+        session = self._session(request)
+        if session.status != "open":
+            return _page(f"<h1>This checkout is {session.status}</h1><p>You can close this page.</p>", 410)
+        said = summary(self._store.life, session)
+        amount = int(Decimal(said["total"]).scaleb(DECIMALS))
+        due = "Nothing is due today" if said["free"] else money(amount, said["currency"].upper())
+        back = f"<p><a href='{escape(str(session.cancel_url))}'>Back</a></p>" if _is_web(session.cancel_url) else ""
+        return _page(
+            f"<h1>{escape(said['name'])}</h1><p class=due>{due}</p>"
+            f"<form method=post><button class=first>{'Start trial' if said['free'] else 'Pay'}</button>"
+            "<button name=payment_method value=pm_card_chargeDeclined>Pay with a card that is declined</button>"
+            f"</form>{back}"
+        )
+
+    async def pay(self, request: Request) -> Response:
+        session = self._session(request)
+        body = await request.body()
+        asked = parse(body[:_LARGEST_FORM].decode("utf-8", "replace"))
+        self._store.do(lambda life, at: stripe_writes.complete_session(life, at, session.id, asked))
+        url = session.success_url
+        if not _is_web(url):
+            return _page("<h1>Done</h1><p>You can close this page.</p>")
+        return RedirectResponse(str(url).replace("{CHECKOUT_SESSION_ID}", session.id), 303)
+
+    def _session(self, request: Request) -> CheckoutSession:
+        found = self._store.life.sessions.get(str(request.path_params["id"]))
+        if found is None or found.ui_mode != "hosted_page":
+            raise StripeError(404, "There is no such checkout.")
+        return found
+
+
+def summary(life: StripeBooks, session: CheckoutSession) -> dict[str, Any]:
+    """What a page shows of a checkout."""
+    shown = session_resource(life, session)
+    names = [life.products[life.prices[one.price].product].name for one in session.items]
+    total = Decimal(shown["amount_total"]).scaleb(-decimals_of(session.currency))
+    customer = life.customers.get(session.customer or "")
+    return {
+        "id": session.id,
+        "name": ", ".join(names) or "Card",
+        "total": str(total),
+        "currency": session.currency,
+        "free": shown["amount_total"] == 0,
+        "email": (customer.email if customer else None) or session.email,
+        "return_url": session.return_url,
+        "status": session.status,
+    }
+
+
+def _is_web(url: str | None) -> bool:
+    return url is not None and urlsplit(url).scheme in ("http", "https")
+
+
+def _refused(request: Request, message: str, status: int) -> Response:
+    """A card can be declined and another one tried; what is not there stays so."""
+    again = "" if status == 404 else f"<p><a href='{escape(request.url.path)}'>Try again</a></p>"
+    return _page(f"<h1>Not paid</h1><p role=alert>{escape(message)}</p>{again}", status)
+
+
+def _page(content: str, status: int = 200) -> Response:
+    document = (
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        "<title>Pretend Stripe</title>"
+        f"<style>{_STYLE}</style><main>{content}{_PRETEND}</main></html>"
+    )
+    headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+    return HTMLResponse(document, status, headers)

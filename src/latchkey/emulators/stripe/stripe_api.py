@@ -1,0 +1,338 @@
+"""The API of the pretend Stripe: form-encoded requests, JSON answers, and Stripe's errors."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.emulators.misbehaviour import around
+from latchkey.emulators.stripe import checkout_pages
+from latchkey.emulators.stripe import stripe_queries as queries
+from latchkey.emulators.stripe import stripe_writes as writes
+from latchkey.emulators.stripe.stripe_books import DAY_S, StripeBooks
+from latchkey.emulators.stripe.stripe_emulator import StripeEmulator
+from latchkey.emulators.stripe.stripe_objects import API_VERSION, session_secret
+from latchkey.emulators.stripe.stripe_queries import (
+    FormError,
+    StripeError,
+    expanded,
+    found,
+    items,
+    missing,
+    of_kind,
+    page,
+    parse,
+    session_lines,
+)
+
+Handler = Callable[[Request, dict[str, Any]], Awaitable[Any]]
+Lists = Callable[[StripeBooks, dict[str, Any]], Iterable[dict[str, Any]]]
+
+_LARGEST_FORM = 256 * 1024
+# Answers that are kept for requests with an Idempotency-Key.
+_MOST_ANSWERS = 1000
+_EVENTS_FOR = 30 * DAY_S
+# What Stripe.js asks for with the publishable key.
+_PUBLIC = {
+    ("GET", "/payment_intents/{id}"),
+    ("POST", "/payment_intents/{id}/confirm"),
+    ("GET", "/setup_intents/{id}"),
+    ("POST", "/setup_intents/{id}/confirm"),
+    ("POST", "/payment_pages/{id}/init"),
+    ("POST", "/payment_pages/{id}/confirm"),
+}
+_BUSY = msgspec.json.encode(
+    {"error": {"code": "rate_limit", "message": "Request rate limit exceeded.", "type": "invalid_request_error"}}
+)
+
+
+def application(store: StripeEmulator) -> Starlette:
+    api = _Api(store)
+    routes = [
+        Route(f"/v1{path}", api.guarded(handler, public=(method, path) in _PUBLIC), methods=[method])
+        for method, path, handler in api.routes()
+    ]
+    return Starlette(routes=[*routes, *checkout_pages.routes(store)])
+
+
+class _Api:
+    def __init__(self, store: StripeEmulator) -> None:
+        self._store = store
+
+    def routes(self) -> list[tuple[str, str, Handler]]:
+        one, many, make, change = self._one, self._many, self._make, self._change
+        return [
+            ("GET", "/account", self.account),
+            ("GET", "/balance", self.balance),
+            ("GET", "/events", self.events),
+            ("GET", "/events/{id}", self.event),
+            ("GET", "/products", many("/v1/products", queries.products)),
+            ("GET", "/products/{id}", one("product")),
+            ("POST", "/products", make(writes.new_product)),
+            ("GET", "/prices", many("/v1/prices", queries.prices)),
+            ("GET", "/prices/{id}", one("price")),
+            ("POST", "/prices", make(writes.new_price)),
+            ("GET", "/customers", many("/v1/customers", queries.customers)),
+            ("GET", "/customers/{id}", one("customer")),
+            ("POST", "/customers", make(writes.new_customer)),
+            ("POST", "/customers/{id}", change(writes.change_customer)),
+            ("GET", "/subscriptions", many("/v1/subscriptions", queries.subscriptions)),
+            ("GET", "/subscriptions/{id}", one("subscription")),
+            ("POST", "/subscriptions", make(writes.new_subscription)),
+            ("POST", "/subscriptions/{id}", change(writes.change_subscription)),
+            ("DELETE", "/subscriptions/{id}", change(writes.cancel_subscription)),
+            ("GET", "/subscription_schedules/{id}", one("subscription_schedule")),
+            ("GET", "/subscription_items", many("/v1/subscription_items", queries.subscription_items)),
+            ("GET", "/invoices", many("/v1/invoices", queries.invoices)),
+            ("GET", "/invoices/{id}", one("invoice")),
+            ("GET", "/invoices/{id}/lines", self.invoice_lines),
+            ("GET", "/invoiceitems", many("/v1/invoiceitems", queries.invoice_items)),
+            ("GET", "/invoice_payments", many("/v1/invoice_payments", queries.invoice_payments)),
+            ("GET", "/invoice_payments/{id}", one("invoice_payment")),
+            ("GET", "/charges", many("/v1/charges", queries.charges)),
+            ("GET", "/charges/{id}", one("charge")),
+            ("GET", "/refunds", many("/v1/refunds", queries.refunds)),
+            ("GET", "/refunds/{id}", one("refund")),
+            ("POST", "/refunds", make(writes.new_refund)),
+            ("GET", "/disputes", many("/v1/disputes", queries.disputes)),
+            ("GET", "/disputes/{id}", one("dispute")),
+            ("GET", "/payment_intents", many("/v1/payment_intents", queries.intents)),
+            ("GET", "/payment_intents/{id}", one("payment_intent")),
+            ("POST", "/payment_intents", make(writes.new_intent)),
+            ("POST", "/payment_intents/{id}", change(writes.change_intent)),
+            ("POST", "/payment_intents/{id}/confirm", self.confirm),
+            ("GET", "/setup_intents/{id}", one("setup_intent")),
+            ("POST", "/setup_intents", make(writes.new_setup)),
+            ("POST", "/setup_intents/{id}/confirm", change(writes.confirm_setup)),
+            ("GET", "/checkout/sessions", many("/v1/checkout/sessions", queries.sessions)),
+            ("GET", "/checkout/sessions/{id}", one("checkout.session")),
+            ("GET", "/checkout/sessions/{id}/line_items", self.session_lines),
+            ("POST", "/checkout/sessions", self.new_session),
+            ("POST", "/checkout/sessions/{id}/expire", change(writes.expire_session)),
+            ("POST", "/payment_pages/{id}/init", self.checkout),
+            ("POST", "/payment_pages/{id}/confirm", self.pay),
+        ]
+
+    def guarded(self, handler: Handler, *, public: bool) -> Callable[[Request], Awaitable[Response]]:
+        """What is `public`, Stripe.js may ask too, from any page."""
+
+        async def answer(request: Request) -> Response:
+            response = await checked(request)
+            if public:
+                response.headers["Access-Control-Allow-Origin"] = "*"
+            return response
+
+        async def checked(request: Request) -> Response:
+            try:
+                return await self._once(request, handler, public=public)
+            except StripeError as error:
+                return refused(error)
+            except NotFound as error:
+                return refused(StripeError(404, error.message, code="resource_missing", param=error.param))
+            except Refusal as error:
+                return refused(StripeError(400, error.message, param=error.param))
+            except FormError as error:
+                return refused(StripeError(400, str(error)))
+
+        async def faulty(request: Request) -> Response:
+            return await around(self._store.dice.api_fault(), lambda: answer(request), busy=_BUSY)
+
+        return faulty
+
+    async def account(self, _: Request, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
+        account = self._store.account
+        return {
+            "id": account.id,
+            "object": "account",
+            "charges_enabled": True,
+            "country": account.country,
+            "default_currency": "usd",
+            "details_submitted": True,
+            "email": "owner@example.com",
+            "payouts_enabled": True,
+            "type": "standard",
+        }
+
+    async def balance(self, _: Request, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
+        taken = [one.amount - one.refunded for one in self._store.life.charges.values() if one.succeeded]
+        money = [{"amount": sum(taken), "currency": "usd", "source_types": {"card": sum(taken)}}]
+        return {"object": "balance", "available": money, "livemode": self._store.life.live, "pending": []}
+
+    async def events(self, _: Request, asked: dict[str, Any]) -> Any:
+        since = self._store.now - _EVENTS_FOR
+        types = set(items(asked.get("types"))) or ({asked["type"]} if "type" in asked else None)
+        wanted = (
+            self._store.event(one)
+            for one in self._store.life.events
+            if one.created >= since and (types is None or _is_of(one.type, types))
+        )
+        if (delivered := asked.get("delivery_success")) is not None:
+            failed = {one.id for one in self._store.outbox.messages if one.state != "delivered"}
+            wanted = (one for one in wanted if (one["id"] in failed) is (delivered == "false"))
+        return page(self._store.life, "/v1/events", wanted, asked)
+
+    async def event(self, request: Request, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
+        id = str(request.path_params["id"])
+        event = next((one for one in self._store.life.events if one.id == id), None)
+        if event is None:
+            raise missing("event", id)
+        return self._store.event(event)
+
+    async def invoice_lines(self, request: Request, asked: dict[str, Any]) -> Any:
+        id = str(request.path_params["id"])
+        lines = of_kind(self._store.life, "invoice", id)["lines"]["data"]
+        return page(self._store.life, f"/v1/invoices/{id}/lines", lines[::-1], asked)
+
+    async def session_lines(self, request: Request, asked: dict[str, Any]) -> Any:
+        id = str(request.path_params["id"])
+        of_kind(self._store.life, "checkout.session", id)
+        lines = session_lines(self._store.life, id)
+        return page(self._store.life, f"/v1/checkout/sessions/{id}/line_items", lines[::-1], asked)
+
+    async def new_session(self, request: Request, asked: dict[str, Any]) -> Any:
+        page_at = str(request.base_url).rstrip("/")
+        return await self._make(lambda life, at, said: writes.new_session(life, at, said, page_at))(request, asked)
+
+    async def confirm(self, request: Request, asked: dict[str, Any]) -> Any:
+        """A declined card is an error, but the failed try is kept."""
+        said = await self._change(writes.confirm_intent)(request, asked)
+        if said["status"] == "requires_payment_method":
+            raise StripeError(402, "Your card was declined.", code="card_declined")
+        return said
+
+    async def checkout(self, request: Request, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
+        session = self._store.life.sessions[str(request.path_params["id"])]
+        if session.status != "open":
+            raise StripeError(400, f"This checkout is {session.status}.")
+        return checkout_pages.summary(self._store.life, session)
+
+    async def pay(self, request: Request, asked: dict[str, Any]) -> Any:
+        id = str(request.path_params["id"])
+        self._store.do(lambda life, at: writes.complete_session(life, at, id, asked))
+        return checkout_pages.summary(self._store.life, self._store.life.sessions[id])
+
+    def _one(self, kind: str) -> Handler:
+        async def read(request: Request, asked: dict[str, Any]) -> Any:
+            life = self._store.life
+            return expanded(life, of_kind(life, kind, str(request.path_params["id"])), asked)
+
+        return read
+
+    def _many(self, url: str, listing: Lists) -> Handler:
+        async def read(_: Request, asked: dict[str, Any]) -> Any:
+            return page(self._store.life, url, listing(self._store.life, asked), asked)
+
+        return read
+
+    def _make(self, make: Callable[[StripeBooks, int, dict[str, Any]], writes.Made]) -> Handler:
+        async def write(_: Request, asked: dict[str, Any]) -> Any:
+            id = self._store.do(lambda life, at: make(life, at, asked))
+            return expanded(self._store.life, _found(self._store.life, id), asked)
+
+        return write
+
+    def _change(self, change: Callable[[StripeBooks, int, str, dict[str, Any]], writes.Made]) -> Handler:
+        async def write(request: Request, asked: dict[str, Any]) -> Any:
+            id = str(request.path_params["id"])
+            self._store.do(lambda life, at: change(life, at, id, asked))
+            return expanded(self._store.life, _found(self._store.life, id), asked)
+
+        return write
+
+    async def _once(self, request: Request, handler: Handler, *, public: bool) -> Response:
+        """Carried out once for an Idempotency-Key; the answer is kept."""
+        if not public:
+            self._authenticate(request)
+        raw = await request.body()
+        if len(raw) > _LARGEST_FORM:
+            raise StripeError(413, "The request is too large.")
+        text = request.url.query if request.method == "GET" else raw.decode("utf-8", "replace")
+        asked = parse(text)
+        if request.method == "DELETE":
+            asked |= parse(request.url.query)
+        if public:
+            self._authenticate_page(request, asked)
+        key = request.headers.get("idempotency-key")
+        if key is None or request.method == "GET":
+            return self._answer(await handler(request, asked))
+        what = (request.method, request.url.path, text)
+        kept = self._store.answered.get(key)
+        if kept is None:
+            answer = self._answer(await handler(request, asked))
+            self._store.answered[key] = (what, answer.status_code, bytes(answer.body))
+            for old in list(self._store.answered)[:-_MOST_ANSWERS]:
+                del self._store.answered[old]
+            return answer
+        if kept[0] != what:
+            message = (
+                "Keys for idempotent requests can only be used with the same parameters they were first used with. "
+                "Try using a key other than the one you used here."
+            )
+            raise StripeError(400, message, code="idempotency_error")
+        headers = {"Idempotent-Replayed": "true", "Stripe-Version": API_VERSION}
+        return Response(kept[2], kept[1], headers, "application/json")
+
+    def _answer(self, value: Any) -> Response:
+        headers = {"Stripe-Version": API_VERSION, "Request-Id": f"req_{len(self._store.life.events):014}"}
+        return Response(msgspec.json.encode(value), 200, headers, "application/json")
+
+    def _authenticate_page(self, request: Request, asked: dict[str, Any]) -> None:
+        """A page has the publishable key and the client secret of the object. A server has the secret key."""
+        if "authorization" in request.headers:
+            self._authenticate(request)
+            return
+        id, life = str(request.path_params["id"]), self._store.life
+        if not _same(asked.get("key"), self._store.keys.publishable_key):
+            raise StripeError(401, "Invalid API Key provided.", code="invalid_api_key")
+        one = life.intents.get(id) or life.setups.get(id)
+        secret = one.secret if one else session_secret(life, life.sessions[id]) if id in life.sessions else None
+        if secret is None or not _same(asked.get("client_secret"), secret):
+            raise missing("payment_intent", id)
+
+    def _authenticate(self, request: Request) -> None:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme != "Bearer" or not given:
+            raise StripeError(
+                401,
+                "You did not provide an API key. You need to provide your API key in the Authorization header, using "
+                "Bearer auth (e.g. 'Authorization: Bearer YOUR_SECRET_KEY').",
+            )
+        if not _same(given, self._store.keys.secret_key):
+            raise StripeError(401, f"Invalid API Key provided: {given[:8]}{'*' * 8}", code="invalid_api_key")
+
+
+def _same(given: object, secret: str) -> bool:
+    return isinstance(given, str) and hmac.compare_digest(given.encode(), secret.encode())
+
+
+def refused(error: StripeError) -> Response:
+    kind = "idempotency_error" if error.code == "idempotency_error" else "invalid_request_error"
+    declined = error.status == 402
+    if declined:
+        kind = "card_error"
+    said: dict[str, Any] = {"message": error.message, "type": kind}
+    if error.code is not None and error.code != kind:
+        said["code"] = error.code
+    if declined:
+        said["decline_code"] = "generic_decline"
+    if error.param is not None:
+        said["param"] = error.param
+    return Response(msgspec.json.encode({"error": said}), error.status, {}, "application/json")
+
+
+def _found(life: StripeBooks, id: str) -> dict[str, Any]:
+    value = found(life, id)
+    assert value is not None
+    return value
+
+
+def _is_of(type: str, wanted: set[str]) -> bool:
+    return any(type == one or (one.endswith(".*") and type.startswith(one[:-1])) for one in wanted)

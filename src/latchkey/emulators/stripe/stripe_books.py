@@ -1,0 +1,365 @@
+"""Stripe's own books: what is sold, to whom, what was invoiced and paid. Times are seconds and amounts are the
+currency's smallest unit, as Stripe has them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, TypeAlias
+
+from latchkey.domain.instants import DAY, HOUR, SECOND, Duration, add, day_of_month
+
+Seconds: TypeAlias = int
+Interval: TypeAlias = Literal["day", "week", "month", "year"]
+# What Stripe does when every try to collect a payment has failed.
+AfterFailure: TypeAlias = Literal["cancel", "unpaid", "past_due"]
+NoCard: TypeAlias = Literal["cancel", "pause", "create_invoice"]
+
+HOUR_S: Seconds = HOUR // SECOND
+DAY_S: Seconds = DAY // SECOND
+# How many events are kept.
+MOST_EVENTS = 5_000
+
+
+class StripeStatus(StrEnum):
+    INCOMPLETE = "incomplete"
+    INCOMPLETE_EXPIRED = "incomplete_expired"
+    TRIALING = "trialing"
+    ACTIVE = "active"
+    PAST_DUE = "past_due"
+    UNPAID = "unpaid"
+    PAUSED = "paused"
+    CANCELED = "canceled"
+
+
+OVER = (StripeStatus.CANCELED, StripeStatus.INCOMPLETE_EXPIRED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripeProduct:
+    id: str
+    name: str
+    created: Seconds
+    metadata: dict[str, str] = field(default_factory=dict)
+    active: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripePrice:
+    id: str
+    product: str
+    amount: int
+    # In lower case.
+    currency: str
+    created: Seconds
+    # None for a price that is paid once.
+    interval: Interval | None = None
+    count: int = 1
+    # How long a sale with a trial is free.
+    trial: Duration | None = None
+    lookup_key: str | None = None
+    metadata: dict[str, str] = field(default_factory=dict)
+    active: bool = True
+
+    @property
+    def name(self) -> str:
+        """As the emulator and Latchkey call it."""
+        return f"{self.product}:{self.id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripeCustomer:
+    id: str
+    created: Seconds
+    name: str | None = None
+    email: str | None = None
+    country: str | None = None
+    # Below zero: a credit that the next invoices use up.
+    balance: int = 0
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripeItem:
+    id: str
+    price: str
+    created: Seconds
+    starts: Seconds
+    ends: Seconds
+    quantity: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripePause:
+    behavior: Literal["void", "keep_as_draft", "mark_uncollectible"] = "void"
+    resumes_at: Seconds | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvoiceLine:
+    id: str
+    item: str
+    price: str
+    amount: int
+    starts: Seconds
+    ends: Seconds
+    description: str
+    quantity: int = 1
+    proration: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripeSubscription:
+    id: str
+    customer: str
+    currency: str
+    created: Seconds
+    items: tuple[StripeItem, ...]
+    status: StripeStatus
+    # The billing dates follow this moment.
+    anchor: Seconds
+    trial_start: Seconds | None = None
+    trial_end: Seconds | None = None
+    # The notice that the trial will end has been sent.
+    trial_warned: bool = False
+    cancel_at_period_end: bool = False
+    cancel_at: Seconds | None = None
+    canceled_at: Seconds | None = None
+    ended_at: Seconds | None = None
+    cancel_reason: str | None = None
+    pause: StripePause | None = None
+    # The price of the next period, and the schedule that says so.
+    next_price: str | None = None
+    schedule: str | None = None
+    latest_invoice: str | None = None
+    setup: str | None = None
+    metadata: dict[str, str] = field(default_factory=dict)
+    sends_invoices: bool = False
+    days_until_due: int | None = None
+    # Prorations that the next invoice will have.
+    pending: tuple[InvoiceLine, ...] = ()
+    # How the pretend customer and the account behave: payments fail from now on; the waits between tries in days; what
+    # follows the last one; how long an invoice is a draft; what follows a trial without a card (None: there is a card).
+    failing: bool = False
+    retry_days: tuple[int, ...] = (3, 5, 7)
+    after_failure: AfterFailure = "cancel"
+    draft_for: Seconds = 0
+    no_card: NoCard | None = None
+
+    @property
+    def starts(self) -> Seconds:
+        return self.items[0].starts
+
+    @property
+    def ends(self) -> Seconds:
+        return self.items[0].ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripeInvoice:
+    id: str
+    number: str
+    customer: str
+    subscription: str
+    currency: str
+    reason: str
+    created: Seconds
+    starts: Seconds
+    ends: Seconds
+    lines: tuple[InvoiceLine, ...]
+    status: Literal["draft", "open", "paid", "void", "uncollectible"] = "draft"
+    intent: str | None = None
+    starting_balance: int = 0
+    ending_balance: int | None = None
+    amount_due: int = 0
+    amount_paid: int = 0
+    attempts: int = 0
+    # Stripe finalizes it, or tries to collect it, at this moment.
+    next_attempt: Seconds | None = None
+    finalizes_at: Seconds | None = None
+    due_date: Seconds | None = None
+    finalized_at: Seconds | None = None
+    paid_at: Seconds | None = None
+    voided_at: Seconds | None = None
+    uncollectible_at: Seconds | None = None
+    sent: bool = False
+    # The subscription's metadata when it was made.
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        return sum(one.amount for one in self.lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentIntent:
+    """A PaymentIntent."""
+
+    id: str
+    secret: str
+    amount: int
+    currency: str
+    customer: str | None
+    created: Seconds
+    status: Literal["requires_payment_method", "succeeded", "canceled"] = "requires_payment_method"
+    charge: str | None = None
+    invoice: str | None = None
+    session: str | None = None
+    failed: bool = False
+    setup_future_usage: str | None = None
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetupIntent:
+    """A SetupIntent."""
+
+    id: str
+    secret: str
+    customer: str | None
+    created: Seconds
+    status: Literal["requires_payment_method", "succeeded", "canceled"] = "requires_payment_method"
+    subscription: str | None = None
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripeCharge:
+    id: str
+    amount: int
+    currency: str
+    customer: str | None
+    intent: str
+    created: Seconds
+    succeeded: bool = True
+    refunded: int = 0
+    disputed: bool = False
+    country: str | None = None
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripeRefund:
+    id: str
+    charge: str
+    intent: str
+    amount: int
+    currency: str
+    created: Seconds
+    status: Literal["succeeded", "failed"] = "succeeded"
+    failed_at: Seconds | None = None
+    reason: str | None = None
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripeDispute:
+    id: str
+    charge: str
+    intent: str
+    amount: int
+    currency: str
+    created: Seconds
+    status: Literal["needs_response", "lost", "won"] = "needs_response"
+    reason: str = "fraudulent"
+    reinstated_at: Seconds | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckoutItem:
+    id: str
+    price: str
+    quantity: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckoutSession:
+    """A checkout session."""
+
+    id: str
+    mode: Literal["payment", "subscription", "setup"]
+    created: Seconds
+    expires_at: Seconds
+    currency: str
+    items: tuple[CheckoutItem, ...]
+    ui_mode: str = "hosted_page"
+    status: Literal["open", "complete", "expired"] = "open"
+    customer: str | None = None
+    email: str | None = None
+    makes_customer: bool = False
+    client_reference_id: str | None = None
+    metadata: dict[str, str] = field(default_factory=dict)
+    # For the subscription or the payment that it makes.
+    made_metadata: dict[str, str] = field(default_factory=dict)
+    trial_days: int | None = None
+    trial_end: Seconds | None = None
+    subscription: str | None = None
+    intent: str | None = None
+    setup: str | None = None
+    invoice: str | None = None
+    success_url: str | None = None
+    cancel_url: str | None = None
+    return_url: str | None = None
+    # Where its page is, without the path.
+    page_at: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripeEvent:
+    id: str
+    type: str
+    created: Seconds
+    # The object as it was then, in Stripe's form.
+    object: dict[str, Any]
+    previous: dict[str, Any] | None = None
+    # The purchase that it is about.
+    subject: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripeBooks:
+    products: dict[str, StripeProduct] = field(default_factory=dict)
+    prices: dict[str, StripePrice] = field(default_factory=dict)
+    customers: dict[str, StripeCustomer] = field(default_factory=dict)
+    subscriptions: dict[str, StripeSubscription] = field(default_factory=dict)
+    invoices: dict[str, StripeInvoice] = field(default_factory=dict)
+    intents: dict[str, PaymentIntent] = field(default_factory=dict)
+    setups: dict[str, SetupIntent] = field(default_factory=dict)
+    charges: dict[str, StripeCharge] = field(default_factory=dict)
+    refunds: dict[str, StripeRefund] = field(default_factory=dict)
+    disputes: dict[str, StripeDispute] = field(default_factory=dict)
+    sessions: dict[str, CheckoutSession] = field(default_factory=dict)
+    events: tuple[StripeEvent, ...] = ()
+    live: bool = False
+    # Makes the ids of this store different from those of any other.
+    series: str = "0"
+    next_number: int = 1
+
+
+StripeStep = tuple[StripeBooks, tuple[StripeEvent, ...]]
+
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def drawn(series: str, what: str, length: int) -> str:
+    """Letters and digits. They cannot be guessed by who does not know the series."""
+    number = int.from_bytes(hashlib.sha512(f"{series} {what}".encode()).digest())
+    letters = []
+    for _ in range(length):
+        number, place = divmod(number, len(_DIGITS))
+        letters.append(_DIGITS[place])
+    return "".join(letters)
+
+
+def next_period(price: StripePrice, starts: Seconds, anchor: Seconds) -> Seconds:
+    """When the period that starts then ends: on the day of the month of the anchor."""
+    lengths = {
+        "day": Duration(days=1),
+        "week": Duration(days=7),
+        "month": Duration(months=1),
+        "year": Duration(months=12),
+    }
+    assert price.interval is not None
+    length = lengths[price.interval]
+    return add(starts * SECOND, length, times=price.count, anchor_day=day_of_month(anchor * SECOND)) // SECOND

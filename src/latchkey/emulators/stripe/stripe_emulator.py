@@ -1,0 +1,258 @@
+"""The Stripe emulator: the books, the keys, and the events that are sent to the webhook endpoint."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+
+from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
+from latchkey.emulators.control_requests import converted
+from latchkey.emulators.emulator import Emulator
+from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.expected_state import ExpectedState
+from latchkey.emulators.notification_outbox import Notification, NotificationRequest
+from latchkey.emulators.stripe import stripe_due_events
+from latchkey.emulators.stripe.stripe_books import Seconds, StripeBooks, StripeEvent
+from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
+from latchkey.emulators.stripe.stripe_control_requests import (
+    FIRST_PRODUCTS,
+    StripeProductRequest,
+    StripeSaleRequest,
+    acted,
+)
+from latchkey.emulators.stripe.stripe_expected_state import truth_of_session, truth_of_subscription
+from latchkey.emulators.stripe.stripe_objects import API_VERSION
+from latchkey.now import real_now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripeKeys:
+    secret_key: str
+    publishable_key: str
+    webhook_secret: str
+    # While the secret is rolled, Stripe signs with both.
+    previous_webhook_secret: str | None = None
+
+
+def make_stripe_keys(*, live: bool = False) -> StripeKeys:
+    kind = "live" if live else "test"
+    return StripeKeys(
+        secret_key=f"sk_{kind}_{secrets.token_hex(32)}",
+        publishable_key=f"pk_{kind}_{secrets.token_hex(32)}",
+        webhook_secret=new_webhook_secret(),
+    )
+
+
+def new_webhook_secret() -> str:
+    return f"whsec_{secrets.token_hex(24)}"
+
+
+def signature(secret: str, at: int, body: bytes) -> str:
+    return hmac.digest(secret.encode(), f"{at}.".encode() + body, "sha256").hex()
+
+
+def header(at: int, *signatures: str, scheme: str = "v1") -> str:
+    return ",".join((f"t={at}", *(f"{scheme}={one}" for one in signatures)))
+
+
+# The events that the webhook endpoint asked for. Stripe's log has all of them.
+SENT = frozenset(
+    {
+        "checkout.session.completed",
+        "checkout.session.async_payment_succeeded",
+        "customer.subscription.created",
+        "customer.subscription.updated",
+        "customer.subscription.deleted",
+        "customer.subscription.paused",
+        "customer.subscription.resumed",
+        "invoice.finalized",
+        "invoice.paid",
+        "invoice.payment_failed",
+        "invoice.voided",
+        "invoice.marked_uncollectible",
+        "charge.refunded",
+        "refund.created",
+        "refund.updated",
+        "refund.failed",
+        "charge.dispute.funds_withdrawn",
+        "charge.dispute.funds_reinstated",
+        "subscription_schedule.updated",
+        "subscription_schedule.released",
+    }
+)
+# In live mode Stripe tries for three days; in test mode three times.
+_LIVE_WAITS: tuple[Ms, ...] = (5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR)
+_LONGEST_WAIT: Ms = 12 * HOUR
+_LIVE_FOR: Ms = 3 * DAY
+_TEST_WAITS: tuple[Ms, ...] = (5 * MINUTE, HOUR, 3 * HOUR)
+# What a verifier takes is at most 5 minutes old.
+_OLD: Seconds = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripeAccount:
+    id: str = "acct_1LatchkeyPretend"
+    country: str = "US"
+    metadata_key: str = "app_user_id"
+
+
+class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
+    name = "stripe"
+    lies = frozenset({"signature", "no_signature", "old", "altered", "scheme"})
+    accepted = frozenset(range(200, 300))
+
+    def __init__(
+        self,
+        keys: StripeKeys,
+        account: StripeAccount,
+        life: StripeBooks,
+        clock: EmulatorClock,
+        *,
+        extra_ca: Callable[[], bytes | None] = lambda: None,
+    ) -> None:
+        super().__init__(life, clock, extra_ca=extra_ca)
+        self.keys = keys
+        self.account = account
+        # The answer to a request with an Idempotency-Key, and which request it was.
+        self.answered: dict[str, tuple[tuple[str, str, str], int, bytes]] = {}
+        if not life.products:
+            for product in FIRST_PRODUCTS:
+                self.add_product(product)
+
+    @property
+    def now(self) -> Seconds:
+        return self.clock.now() // SECOND
+
+    def add_product(self, given: Mapping[str, Any]) -> None:
+        self._change(converted(given, StripeProductRequest).apply(self.life, self.now), ())
+
+    def sell(self, **sale: Any) -> str:
+        self._advance(self.clock.next())
+        step, id = converted({"key": self.account.metadata_key, **sale}, StripeSaleRequest).apply(self.life, self.now)
+        self._change(*step)
+        return id
+
+    def act(self, purchase: str, act: str, **options: Any) -> str:
+        self._advance(self.clock.next())
+        self._change(*acted(self.life, self.now, purchase, act, options))
+        return purchase
+
+    def do(self, change: Callable[[StripeBooks, Seconds], tuple[StripeBooks, tuple[StripeEvent, ...], str]]) -> str:
+        """What the API was asked to do. Returns the id of the object to answer with."""
+        self._advance(self.clock.next())
+        life, events, id = change(self.life, self.now)
+        self._change(life, events)
+        return id
+
+    def _test_notice(self) -> StripeEvent:
+        """An event that is about no purchase, as `stripe trigger product.created` sends it."""
+        work = StripeChangeset(self.life, self.clock.next() // SECOND)
+        work.tell("product.created", next(iter(self.life.products.values())))
+        life, (event,) = work.done()
+        self._change(life, ())
+        return event
+
+    def rotate_secret(self) -> None:
+        """A new webhook secret. Until the next rotation Stripe signs with the old one too."""
+        self.keys = replace(
+            self.keys, webhook_secret=new_webhook_secret(), previous_webhook_secret=self.keys.webhook_secret
+        )
+
+    def products(self) -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = msgspec.to_builtins(list(self.life.prices.values()))
+        return [
+            {**shown, "name": one.name, "price": shown["amount"]}
+            for one, shown in zip(self.life.prices.values(), listed, strict=True)
+        ]
+
+    def truth(self) -> list[ExpectedState]:
+        life, now = self.life, self.now
+        found = [truth_of_subscription(life, one, now) for one in life.subscriptions.values()]
+        return found + [truth for one in life.sessions.values() for truth in truth_of_session(life, one)]
+
+    def receipt(self, purchase: str) -> dict[str, Any]:
+        known = self.known(purchase)
+        return {"fetch_token": known.purchase, "product_id": known.product_id, "product_ids": [known.product_id]}
+
+    def credentials(self, base_url: str) -> dict[str, Any]:
+        given = {
+            "api_key": self.keys.secret_key,
+            "webhook_secret": self.keys.webhook_secret,
+            "publishable_key": self.keys.publishable_key,
+            "user_id_metadata_key": self.account.metadata_key,
+            "api_base_url": base_url,
+        }
+        if self.keys.previous_webhook_secret is not None:
+            given["previous_webhook_secret"] = self.keys.previous_webhook_secret
+        return given
+
+    def application(self) -> Starlette:
+        # Imported here because the API knows this class.
+        from latchkey.emulators.stripe.stripe_api import application
+
+        return application(self)
+
+    def event(self, event: StripeEvent) -> dict[str, Any]:
+        waiting = any(one.id == event.id and one.state == "waiting" for one in self.outbox.messages)
+        data: dict[str, Any] = {"object": event.object}
+        if event.previous is not None:
+            data["previous_attributes"] = event.previous
+        return {
+            "id": event.id,
+            "object": "event",
+            "api_version": API_VERSION,
+            "created": event.created,
+            "data": data,
+            "livemode": self.life.live,
+            "pending_webhooks": int(waiting),
+            "request": {"id": None, "idempotency_key": None},
+            "type": event.type,
+        }
+
+    def _advance(self, until: Ms) -> None:
+        self._change(*stripe_due_events.advance(self.life, until // SECOND))
+
+    def _due_at(self) -> Ms | None:
+        due = stripe_due_events.due_at(self.life)
+        return None if due is None else due * SECOND
+
+    def _change(self, life: StripeBooks, notices: tuple[StripeEvent, ...]) -> None:
+        """All events are in the log; those that the endpoint asked for are sent."""
+        super()._change(life, tuple(one for one in notices if one.type in SENT))
+
+    def _message(self, notice: StripeEvent) -> Notification:
+        return Notification(
+            id=notice.id, kind=notice.type, subject=notice.subject, at=notice.created * SECOND, content=notice
+        )
+
+    def _write(self, message: Notification, lie: str | None) -> NotificationRequest:
+        body = msgspec.json.encode(self.event(message.content))
+        # The signature counts by the real clock, whatever the emulator's says.
+        at = real_now() // SECOND
+        if lie == "no_signature":
+            return NotificationRequest({}, body)
+        if lie == "old":
+            at -= _OLD
+        known = [one for one in (self.keys.webhook_secret, self.keys.previous_webhook_secret) if one is not None]
+        signatures = [signature(one, at, body) for one in known]
+        if lie == "signature":
+            signatures = [signature(new_webhook_secret(), at, body)]
+        if lie == "altered":
+            body = body.replace(b'"livemode":false', b'"livemode":true ')
+        return NotificationRequest(
+            {"Stripe-Signature": header(at, *signatures, scheme="v0" if lie == "scheme" else "v1")}, body
+        )
+
+    def _next_try(self, message: Notification) -> Ms | None:
+        tries, last = len(message.attempts) // message.fate.copies, message.attempts[-1].at
+        waits = _LIVE_WAITS if self.life.live else _TEST_WAITS
+        if tries <= len(waits):
+            return last + waits[tries - 1]
+        following = last + _LONGEST_WAIT
+        return following if self.life.live and following < message.at + message.fate.late_by + _LIVE_FOR else None
