@@ -92,7 +92,7 @@ GUESTS = (
     "database_address.py",
     "client",
     "consumer",
-    "push/client.py",
+    "push/push_client.py",
     "push/notification.py",
 )
 
@@ -122,7 +122,7 @@ SQL = re.compile(
     re.IGNORECASE,
 )
 # The consumer has SQL of its own for its copy in any database, and the push sandbox for its file of devices.
-SPEAKS_SQL = ("consumer/storage/", "consumer/migrations/", "push/sandbox/database.py")
+SPEAKS_SQL = ("consumer/storage/", "consumer/migrations/", "push/sandbox/sandbox_database.py")
 
 # Parts that work with the typed functions of `storage/` and see no driver, no query and no row.
 WITHOUT_DRIVER = {"domain", "stores", "wire", "usecases", "delivery", "api", "dashboard"}

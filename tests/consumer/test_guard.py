@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
-from latchkey.consumer.users import JwtUsers
+from latchkey.consumer.api.access_guard import JwtUsers
 from tests.api.client import Client as Asking
 from tests.api.client import running
 from tests.consumer.world import JWT_SECRET, World, event, settings, token, world

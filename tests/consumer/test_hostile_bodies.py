@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import json
 
-from latchkey.consumer.event import Fields, Malformed, read, read_event
-from latchkey.consumer.handlers import HANDLERS
-from latchkey.consumer.http import HEARD_OUT
-from latchkey.consumer.instants import FIRST, LAST
-from latchkey.consumer.loose import dumps
+from latchkey.consumer.api.http_endpoint import LARGEST_DISCARDED
+from latchkey.consumer.rules.event_handlers import HANDLERS
+from latchkey.consumer.rules.instants import FIRST, LAST
+from latchkey.consumer.rules.lenient_json import dumps
+from latchkey.consumer.rules.received_event import EventFields, Malformed, read, read_event
 from latchkey.consumer.storage.tables import event_bodies
 from tests.consumer.world import NOW, SECRET, World, event, world, written
 
@@ -127,7 +127,7 @@ async def silent(short_folder: Any) -> AsyncIterator[World]:
 
 def test_every_field_that_is_read_is_tried_here() -> None:
     tried = {*TAKEN, "id", "type", "app_user_id", "entitlements", "subscriber_attributes"}
-    assert tried == set(Fields.__struct_fields__)
+    assert tried == set(EventFields.__struct_fields__)
 
 
 @pytest.mark.parametrize("body", [*NOT_OBJECTS, *NO_EVENT])
@@ -250,7 +250,7 @@ async def test_a_hundred_thousand_ids_are_taken(here: World) -> None:
     assert (await here.copy("n99999")).subscription.app_user_id == "ada"
 
 
-@pytest.mark.parametrize("field", sorted(set(Fields.__struct_fields__) - {"type", "app_user_id"}))
+@pytest.mark.parametrize("field", sorted(set(EventFields.__struct_fields__) - {"type", "app_user_id"}))
 async def test_null_stands_for_absent(on_sqlite: World, field: str) -> None:
     assert (await on_sqlite.deliver({**event(), field: None})).status == 200
 
@@ -264,7 +264,7 @@ async def test_a_body_that_is_too_large_is_heard_out_and_answered(silent: World)
 
 async def test_one_that_announces_far_too_much_is_not_read_at_all(silent: World) -> None:
     before = silent.asking.bytes_read
-    reply = await silent.post(b"x" * 100, **{"content-length": str(HEARD_OUT + 1)})
+    reply = await silent.post(b"x" * 100, **{"content-length": str(LARGEST_DISCARDED + 1)})
     assert (reply.status, reply.json()) == (413, {"error": "Payload too large"})
     assert silent.asking.bytes_read == before
 
@@ -275,7 +275,7 @@ async def test_a_body_that_never_ends_is_cut_off(silent: World) -> None:
     chunks = (b"x" * 65_536 for _ in range(1_000_000))
     reply = await silent.asking.request("POST", "/webhooks/billing", body=chunks, key=None, headers=headers)
     assert reply.status == 413
-    assert silent.asking.bytes_read - before <= HEARD_OUT + 65_536
+    assert silent.asking.bytes_read - before <= LARGEST_DISCARDED + 65_536
 
 
 async def test_without_an_id_the_body_tells_copies_apart(on_sqlite: World) -> None:
@@ -292,7 +292,7 @@ anything = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=8,
 )
-fields = st.sampled_from(sorted({*Fields.__struct_fields__, *NOT_READ} - {"type", "app_user_id"})) | texts
+fields = st.sampled_from(sorted({*EventFields.__struct_fields__, *NOT_READ} - {"type", "app_user_id"})) | texts
 named = st.sampled_from(["ada", "bob"]) | texts.filter(bool)
 events = st.dictionaries(fields, anything, max_size=8)
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from latchkey.consumer.event import Event, read_event
-from latchkey.consumer.instants import DAY, HOUR
+from latchkey.consumer.rules.instants import DAY, HOUR
+from latchkey.consumer.rules.received_event import ReceivedEvent, read_event
 from tests.consumer.world import NOW, World, event, pro
 
 ENDS = NOW + 30 * DAY
@@ -196,5 +196,5 @@ async def test_records_that_were_merged_are_verified_like_any_other(here: World)
     assert not await holds(here, "U")
 
 
-def _read(one: dict[str, Any]) -> Event:
+def _read(one: dict[str, Any]) -> ReceivedEvent:
     return read_event(json.encode(one))

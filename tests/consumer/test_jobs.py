@@ -8,8 +8,8 @@ import pytest
 
 from latchkey.client import RateLimited
 from latchkey.consumer import Consumer, Job, NewJob
-from latchkey.consumer.instants import DAY
-from latchkey.consumer.runner import LEASE_MS, backoff_ms
+from latchkey.consumer.job_runner import LEASE_MS, backoff_ms
+from latchkey.consumer.rules.instants import DAY
 from latchkey.consumer.storage.tables import jobs as jobs_table
 from tests.consumer.world import NOW, World, event, settings, world
 from tests.patience import PATIENCE

@@ -11,9 +11,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from latchkey.cli.authority import Certificates
-from latchkey.consumer.instants import DAY, HOUR
+from latchkey.consumer.push_texts import OCCASIONS, read_texts
+from latchkey.consumer.rules.instants import DAY, HOUR
 from latchkey.consumer.storage.tables import jobs as jobs_table
-from latchkey.consumer.texts import OCCASIONS, read_texts
 from latchkey.push.notification import Notification
 from tests.consumer.test_devices import phones, register
 from tests.consumer.world import NOW, World, event, pro, settings, world

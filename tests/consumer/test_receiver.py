@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import column, func, select, table
 from standardwebhooks import Webhook
 
-from latchkey.consumer import handlers
-from latchkey.consumer.instants import DAY
+from latchkey.consumer.rules import event_handlers
+from latchkey.consumer.rules.instants import DAY
 from latchkey.consumer.storage import database
 from latchkey.consumer.storage.database import Database
 from tests.api.client import Client as Asking
@@ -191,7 +191,7 @@ async def test_unknown_types_are_synced_and_answered_200(here: World) -> None:
     assert (await here.copy()).subscription.subscription_status == "active"
 
 
-@pytest.mark.parametrize("type", sorted(handlers.HANDLERS))
+@pytest.mark.parametrize("type", sorted(event_handlers.HANDLERS))
 async def test_every_type_is_taken(on_sqlite: World, type: str) -> None:
     assert (await on_sqlite.deliver(event(type))).json() == {"message": "Event processed"}
     assert (await on_sqlite.copy()).subscription.last_webhook_event_type == type
@@ -382,8 +382,8 @@ def signed(secret: str, body: bytes, age: int = 0) -> dict[str, str]:
 
 
 def _breaks(monkeypatch: pytest.MonkeyPatch, type: str) -> pytest.MonkeyPatch:
-    def boom(_: handlers.Handling) -> handlers.Handling:
+    def boom(_: event_handlers.Handling) -> event_handlers.Handling:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(handlers, "HANDLERS", {**handlers.HANDLERS, type: boom})
+    monkeypatch.setattr(event_handlers, "HANDLERS", {**event_handlers.HANDLERS, type: boom})
     return monkeypatch

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from latchkey.consumer.instants import DAY, HOUR
-from latchkey.consumer.reconcile import Report
+from latchkey.consumer.reconcile import ReconcileReport
+from latchkey.consumer.rules.instants import DAY, HOUR
 from tests.consumer.world import NOW, World, event, pro
 
 ENDS = NOW + 30 * DAY
@@ -15,7 +15,7 @@ async def test_where_nothing_was_missed_nothing_differs(here: World) -> None:
     here.service.feed = [one]
     here.service.holds["ada"] = {"pro": ENDS - 999}  # V2 has milliseconds, webhooks have whole seconds, rounded up
     report = await here.consumer._reconciler.everything()
-    assert report == Report(events_examined=1, users_compared=1)
+    assert report == ReconcileReport(events_examined=1, users_compared=1)
     assert report.clean
 
 

@@ -9,41 +9,46 @@ from msgspec import json
 from msgspec.structs import replace
 
 from latchkey.consumer.billing import Reason, reasons_to_verify
-from latchkey.consumer.event import Held, read_event
-from latchkey.consumer.handlers import HANDLERS
-from latchkey.consumer.identity import external_user_id
-from latchkey.consumer.instants import DAY, HOUR, from_iso, to_iso
-from latchkey.consumer.reading import Details, Reading, Standing, reading_of, standing_after
-from latchkey.consumer.record import LocalCopy, Subscription, nobody
-from latchkey.consumer.sync import apply_event, apply_reading, is_late
+from latchkey.consumer.rules.customer_snapshot import (
+    CustomerSnapshot,
+    SubscriptionState,
+    V1Details,
+    snapshot_of,
+    state_after_event,
+)
+from latchkey.consumer.rules.event_handlers import HANDLERS
+from latchkey.consumer.rules.instants import DAY, HOUR, from_iso, to_iso
+from latchkey.consumer.rules.received_event import HeldEntitlement, read_event
+from latchkey.consumer.rules.record import LocalCopy, Subscription, empty_copy, external_user_id
+from latchkey.consumer.rules.sync import apply_event, apply_snapshot, is_late
 from latchkey.wire import v2
 from tests.consumer.world import NOW, event, pro, v1_subscription, written
 
-TROUBLED = Standing("billing_issue", auto_renew=False, billing_issue=True)
+TROUBLED = SubscriptionState("billing_issue", auto_renew=False, billing_issue=True)
 
 
 @pytest.mark.parametrize(
     ("type", "any_active", "after"),
     [
-        ("TRIAL_STARTED", True, Standing("trial", True, False)),
-        ("SUBSCRIPTION_PAUSED", True, Standing("paused", False, True)),
-        ("CANCELLATION", True, Standing("cancelled", False, True)),
-        ("BILLING_ISSUE", True, Standing("billing_issue", False, True)),
-        ("INITIAL_PURCHASE", True, Standing("active", True, False)),
-        ("RENEWAL", True, Standing("active", True, False)),
-        ("UNCANCELLATION", True, Standing("active", True, False)),
-        ("PRODUCT_CHANGE", True, Standing("active", True, False)),
-        ("REFUND_REVERSED", True, Standing("active", True, False)),
-        ("TRIAL_CANCELLED", True, Standing("active", True, False)),
-        ("SOMETHING_NEW", True, Standing("active", True, False)),
-        ("TRIAL_STARTED", False, Standing("expired", False, True)),
-        ("CANCELLATION", False, Standing("expired", False, True)),
-        ("RENEWAL", False, Standing("expired", False, True)),
-        ("SOMETHING_NEW", False, Standing("expired", False, True)),
+        ("TRIAL_STARTED", True, SubscriptionState("trial", True, False)),
+        ("SUBSCRIPTION_PAUSED", True, SubscriptionState("paused", False, True)),
+        ("CANCELLATION", True, SubscriptionState("cancelled", False, True)),
+        ("BILLING_ISSUE", True, SubscriptionState("billing_issue", False, True)),
+        ("INITIAL_PURCHASE", True, SubscriptionState("active", True, False)),
+        ("RENEWAL", True, SubscriptionState("active", True, False)),
+        ("UNCANCELLATION", True, SubscriptionState("active", True, False)),
+        ("PRODUCT_CHANGE", True, SubscriptionState("active", True, False)),
+        ("REFUND_REVERSED", True, SubscriptionState("active", True, False)),
+        ("TRIAL_CANCELLED", True, SubscriptionState("active", True, False)),
+        ("SOMETHING_NEW", True, SubscriptionState("active", True, False)),
+        ("TRIAL_STARTED", False, SubscriptionState("expired", False, True)),
+        ("CANCELLATION", False, SubscriptionState("expired", False, True)),
+        ("RENEWAL", False, SubscriptionState("expired", False, True)),
+        ("SOMETHING_NEW", False, SubscriptionState("expired", False, True)),
     ],
 )
-def test_the_state_table(type: str, any_active: bool, after: Standing) -> None:
-    assert standing_after(type, any_active, TROUBLED) == after
+def test_the_state_table(type: str, any_active: bool, after: SubscriptionState) -> None:
+    assert state_after_event(type, any_active, TROUBLED) == after
 
 
 @pytest.mark.parametrize("types", [
@@ -57,8 +62,8 @@ def test_where_v2_agrees_the_status_stays_as_the_events_left_it(types: tuple[str
     held = {"pro": NOW + 40 * DAY} if before.subscription.is_active else {}
     # V1 contradicts all of it.
     said = v1_subscription(period_type="trial", unsubscribe_detected_at=to_iso(1), billing_issues_detected_at=to_iso(1))
-    for details in (None, Details({"pro": Held("pro_monthly")}, {"pro_monthly": said})):
-        after = apply_reading(before, Reading("ada", held, {}, details), NOW + 5).subscription
+    for details in (None, V1Details({"pro": HeldEntitlement("pro_monthly")}, {"pro_monthly": said})):
+        after = apply_snapshot(before, CustomerSnapshot("ada", held, {}, details), NOW + 5).subscription
         for name in ("subscription_status", "auto_renew", "billing_issue", "cancelled_at", "product_id", "is_active"):
             assert getattr(after, name) == getattr(before.subscription, name), name
         assert after.last_updated == NOW + 5
@@ -68,9 +73,9 @@ def test_where_v2_agrees_the_status_stays_as_the_events_left_it(types: tuple[str
 
 def test_where_v2_contradicts_the_record_is_overwritten() -> None:
     cancelled = told("CANCELLATION")
-    gone = apply_reading(cancelled, Reading("ada", {}, {}), NOW)
+    gone = apply_snapshot(cancelled, CustomerSnapshot("ada", {}, {}), NOW)
     assert (gone.subscription.is_active, gone.subscription.subscription_status) == (False, "expired")
-    back = apply_reading(gone, Reading("ada", {"pro": None}, {}), NOW).subscription
+    back = apply_snapshot(gone, CustomerSnapshot("ada", {"pro": None}, {}), NOW).subscription
     assert (back.is_active, back.subscription_status, back.auto_renew, back.cancelled_at) == (
         True,
         "active",
@@ -87,12 +92,12 @@ def test_access_that_v2_denies_has_no_end_in_the_future() -> None:
         (NOW + HOUR, NOW + DAY, NOW + HOUR),
     ):
         cancelled = told("CANCELLATION", expiration_at_ms=ends, entitlements=pro(ends))
-        gone = apply_reading(cancelled, Reading("ada", {}, {}), now)
+        gone = apply_snapshot(cancelled, CustomerSnapshot("ada", {}, {}), now)
         assert (gone.subscription.is_active, gone.subscription.expires_at) == (False, after)
         # Asked again later, the end stays.
-        assert apply_reading(gone, Reading("ada", {}, {}), now + DAY).subscription.expires_at == after
+        assert apply_snapshot(gone, CustomerSnapshot("ada", {}, {}), now + DAY).subscription.expires_at == after
     # Whoever never had access has no end.
-    assert apply_reading(nobody("ada"), Reading("ada", {}, {}), NOW).subscription.expires_at is None
+    assert apply_snapshot(empty_copy("ada"), CustomerSnapshot("ada", {}, {}), NOW).subscription.expires_at is None
 
 
 @pytest.mark.parametrize("type", [*sorted(HANDLERS), "SOMETHING_NEW"])
@@ -118,7 +123,7 @@ def test_an_end_in_two_hundred_years_is_none() -> None:
         last_seen_platform=None, last_seen_platform_version=None, active_entitlements=page, attributes=page,
     )  # fmt: skip
     held = v2.ActiveEntitlement(entitlement_id="pro", expires_at=NOW + 200 * 365 * DAY)
-    after = apply_reading(nobody("ada"), reading_of(found, [held], [], now=NOW), NOW)
+    after = apply_snapshot(empty_copy("ada"), snapshot_of(found, [held], [], now=NOW), NOW)
     assert (after.subscription.expires_at, after.entitlements["pro"].expires_at) == (None, None)
     assert after.subscription.entitlements["pro"]["expires_date"] is None
 
@@ -171,7 +176,10 @@ def test_the_external_user_id(attributes: dict[str, str], id: str) -> None:
 @pytest.mark.parametrize(("ends", "active"), [(None, True), (NOW + 1000, True), (NOW, False), (NOW - 1000, False)])
 def test_an_entitlement_is_active_while_its_end_is_missing_or_ahead(ends: int | None, active: bool) -> None:
     assert told(entitlements=pro(ends)).subscription.is_active is active
-    assert apply_reading(nobody("ada"), Reading("ada", {"pro": ends}, {}), NOW).subscription.is_active is active
+    assert (
+        apply_snapshot(empty_copy("ada"), CustomerSnapshot("ada", {"pro": ends}, {}), NOW).subscription.is_active
+        is active
+    )
 
 
 def test_cancellation_keeps_access_until_the_end() -> None:
@@ -342,9 +350,9 @@ def test_v1_beside_v2_tells_how_the_subscription_stands() -> None:
         ({"auto_resume_date": to_iso(NOW)}, "paused"),
         ({"period_type": "trial"}, "trial"),
     ):
-        details = Details({"pro": Held("pro_monthly")}, {"pro_monthly": v1_subscription(**told_by_v1)})
-        reading = Reading("ada", {"pro": NOW + DAY}, {"$email": "a@b.c"}, details)
-        after = apply_reading(nobody("ada"), reading, NOW).subscription
+        details = V1Details({"pro": HeldEntitlement("pro_monthly")}, {"pro_monthly": v1_subscription(**told_by_v1)})
+        reading = CustomerSnapshot("ada", {"pro": NOW + DAY}, {"$email": "a@b.c"}, details)
+        after = apply_snapshot(empty_copy("ada"), reading, NOW).subscription
         assert (after.subscription_status, after.product_id, after.email) == (status, "pro_monthly", "a@b.c")
         assert (after.environment, after.store) == ("SANDBOX", "test_store")
 
@@ -359,4 +367,4 @@ def test_instants_are_read_in_every_iso_form(text: str) -> None:
 def told(type: str = "INITIAL_PURCHASE", *, before: LocalCopy | None = None, **more: Any) -> LocalCopy:
     """The copy after an event."""
     one = read_event(json.encode(event(type, **more)))
-    return apply_event(before or nobody("ada"), one, NOW).copy
+    return apply_event(before or empty_copy("ada"), one, NOW).copy

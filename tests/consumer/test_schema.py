@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 import latchkey.client
 import latchkey.consumer
-from latchkey.consumer.record import Entitlement, Subscription
+from latchkey.consumer.rules.record import Entitlement, Subscription
 from latchkey.consumer.storage.database import Database, checked_url
 from latchkey.consumer.storage.schema import VERSION_TABLE, config, migrate, newest
 from latchkey.consumer.storage.tables import entitlements, metadata, processed_events, subscriptions

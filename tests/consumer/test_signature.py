@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook
 
-from latchkey.consumer.receiver import Signatures
+from latchkey.consumer.api.webhook_receiver import Signatures
 
 SECRET, OTHER = (f"whsec_{base64.b64encode(bytes([number]) * 24).decode()}" for number in (1, 2))
 BODY = '{"event": {"type": "RENEWAL", "app_user_id": "Zoë"}}'.encode()

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from latchkey.consumer.record import Entitlement, LocalCopy, Subscription, nobody
+from latchkey.consumer.rules.record import Entitlement, LocalCopy, Subscription, empty_copy
 from latchkey.consumer.storage.copies import Copies
 from latchkey.consumer.storage.database import Database, is_collision
 from latchkey.consumer.storage.tables import entitlements, progress, subscriptions
@@ -36,7 +36,7 @@ async def test_a_copy_is_read_as_it_was_written(url: str) -> None:
         last_updated=1,
     )
     after = LocalCopy(written, {"pro": held})
-    await database.write(lambda connection: copies.save(connection, [(nobody("ada"), after)]))
+    await database.write(lambda connection: copies.save(connection, [(empty_copy("ada"), after)]))
     async with database.reading() as connection:
         assert await copies.find(connection, "ada") == replace(after, subscription=replace(written, revision=1))
     await database.close()
@@ -49,7 +49,7 @@ async def test_nothing_stays_of_work_that_failed(url: str) -> None:
 
     async def work(connection: AsyncConnection) -> None:
         await connection.execute(database.insert(progress).values(name="a", value="b", updated_at=1))
-        await copies.save(connection, [(nobody("ada"), LocalCopy(Subscription("ada", last_updated=1)))])
+        await copies.save(connection, [(empty_copy("ada"), LocalCopy(Subscription("ada", last_updated=1)))])
         raise RuntimeError("in the middle")
 
     with pytest.raises(RuntimeError, match="in the middle"):
@@ -66,7 +66,7 @@ async def test_work_that_was_cancelled_leaves_no_transaction_behind(url: str) ->
     reached = asyncio.Event()
 
     async def work(connection: AsyncConnection) -> None:
-        await copies.save(connection, [(nobody("ada"), LocalCopy(Subscription("ada", last_updated=1)))])
+        await copies.save(connection, [(empty_copy("ada"), LocalCopy(Subscription("ada", last_updated=1)))])
         reached.set()
         await asyncio.Event().wait()
 
@@ -77,7 +77,7 @@ async def test_work_that_was_cancelled_leaves_no_transaction_behind(url: str) ->
         await task
     # The same row: a transaction that was left open would still hold its lock.
     await database.write(
-        lambda connection: copies.save(connection, [(nobody("ada"), LocalCopy(Subscription("ada", email="new")))])
+        lambda connection: copies.save(connection, [(empty_copy("ada"), LocalCopy(Subscription("ada", email="new")))])
     )
     async with database.reading() as connection:
         assert await connection.scalar(select(subscriptions.c.email)) == "new"

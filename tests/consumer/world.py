@@ -20,8 +20,8 @@ from sqlalchemy import Table, func, select
 
 from latchkey.client import Client, Patience
 from latchkey.consumer import Consumer, LocalCopy, Settings
-from latchkey.consumer.connection import Checked
-from latchkey.consumer.instants import DAY, to_iso
+from latchkey.consumer.billing import Checked
+from latchkey.consumer.rules.instants import DAY, to_iso
 from latchkey.consumer.storage.tables import metadata
 from latchkey.http_client import HttpClient
 from tests.api.client import Client as Asking

@@ -10,8 +10,8 @@ from typing import Any
 
 from latchkey.client import Client, NotFound
 from latchkey.consumer import Consumer
-from latchkey.consumer.instants import real_now
-from latchkey.consumer.record import LocalCopy
+from latchkey.consumer.rules.instants import real_now
+from latchkey.consumer.rules.record import LocalCopy
 from latchkey.consumer.storage.store import Store
 from latchkey.wire.lifetime import never_ends
 from latchkey.wire.v1 import Subscriber

@@ -21,10 +21,10 @@ from starlette.routing import Route
 
 from latchkey.cli.authority import Certificates, ensure_certificates
 from latchkey.cli.listeners import bind
-from latchkey.push.answer import Patience
-from latchkey.push.client import PushClient
-from latchkey.push.sandbox.application import Sandbox
-from latchkey.push.sandbox.database import SandboxDatabase
+from latchkey.push.provider_response import Patience
+from latchkey.push.push_client import PushClient
+from latchkey.push.sandbox.sandbox_app import Sandbox
+from latchkey.push.sandbox.sandbox_database import SandboxDatabase
 from latchkey.server import Listener
 from latchkey.settings import Settings
 from tests.patience import PATIENCE

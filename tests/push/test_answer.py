@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from latchkey.push.answer import judge
 from latchkey.push.errors import (
     BrokenError,
     BusyError,
@@ -17,6 +16,7 @@ from latchkey.push.errors import (
     PushError,
 )
 from latchkey.push.notification import Sent
+from latchkey.push.provider_response import judge
 
 NOBODY = "All included players are not subscribed"
 

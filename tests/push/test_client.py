@@ -8,8 +8,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from latchkey.cli.authority import Certificates
-from latchkey.push.answer import Patience
-from latchkey.push.client import PushClient
 from latchkey.push.errors import (
     BrokenError,
     BusyError,
@@ -22,6 +20,8 @@ from latchkey.push.errors import (
     UnreachableError,
 )
 from latchkey.push.notification import Notification
+from latchkey.push.provider_response import Patience
+from latchkey.push.push_client import PushClient
 from latchkey.push.sandbox.protocol import NONSENSE
 from tests.patience import PATIENCE
 from tests.push.misbehaving import BEHAVIOURS, misbehaving

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.push.answer import Patience, retry_after
+from latchkey.push.provider_response import Patience, retry_after
 
 
 @pytest.mark.parametrize(

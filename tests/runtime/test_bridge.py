@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from latchkey.runtime.script import Names, bridge_script
+from latchkey.runtime.bridge_script import Names, bridge_script
 from tests.runtime.web import APP, EARLY, ID, Web
 
 OTHER = "https://ads.example"

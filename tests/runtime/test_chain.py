@@ -15,9 +15,9 @@ from starlette.routing import Route
 
 from latchkey.cli.authority import Certificates
 from latchkey.consumer import Consumer, Settings
-from latchkey.consumer.texts import read_texts
+from latchkey.consumer.push_texts import read_texts
+from latchkey.runtime.bridge_script import web_module
 from latchkey.runtime.device import Device, DeviceOptions
-from latchkey.runtime.script import web_module
 from tests.cli.running import Up
 from tests.cli.test_up_webhooks import call
 from tests.patience import PATIENCE

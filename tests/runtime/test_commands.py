@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.push.client import PushClient
 from latchkey.push.notification import Notification, Sent
+from latchkey.push.push_client import PushClient
 from tests.cli.running import Running, typed
 
 HELLO = Notification({"en": "Hello [bold]you[/bold]"}, {"en": "Demo"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.async_api import Page
 
-from latchkey.runtime.script import web_module
+from latchkey.runtime.bridge_script import web_module
 from tests.runtime.web import APP, ID, Web
 
 MODULE = f"{APP}/push.js"

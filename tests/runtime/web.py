@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from playwright.async_api import BrowserContext, Page, Route
 
-from latchkey.runtime.script import Names, bridge_script
+from latchkey.runtime.bridge_script import Names, bridge_script
 
 APP = "https://app.example"
 ID = "1dd608f2-c6a1-11e3-851d-000c2940e62c"

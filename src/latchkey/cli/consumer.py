@@ -26,7 +26,7 @@ from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.readiness import ConsumerFailedError
 from latchkey.cli.stop_signal import StopSignal
 from latchkey.consumer import Consumer, Settings, SettingsError
-from latchkey.consumer.reconcile import Report
+from latchkey.consumer.reconcile import ReconcileReport
 from latchkey.consumer.settings import PREFIX, variable
 from latchkey.consumer.storage.events import SetAside
 from latchkey.consumer.storage.schema import migrate as migrate_schema
@@ -196,7 +196,7 @@ def _settings(environ: Mapping[str, str], *, alone: bool) -> Settings:
     return settings
 
 
-def _show(report: Report) -> None:
+def _show(report: ReconcileReport) -> None:
     def told(words: str) -> None:
         _console().print(words, soft_wrap=True)
 

@@ -20,8 +20,8 @@ from latchkey.cli.data_folder import PushConnection
 from latchkey.cli.files import write_json
 from latchkey.cli.listeners import bind_wished
 from latchkey.now import real_now
-from latchkey.push.sandbox.application import Sandbox
-from latchkey.push.sandbox.database import SandboxDatabase
+from latchkey.push.sandbox.sandbox_app import Sandbox
+from latchkey.push.sandbox.sandbox_database import SandboxDatabase
 from latchkey.server import Listener
 from latchkey.settings import Settings
 

@@ -31,7 +31,7 @@ from latchkey.delivery.sending import failure
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.webhooks.dialect import Dialect
 from latchkey.http_client import HttpClient, HttpError
-from latchkey.runtime.script import is_this_machine
+from latchkey.runtime.bridge_script import is_this_machine
 
 # A little less than the 60 seconds that the service waits, so that it gets our 502 with the reason.
 PATIENCE_MS = 55_000

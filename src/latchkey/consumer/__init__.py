@@ -4,12 +4,11 @@ The names in `__all__` are public, and keep working until a release whose notes 
 package is private and may change in any release.
 """
 
-from latchkey.consumer.billing import View
-from latchkey.consumer.connection import Checked
+from latchkey.consumer.api.access_guard import AccessRefused, Guard
+from latchkey.consumer.billing import Checked, View
 from latchkey.consumer.consumer import Consumer
 from latchkey.consumer.errors import AccessUnknownError, ConsumerError, SettingsError
-from latchkey.consumer.guard import AccessRefused, Guard
-from latchkey.consumer.record import Entitlement, LocalCopy, Subscription
+from latchkey.consumer.rules.record import Entitlement, LocalCopy, Subscription
 from latchkey.consumer.settings import Settings
 from latchkey.consumer.storage.jobs import Job, NewJob
 

@@ -13,15 +13,24 @@ from msgspec import Raw
 from msgspec.structs import replace
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from latchkey.client import ApiError, BadAnswer, Client, ClientError, NotFound, RateLimited, Unreachable, UnusableId
+from latchkey.client import (
+    ApiError,
+    BadAnswer,
+    Client,
+    ClientError,
+    NotFound,
+    RateLimited,
+    Unreachable,
+    Untrusted,
+    UnusableId,
+)
 from latchkey.client.transport import RETRY_AFTER
-from latchkey.consumer.connection import in_words
-from latchkey.consumer.instants import DAY, HOUR, Ms
-from latchkey.consumer.reading import Reading, reading_of
-from latchkey.consumer.record import LocalCopy, Subscription
-from latchkey.consumer.settings import Settings
+from latchkey.consumer.rules.customer_snapshot import CustomerSnapshot, snapshot_of
+from latchkey.consumer.rules.instants import DAY, HOUR, Ms
+from latchkey.consumer.rules.record import LocalCopy, Subscription
+from latchkey.consumer.rules.sync import apply_snapshot
+from latchkey.consumer.settings import Settings, variable
 from latchkey.consumer.storage.store import Store
-from latchkey.consumer.sync import apply_reading
 from latchkey.wire.v2 import ActiveEntitlement, Attribute, Page
 
 ENDS_SOON = 24 * HOUR
@@ -129,7 +138,7 @@ class Billing:
         try:
             fresh = await self._once(app_user_id, details)
         except ClientError as error:
-            failure = in_words(error)
+            failure = failure_text(error)
             self._rest(error, failure)
             log.warning("could not verify a user with the service", error=failure, status=error.status)
             return View(copy, "database", reasons, unverified=True, failure=failure)
@@ -159,7 +168,7 @@ class Billing:
                 return stored
         raise TooBusyError("The user's record changed again and again while the service was being read.")
 
-    async def read(self, app_user_id: str, *, details: bool, deadline: float) -> Reading:
+    async def read(self, app_user_id: str, *, details: bool, deadline: float) -> CustomerSnapshot:
         """V2, and also V1 if the details are needed."""
         try:
             return await self._asked(self._read(app_user_id, details, deadline))
@@ -188,13 +197,13 @@ class Billing:
             self._limited_until = max(self._limited_until, self._now() + round(wait * 1000))
             raise
 
-    async def _read(self, app_user_id: str, details: bool, deadline: float) -> Reading:
+    async def _read(self, app_user_id: str, details: bool, deadline: float) -> CustomerSnapshot:
         client = self.client
         customer, sequence = await client.customer_as_of(app_user_id, deadline=deadline)
         # After V2 has answered, because V1 creates a user that it does not know.
         subscriber = (await client.subscriber(app_user_id, deadline=deadline)).subscriber if details else None
         active, noted = customer.active_entitlements, customer.attributes
-        return reading_of(
+        return snapshot_of(
             customer,
             [*active.items, *await client.rest(active, ActiveEntitlement, deadline=deadline)],
             [*noted.items, *await client.rest(noted, Attribute, deadline=deadline)],
@@ -215,7 +224,7 @@ class Billing:
         return await asyncio.shield(task)
 
     async def _overwrite(
-        self, connection: AsyncConnection, asked: str, before: LocalCopy | None, reading: Reading
+        self, connection: AsyncConnection, asked: str, before: LocalCopy | None, reading: CustomerSnapshot
     ) -> LocalCopy | None:
         """The copy after the response; None if the service must be read again, because an event arrived meanwhile."""
         copies, owner = self._store.copies, reading.customer_id
@@ -229,7 +238,7 @@ class Billing:
             return None
         if current.subscription.revision != (seen.revision if seen is not None else 0) and current.subscription.exists:
             return None
-        after = apply_reading(current, reading, self._now())
+        after = apply_snapshot(current, reading, self._now())
         await copies.save(connection, [(current, after)])
         return after
 
@@ -243,7 +252,7 @@ class Billing:
             return
         after = current
         if self._settings.missing_customer == "inactive":
-            after = apply_reading(current, Reading(owner, {}, {}), self._now())
+            after = apply_snapshot(current, CustomerSnapshot(owner, {}, {}), self._now())
         counted = {"last_sequence": None, "last_event_at": None, "read_sequence": None}
         reset = replace(after.subscription, stale=False, **counted)
         await self._store.copies.save(connection, [(current, replace(after, subscription=reset))])
@@ -255,3 +264,50 @@ class Billing:
             self._rest_until, self._rest_reason = self._limited_until, failure
         elif isinstance(error, Unreachable | BadAnswer) or status in (401, 403) or status >= 500:
             self._rest_until, self._rest_reason = self._now() + _REST_MS, failure
+
+
+# No customer has this id. The service says so only after accepting key and project.
+NOBODY = "latchkey-connection-check"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The result of a connection check."""
+
+    problem: str | None = None
+    # True if the settings are wrong, so that waiting does not help. False if the service may only be unreachable.
+    certain: bool = False
+
+
+async def check_connection(client: Client, deadline: float) -> Checked:
+    """Whether the service can be reached, has a trusted certificate, and accepts our key for the project."""
+    try:
+        await client.customer(NOBODY, deadline=deadline)
+    except NotFound:
+        return Checked()
+    except ClientError as error:
+        certain = isinstance(error, Untrusted) or error.status in (401, 403)
+        return Checked(failure_text(error), certain)
+    return Checked()
+
+
+def failure_text(error: ClientError) -> str:
+    """Why the service could not be asked, and which setting to check."""
+    match error:
+        case Untrusted():
+            return f"The billing service's certificate is not trusted. Check {variable('service_ca')}."
+        case Unreachable():
+            return f"The billing service cannot be reached. Check {variable('service_url')} and the network."
+        case RateLimited():
+            return "The billing service is asked too often with this key. It will be asked again later."
+        case ApiError(status=401):
+            return f"The billing service refused the API key (401). Check {variable('api_key')}."
+        case ApiError(status=403):
+            names = f"{variable('api_key')} and {variable('project_id')}"
+            return f"The API key may not read this project (403). Check {names}."
+        case ApiError():
+            return f"The billing service answered {error.status}."
+        case BadAnswer():
+            return f"What answers at {variable('service_url')} is not the billing service."
+        case _:
+            return "The billing service could not be read."

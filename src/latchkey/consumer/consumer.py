@@ -16,26 +16,23 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from latchkey.client import Client
-from latchkey.consumer.billing import UNKNOWN, Billing, View
-from latchkey.consumer.connection import Checked, check
-from latchkey.consumer.endpoints import DeviceEndpoints, Endpoints
+from latchkey.consumer.api.access_guard import AccessRefused, Guard, Identify, JwtUsers, refused
+from latchkey.consumer.api.http_endpoint import Endpoint, reply
+from latchkey.consumer.api.operator_endpoints import Metrics, OperatorEndpoints
+from latchkey.consumer.api.user_endpoints import DeviceEndpoints, UserEndpoints
+from latchkey.consumer.api.webhook_receiver import Receiver
+from latchkey.consumer.billing import UNKNOWN, Billing, Checked, View, check_connection
 from latchkey.consumer.errors import AccessUnknownError
-from latchkey.consumer.guard import AccessRefused, Guard, refused
-from latchkey.consumer.http import Endpoint, reply
-from latchkey.consumer.instants import Ms, real_now
-from latchkey.consumer.intake import REREAD, Intake
-from latchkey.consumer.metrics import Metrics
-from latchkey.consumer.operations import Operations
+from latchkey.consumer.event_intake import REREAD, Intake
+from latchkey.consumer.job_runner import Handler, Runner
 from latchkey.consumer.pushes import Pushes
-from latchkey.consumer.receiver import Receiver
 from latchkey.consumer.reconcile import Reconciler
-from latchkey.consumer.record import LocalCopy
-from latchkey.consumer.runner import Handler, Runner
+from latchkey.consumer.rules.instants import Ms, real_now
+from latchkey.consumer.rules.record import LocalCopy
 from latchkey.consumer.settings import Settings
 from latchkey.consumer.storage.jobs import Job, NewJob
 from latchkey.consumer.storage.schema import migrate
 from latchkey.consumer.storage.store import Store
-from latchkey.consumer.users import Identify, JwtUsers
 
 log = structlog.get_logger()
 
@@ -80,9 +77,9 @@ class Consumer:
         follow_up = self._pushes.follow_up if self._pushes is not None else None
         self._intake = Intake(self._store, now, jobs_added=self._runner.wake, follow_up=follow_up)
         self._reconciler = Reconciler(self._store, self._billing, self._intake, now)
-        self._operations = Operations(self._store, self._intake, settings, self._metrics)
+        self._operations = OperatorEndpoints(self._store, self._intake, settings, self._metrics)
         self._receiver = Receiver(self._intake, settings, self._metrics)
-        self._endpoints = Endpoints(self._billing, self._store, settings, self._identify, self._metrics, now)
+        self._endpoints = UserEndpoints(self._billing, self._store, settings, self._identify, self._metrics, now)
         self._devices = DeviceEndpoints(self._store, settings, self._identify, now)
         self._webhook = Endpoint(POST=self._receiver.receive)
         self.routes: list[BaseRoute] = self._routes()
@@ -118,7 +115,7 @@ class Consumer:
         return await asyncio.shield(self._connection)
 
     async def _check(self, deadline: float) -> Checked:
-        found = await check(self.client, deadline)
+        found = await check_connection(self.client, deadline)
         if found.problem is not None:
             log.error("the service cannot be asked", problem=found.problem, settings_are_wrong=found.certain)
         return found
@@ -135,7 +132,7 @@ class Consumer:
         return Starlette(
             routes=self.routes,
             lifespan=self.lifespan,
-            exception_handlers={HTTPException: _spoken, AccessRefused: refused},
+            exception_handlers={HTTPException: _http_error, AccessRefused: refused},
         )
 
     @property
@@ -216,6 +213,6 @@ class Consumer:
         return self._now() + self.settings.sweep_seconds * 1000
 
 
-async def _spoken(_: Request, error: Exception) -> Response:
+async def _http_error(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     return reply({"error": "Not found" if status == 404 else str(getattr(error, "detail", ""))}, status)

@@ -15,18 +15,18 @@ import structlog
 from msgspec import Struct
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from latchkey.consumer.event import Event
-from latchkey.consumer.instants import DAY, HOUR, Ms
-from latchkey.consumer.record import LocalCopy
-from latchkey.consumer.runner import Handler
+from latchkey.consumer.job_runner import Handler
+from latchkey.consumer.push_texts import Texts, notification, read_texts
+from latchkey.consumer.rules.instants import DAY, HOUR, Ms
+from latchkey.consumer.rules.received_event import ReceivedEvent
+from latchkey.consumer.rules.record import LocalCopy
 from latchkey.consumer.settings import Settings
 from latchkey.consumer.storage.jobs import Job, NewJob
 from latchkey.consumer.storage.store import Store
-from latchkey.consumer.texts import Texts, notification, read_texts
-from latchkey.push.answer import Patience
-from latchkey.push.client import PushClient
 from latchkey.push.errors import NotificationRefusedError, NotSentError
 from latchkey.push.notification import Notification, Sent
+from latchkey.push.provider_response import Patience
+from latchkey.push.push_client import PushClient
 
 log = structlog.get_logger()
 
@@ -40,7 +40,7 @@ PATIENCE = Patience(tries=2, timeout=10.0, deadline=60.0)
 AWAY_MS: Ms = 15_000
 
 
-class Order(Struct, frozen=True, kw_only=True):
+class PushOrder(Struct, frozen=True, kw_only=True):
     """The parameters of a job."""
 
     occasion: str
@@ -52,7 +52,7 @@ class Order(Struct, frozen=True, kw_only=True):
     player_ids: tuple[str, ...] = ()
 
 
-def occasion_of(event: Event) -> str | None:
+def occasion_of(event: ReceivedEvent) -> str | None:
     match event.type:
         case "BILLING_ISSUE":
             return "billing_issue"
@@ -127,7 +127,9 @@ class Pushes:
             ids = await self._store.devices.player_ids(connection, owner)
         return await self._deliver(words, ids, key)
 
-    async def follow_up(self, connection: AsyncConnection, news: Sequence[tuple[Event, LocalCopy]], now: Ms) -> bool:
+    async def follow_up(
+        self, connection: AsyncConnection, news: Sequence[tuple[ReceivedEvent, LocalCopy]], now: Ms
+    ) -> bool:
         """Runs in the transaction that processes the events."""
         added = False
         for event, copy in news:
@@ -137,14 +139,16 @@ class Pushes:
             added |= await self._order(connection, event, copy, occasion, now)
         return added
 
-    async def _order(self, connection: AsyncConnection, event: Event, copy: LocalCopy, occasion: str, now: Ms) -> bool:
+    async def _order(
+        self, connection: AsyncConnection, event: ReceivedEvent, copy: LocalCopy, occasion: str, now: Ms
+    ) -> bool:
         fields = event.fields
         owner = copy.subscription.app_user_id
         if occasion == "trial_ending":
             if fields.expiration_at_ms is None:
                 return False
             due = max(now, fields.expiration_at_ms - self._trial_ending_ms)
-            order = Order(
+            order = PushOrder(
                 occasion=occasion,
                 app_user_id=owner,
                 until=fields.expiration_at_ms,
@@ -153,7 +157,7 @@ class Pushes:
             )
             await self._add(connection, PLAN, event.id, order, due)
             return True
-        order = Order(
+        order = PushOrder(
             occasion=occasion,
             app_user_id=owner,
             until=now + FRESH_MS,
@@ -162,18 +166,18 @@ class Pushes:
         )
         return await self._address(connection, event.id, order, now)
 
-    async def _address(self, connection: AsyncConnection, key: str, order: Order, now: Ms) -> bool:
+    async def _address(self, connection: AsyncConnection, key: str, order: PushOrder, now: Ms) -> bool:
         ids = await self._store.devices.player_ids(connection, order.app_user_id)
         if ids:
             await self._add(connection, PUSH, key, msgspec.structs.replace(order, player_ids=tuple(ids)), now)
         return bool(ids)
 
-    async def _add(self, connection: AsyncConnection, kind: str, key: str, order: Order, run_at: Ms) -> None:
+    async def _add(self, connection: AsyncConnection, kind: str, key: str, order: PushOrder, run_at: Ms) -> None:
         await self._store.jobs.add(connection, [NewJob(kind, key, msgspec.to_builtins(order))], run_at)
 
     async def _plan(self, job: Job) -> None:
         """At the scheduled time: check whether it still applies, and load the current phones."""
-        order = msgspec.convert(job.payload, Order)
+        order = msgspec.convert(job.payload, PushOrder)
         now = self._now()
 
         async def work(connection: AsyncConnection) -> None:
@@ -184,7 +188,7 @@ class Pushes:
         await self._store.database.write(work)
 
     async def _push(self, job: Job) -> Ms | None:
-        order = msgspec.convert(job.payload, Order)
+        order = msgspec.convert(job.payload, PushOrder)
         now = self._now()
         told = log.bind(event_id=job.key, occasion=order.occasion)
         if now >= order.until:

@@ -12,13 +12,13 @@ from sqlalchemy import select
 
 from latchkey.client import ClientError, NotFound
 from latchkey.consumer.billing import Billing
-from latchkey.consumer.event import Event, Malformed, read_event
-from latchkey.consumer.instants import HOUR, Ms, iso_or_none
-from latchkey.consumer.intake import Intake, Outcome
-from latchkey.consumer.record import LocalCopy
+from latchkey.consumer.event_intake import Intake, Outcome
+from latchkey.consumer.rules.instants import HOUR, Ms, iso_or_none
+from latchkey.consumer.rules.received_event import Malformed, ReceivedEvent, read_event
+from latchkey.consumer.rules.record import LocalCopy
+from latchkey.consumer.rules.sync import has_restarted
 from latchkey.consumer.storage.store import Store
 from latchkey.consumer.storage.tables import subscriptions
-from latchkey.consumer.sync import counts_anew
 
 log = structlog.get_logger()
 
@@ -34,7 +34,7 @@ SWEEP_DEADLINE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class MissedEvent:
     event_id: str
     event_type: str
     app_user_id: str
@@ -51,9 +51,9 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Report:
+class ReconcileReport:
     events_examined: int = 0
-    events_missed: list[Missed] = field(default_factory=list)
+    events_missed: list[MissedEvent] = field(default_factory=list)
     events_unreadable: list[str] = field(default_factory=list)
     users_compared: int = 0
     differences: list[Difference] = field(default_factory=list)
@@ -72,17 +72,17 @@ class Reconciler:
         self._intake = intake
         self._now = now
 
-    async def everything(self, *, mend: bool = True, from_start: bool = False) -> Report:
+    async def everything(self, *, mend: bool = True, from_start: bool = False) -> ReconcileReport:
         """All events since the last run, or from the start, and all users."""
-        report = Report()
+        report = ReconcileReport()
         await self._feed(report, mend=mend, from_start=from_start, pages=None, deadline=DEADLINE)
         async for copy in self._all():
             await self._compare(report, copy, mend=mend, deadline=DEADLINE)
         return report
 
-    async def sweep(self) -> Report:
+    async def sweep(self) -> ReconcileReport:
         """A part of it, small enough to run every few minutes in the background."""
-        report = Report()
+        report = ReconcileReport()
         await self._feed(report, mend=True, from_start=False, pages=SWEEP_PAGES, deadline=SWEEP_DEADLINE)
         for copy in await self._longest_unread():
             if report.failures:
@@ -97,7 +97,9 @@ class Reconciler:
             )
         return report
 
-    async def _feed(self, report: Report, *, mend: bool, from_start: bool, pages: int | None, deadline: float) -> None:
+    async def _feed(
+        self, report: ReconcileReport, *, mend: bool, from_start: bool, pages: int | None, deadline: float
+    ) -> None:
         cursor = None if from_start else await self._store.events.progress(CURSOR)
         while pages is None or pages > 0:
             pages = pages - 1 if pages is not None else None
@@ -122,7 +124,7 @@ class Reconciler:
             if page.next_page is None:
                 return
 
-    def _readable(self, report: Report, bodies: list[bytes]) -> list[Event]:
+    def _readable(self, report: ReconcileReport, bodies: list[bytes]) -> list[ReceivedEvent]:
         events = []
         for body in bodies:
             try:
@@ -131,7 +133,7 @@ class Reconciler:
                 report.events_unreadable.append(body[:200].decode(errors="replace"))
         return events
 
-    async def _catch_up(self, report: Report, events: list[Event], *, mend: bool) -> None:
+    async def _catch_up(self, report: ReconcileReport, events: list[ReceivedEvent], *, mend: bool) -> None:
         async with self._store.database.reading() as connection:
             known = await self._store.events.processed(connection, [event.id for event in events])
         missed = [event for event in events if event.id not in known]
@@ -139,13 +141,13 @@ class Reconciler:
             await asyncio.gather(*(self._receive(event) for event in missed)) if mend else ["not mended"] * len(missed)
         )
         report.events_missed += [
-            Missed(event.id, event.type, event.app_user_id, outcome)
+            MissedEvent(event.id, event.type, event.app_user_id, outcome)
             for event, outcome in zip(missed, outcomes, strict=True)
             # It arrived on its own between the check and the attempt.
             if outcome != Outcome.DUPLICATE
         ]
 
-    async def _receive(self, event: Event) -> str:
+    async def _receive(self, event: ReceivedEvent) -> str:
         try:
             return (await self._intake.receive(event)).value
         except Exception as error:
@@ -153,7 +155,7 @@ class Reconciler:
             await self._intake.set_aside(event, error)
             return "set aside"
 
-    async def _compare(self, report: Report, copy: LocalCopy, *, mend: bool, deadline: float) -> None:
+    async def _compare(self, report: ReconcileReport, copy: LocalCopy, *, mend: bool, deadline: float) -> None:
         user = copy.subscription.app_user_id
         now = self._now()
         report.users_compared += 1
@@ -161,7 +163,7 @@ class Reconciler:
             reading = await self._billing.read(user, details=False, deadline=deadline)
             service: dict[str, str | None] | None = _written(reading.held(now))
             same_id = reading.customer_id == user
-            set_back = counts_anew(reading, copy.subscription)
+            set_back = has_restarted(reading, copy.subscription)
         except NotFound:
             service, same_id, set_back = None, True, False
         except ClientError as error:
@@ -223,7 +225,7 @@ def _written(held: dict[str, Ms | None]) -> dict[str, str | None]:
     return {id: iso_or_none(ends_at + 999 if ends_at else None) for id, ends_at in sorted(held.items())}
 
 
-def _why(report: Report, copy: LocalCopy, service: dict[str, str | None] | None, same_id: bool) -> str:
+def _why(report: ReconcileReport, copy: LocalCopy, service: dict[str, str | None] | None, same_id: bool) -> str:
     user = copy.subscription.app_user_id
     if service is None:
         return "the service does not know the user (any more)"

@@ -18,8 +18,8 @@ from msgspec import Meta, Struct, field, structs
 
 from latchkey.client.transport import checked
 from latchkey.consumer.errors import SettingsError
+from latchkey.consumer.push_texts import read_texts
 from latchkey.consumer.storage.database import checked_url
-from latchkey.consumer.texts import read_texts
 
 PREFIX = "LATCHKEY_CONSUMER_"
 # HS256 is as strong as its secret, and RFC 7518 asks for as many bits as the hash has.

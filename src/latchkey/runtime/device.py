@@ -17,12 +17,12 @@ from typing import Self
 
 from playwright.async_api import Page
 
+from latchkey.runtime.bridge_script import Names, bridge_script, origin_of
 from latchkey.runtime.chromium import accepted_keys
+from latchkey.runtime.device_identity import Identity
 from latchkey.runtime.errors import PushServiceError, UnknownDeviceError
-from latchkey.runtime.identity import Identity
+from latchkey.runtime.push_service import Notification, PushService
 from latchkey.runtime.screen import Screen
-from latchkey.runtime.script import Names, bridge_script, origin_of
-from latchkey.runtime.service import Notification, PushService
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 

@@ -22,7 +22,7 @@ from playwright.async_api import (
 
 from latchkey.runtime.chromium import FLAGS, find_chromium, require_screen
 from latchkey.runtime.errors import CannotShowError
-from latchkey.runtime.service import Notification
+from latchkey.runtime.push_service import Notification
 
 PHONE = "Pixel 7"
 SHOWN_SECONDS = 6

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from latchkey.consumer.reading import Standing, standing_after
+from latchkey.consumer.rules.customer_snapshot import SubscriptionState, state_after_event
 from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.stores.adapter import ConnectedApp
@@ -54,7 +54,7 @@ async def test_the_last_event_of_a_change_leaves_the_consumer_where_the_subscrip
     stripe: StripeAdapter, app: ConnectedApp, shop: Shop, seed: int
 ) -> None:
     dice = random.Random(seed)
-    life, standing, number = Life(stripe, app, lambda: shop.now), Standing(None), 0
+    life, state, number = Life(stripe, app, lambda: shop.now), SubscriptionState(None), 0
     shop.now = START
     shop.subscribe(trial=dice.choice([0, TRIAL]))
     for _ in range(12):
@@ -66,13 +66,13 @@ async def test_the_last_event_of_a_change_leaves_the_consumer_where_the_subscrip
         await hear(life, shop, event(UPDATED, shop.sub, shop.now))
         told, number = [*life.told.values()][number:], len(life.told)
         for one in told:
-            standing = standing_after(one.type, life.has_access(), standing)
+            state = state_after_event(one.type, life.has_access(), state)
         stands = [SAYS[one.type] for one in told if one.type in SAYS]
         if told and not life.has_access():
-            assert standing.status == "expired"
+            assert state.status == "expired"
         elif stands:
-            assert standing.status == stands[-1], told
-            assert standing.billing_issue or stands[-1] != "billing_issue"
+            assert state.status == stands[-1], told
+            assert state.billing_issue or stands[-1] != "billing_issue"
         issued = {one.transaction_id: place for place, one in enumerate(told) if one.type is EventType.INVOICE_ISSUANCE}
         assert all(issued.get(one.transaction_id, place) <= place for place, one in enumerate(told)), told
         assert [one.at for one in told] == sorted(one.at for one in told)

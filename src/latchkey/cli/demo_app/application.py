@@ -30,9 +30,9 @@ from latchkey.cli.demo_app.shop import Shop, ShopClosedError, ShopRefusedError
 from latchkey.cli.demo_app.story import PAGES, policy, tell
 from latchkey.client import ClientError
 from latchkey.consumer import Consumer
-from latchkey.consumer.http import Endpoint, Refused, TooLargeError, body_of, reply
-from latchkey.consumer.instants import real_now
-from latchkey.consumer.users import JwtUsers
+from latchkey.consumer.api.access_guard import JwtUsers
+from latchkey.consumer.api.http_endpoint import Endpoint, RequestRefused, TooLargeError, body_of, reply
+from latchkey.consumer.rules.instants import real_now
 
 USERS = {"mia": "Mia", "noah": "Noah", "zoe": "Zoe"}
 WEBHOOK_PATH = "/webhooks/billing"
@@ -89,7 +89,7 @@ class DemoApp:
     async def _sign_in(self, request: Request) -> Response:
         user = (await _body(request, _SignIn)).user
         if user not in USERS:
-            raise Refused(404, "There is no such demo user")
+            raise RequestRefused(404, "There is no such demo user")
         await _asked(self._shop.time(user))
         claims = {"sub": user, "exp": real_now() // 1000 + SESSION_SECONDS}
         token = jwt.encode(claims, self._consumer.settings.jwt_secret, algorithm="HS256")
@@ -140,9 +140,9 @@ class DemoApp:
     def _user(self, request: Request) -> str:
         user = self._identify(request)
         if user is None:
-            raise Refused(401, "Unauthorized")
+            raise RequestRefused(401, "Unauthorized")
         if user not in USERS:
-            raise Refused(403, "Only the demo's users have a story")
+            raise RequestRefused(403, "Only the demo's users have a story")
         return user
 
 
@@ -150,11 +150,11 @@ async def _asked(doing: Awaitable[T]) -> T:
     try:
         return await doing
     except ShopClosedError as error:
-        raise Refused(503, str(error)) from error
+        raise RequestRefused(503, str(error)) from error
     except ShopRefusedError as error:
-        raise Refused(409, str(error)) from error
+        raise RequestRefused(409, str(error)) from error
     except ClientError as error:
-        raise Refused(503, "The service cannot be read now. Try again in a moment.") from error
+        raise RequestRefused(503, "The service cannot be read now. Try again in a moment.") from error
 
 
 def _page(path: str) -> Callable[[Request], Awaitable[Response]]:
@@ -169,6 +169,6 @@ async def _body(request: Request, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(await body_of(request, BODY_LIMIT), type=kind)
     except TooLargeError:
-        raise Refused(413, "Payload too large") from None
+        raise RequestRefused(413, "Payload too large") from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise Refused(400, "Invalid body") from None
+        raise RequestRefused(400, "Invalid body") from None

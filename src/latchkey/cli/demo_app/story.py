@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from latchkey.cli.demo_app.arrivals import Arrival
 from latchkey.consumer import LocalCopy
-from latchkey.consumer.instants import Ms
-from latchkey.runtime.script import web_module
+from latchkey.consumer.rules.instants import Ms
+from latchkey.runtime.bridge_script import web_module
 
 ENTITLEMENT = "pro"
 

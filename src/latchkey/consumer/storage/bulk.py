@@ -25,7 +25,7 @@ _MOST_ROWS = 32
 Row: TypeAlias = dict[str, Any] | Struct
 
 
-class Find:
+class SelectByIds:
     """A SELECT of the rows that have one of the given ids."""
 
     def __init__(self, database: Database, statement: Any) -> None:
@@ -36,7 +36,7 @@ class Find:
         return await self._database.fetch(connection, self._sql, (self._database.listed(ids),))
 
 
-class FindAll:
+class SelectTogether:
     """Several such SELECTs in one statement: one round trip. The first has the most columns; of the others, each column
     has the type of the first's column in the same place."""
 
@@ -60,7 +60,7 @@ class FindAll:
         return found
 
 
-class Insert:
+class InsertRows:
     """An INSERT of any number of rows. With a `key`, rows that exist are overwritten.
 
     A row is a mapping or a struct with exactly these columns, in this order. PostgreSQL gets all rows as one JSON text:
@@ -80,7 +80,7 @@ class Insert:
 
     async def __call__(self, connection: AsyncConnection, rows: Sequence[Row]) -> None:
         if not self._database.is_sqlite:
-            await insert_all(self._database, connection, ((self, rows),))
+            await insert_together(self._database, connection, ((self, rows),))
             return
         begun = 0
         for size in _sizes(len(rows)):
@@ -98,8 +98,8 @@ class Insert:
         return f"{self._into} VALUES {', '.join([self._row] * rows)}{self._conflict}"
 
 
-async def insert_all(
-    database: Database, connection: AsyncConnection, given: Sequence[tuple[Insert, Sequence[Row]]]
+async def insert_together(
+    database: Database, connection: AsyncConnection, given: Sequence[tuple[InsertRows, Sequence[Row]]]
 ) -> None:
     """Several inserts into different tables. PostgreSQL gets them as one statement: one round trip."""
     if database.is_sqlite:
@@ -113,7 +113,7 @@ async def insert_all(
 
 
 @lru_cache(maxsize=64)
-def _together(inserts: tuple[Insert, ...]) -> str:
+def _together(inserts: tuple[InsertRows, ...]) -> str:
     *others, last = (insert.from_json(number) for number, insert in enumerate(inserts, start=1))
     named = ", ".join(f"part_{number} AS ({one})" for number, one in enumerate(others))
     return f"WITH {named} {last}" if named else last

@@ -11,9 +11,9 @@ from msgspec.structs import asdict, replace
 from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from latchkey.consumer.loose import storable
-from latchkey.consumer.record import Entitlement, LocalCopy, Subscription, nobody
-from latchkey.consumer.storage.bulk import Find, FindAll, Insert, Row, insert_all
+from latchkey.consumer.rules.lenient_json import storable
+from latchkey.consumer.rules.record import Entitlement, LocalCopy, Subscription, empty_copy
+from latchkey.consumer.storage.bulk import InsertRows, Row, SelectByIds, SelectTogether, insert_together
 from latchkey.consumer.storage.database import Database
 from latchkey.consumer.storage.tables import (
     aliases,
@@ -34,7 +34,7 @@ _ACTIVE = _ENTITLEMENT.index("is_active")
 
 
 @dataclass(frozen=True, slots=True)
-class Locked:
+class LockedCopies:
     """Copies that are locked until the transaction ends."""
 
     # Maps every requested id to the id its copy is stored under.
@@ -50,21 +50,21 @@ class Copies:
         self._database = database
         records = select(*(subscriptions.c[name] for name in _SUBSCRIPTION))
         chosen = records.where(database.any_of(subscriptions.c.app_user_id))
-        self._find = Find(database, chosen)
-        self._lock = Find(database, chosen.order_by(subscriptions.c.app_user_id).with_for_update())
+        self._find = SelectByIds(database, chosen)
+        self._lock = SelectByIds(database, chosen.order_by(subscriptions.c.app_user_id).with_for_update())
         rows = select(entitlements.c.app_user_id, *(entitlements.c[name] for name in _ENTITLEMENT))
         theirs = rows.where(database.any_of(entitlements.c.app_user_id))
-        self._rows = Find(database, theirs)
+        self._rows = SelectByIds(database, theirs)
         named = select(aliases.c.alias, aliases.c.app_user_id)
         leading = named.where(database.any_of(aliases.c.alias))
-        self._canonical = Find(database, leading)
+        self._canonical = SelectByIds(database, leading)
         done, aside = processed_events.c.event_id, set_aside.c.event_id
-        self._under_lock = FindAll(
+        self._under_lock = SelectTogether(
             database, theirs, leading, *(select(id).where(database.any_of(id)) for id in (done, aside))
         )
         self._hold = database.insert(subscriptions).on_conflict_do_nothing()
-        self._save = Insert(database, subscriptions, key=("app_user_id",))
-        self._save_row = Insert(database, entitlements, key=("app_user_id", "entitlement_id"))
+        self._save = InsertRows(database, subscriptions, key=("app_user_id",))
+        self._save_row = InsertRows(database, entitlements, key=("app_user_id", "entitlement_id"))
         self._name = _upsert(database, aliases, ("alias",))
         self._move = [
             update(table).where(database.any_of(table.c.app_user_id)).values(app_user_id=bindparam("owner"))
@@ -87,7 +87,7 @@ class Copies:
         ids: Collection[str],
         others: Collection[str] = (),
         events: Collection[str] = (),
-    ) -> Locked:
+    ) -> LockedCopies:
         """The copies of these users. For one of `ids` without a copy, an empty row is created and locked. Of the
         others, only existing copies. What happened to `events` before is read under the same locks."""
         asked = {id: storable(id) for id in {*ids, *others}}
@@ -111,8 +111,10 @@ class Copies:
             rows, named, processed, aside = await self._under_lock(connection, wanted, keys, events, events)
             settled, is_read = _leading(asked, named), True
             if settled == canonical:
-                copies = {id: nobody(id) for id in needed} | _copies(records, rows)
-                return Locked(canonical, copies, *(frozenset(row[0] for row in one) for one in (processed, aside)))
+                copies = {id: empty_copy(id) for id in needed} | _copies(records, rows)
+                return LockedCopies(
+                    canonical, copies, *(frozenset(row[0] for row in one) for one in (processed, aside))
+                )
             # Some ids are aliases, or another transaction added one while we waited for the lock.
             canonical = settled
 
@@ -120,7 +122,7 @@ class Copies:
         self,
         connection: AsyncConnection,
         changed: Iterable[tuple[LocalCopy, LocalCopy]],
-        *with_them: tuple[Insert, Sequence[Row]],
+        *with_them: tuple[InsertRows, Sequence[Row]],
     ) -> None:
         """Write the copies that changed, and other new rows with them."""
         records: list[Row] = []
@@ -134,7 +136,7 @@ class Copies:
                 for id, row in after.entitlements.items()
                 if before.entitlements.get(id) != row
             ]
-        await insert_all(self._database, connection, (*with_them, (self._save, records), (self._save_row, rows)))
+        await insert_together(self._database, connection, (*with_them, (self._save, records), (self._save_row, rows)))
 
     async def name(self, connection: AsyncConnection, app_user_id: str, others: Collection[str]) -> None:
         """These other ids are the same customer. Everything stored under them moves to the one id."""

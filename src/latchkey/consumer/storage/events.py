@@ -10,10 +10,10 @@ from msgspec.structs import asdict
 from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from latchkey.consumer.event import Event
-from latchkey.consumer.handlers import CurrencyTransaction, Enrollment, Invoice
-from latchkey.consumer.instants import Ms
-from latchkey.consumer.storage.bulk import Find, Insert, Row
+from latchkey.consumer.rules.event_handlers import CurrencyTransaction, Enrollment, Invoice
+from latchkey.consumer.rules.instants import Ms
+from latchkey.consumer.rules.received_event import ReceivedEvent
+from latchkey.consumer.storage.bulk import InsertRows, Row, SelectByIds
 from latchkey.consumer.storage.database import Database
 from latchkey.consumer.storage.tables import (
     currency_transactions,
@@ -44,9 +44,9 @@ class Events:
     def __init__(self, database: Database) -> None:
         self._database = database
         # The primary key guarantees that no event is processed twice, whatever the locks did.
-        self._record = Insert(database, processed_events)
+        self._record = InsertRows(database, processed_events)
         known = processed_events.c.event_id
-        self._known = Find(database, select(known).where(database.any_of(known)))
+        self._known = SelectByIds(database, select(known).where(database.any_of(known)))
         self._take_back = delete(set_aside).where(database.any_of(set_aside.c.event_id))
         self._transact = database.insert(currency_transactions).on_conflict_do_nothing()
         self._invoice = database.insert(invoices).on_conflict_do_nothing()
@@ -75,7 +75,7 @@ class Events:
         """Which of these were processed already."""
         return {row[0] for row in await self._known(connection, ids)}
 
-    def recorded(self, done: Sequence[Event], now: Ms) -> tuple[Insert, list[Row]]:
+    def recorded(self, done: Sequence[ReceivedEvent], now: Ms) -> tuple[InsertRows, list[Row]]:
         """The rows that say that these were processed, for `Copies.save`."""
         return self._record, [
             {
@@ -102,7 +102,7 @@ class Events:
         if issued:
             await connection.execute(self._invoice, [asdict(one) for one in issued])
 
-    async def keep(self, connection: AsyncConnection, events: Sequence[Event], now: Ms) -> None:
+    async def keep(self, connection: AsyncConnection, events: Sequence[ReceivedEvent], now: Ms) -> None:
         """Stores the bodies of events with fields that could not be used."""
         rows = [
             {"event_id": one.id, "unread_fields": ",".join(one.unread), "body": one.body, "received_at": now}
@@ -111,7 +111,7 @@ class Events:
         if rows:
             await connection.execute(self._keep, rows)
 
-    async def put_aside(self, connection: AsyncConnection, event: Event, error: str, now: Ms) -> None:
+    async def put_aside(self, connection: AsyncConnection, event: ReceivedEvent, error: str, now: Ms) -> None:
         row = {
             "event_id": event.id,
             "event_type": event.type,

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import and_, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from latchkey.consumer.instants import Ms
+from latchkey.consumer.rules.instants import Ms
 from latchkey.consumer.storage.database import Database
 from latchkey.consumer.storage.tables import jobs
 

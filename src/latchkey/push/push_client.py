@@ -22,9 +22,9 @@ import msgspec
 import structlog
 
 from latchkey.http_client import HttpClient, HttpError, causes_of
-from latchkey.push.answer import Patience, judge, retry_after
 from latchkey.push.errors import BusyError, NotSentError, PushError, RefusedError, UnreachableError
 from latchkey.push.notification import Notification, Sent
+from latchkey.push.provider_response import Patience, judge, retry_after
 
 log = structlog.get_logger()
 

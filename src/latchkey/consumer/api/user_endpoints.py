@@ -12,15 +12,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from latchkey.client import ClientError, NotFound
-from latchkey.consumer.billing import UNKNOWN, Billing, View
-from latchkey.consumer.connection import in_words
-from latchkey.consumer.http import Refused, TooLargeError, body_of, reply
-from latchkey.consumer.instants import Ms, from_iso_or_none, iso_or_none, to_iso
-from latchkey.consumer.metrics import Metrics
-from latchkey.consumer.record import LocalCopy
+from latchkey.consumer.api.access_guard import Identify, identified
+from latchkey.consumer.api.http_endpoint import RequestRefused, TooLargeError, body_of, reply
+from latchkey.consumer.api.operator_endpoints import Metrics
+from latchkey.consumer.billing import UNKNOWN, Billing, View, failure_text
+from latchkey.consumer.rules.instants import Ms, from_iso_or_none, iso_or_none, to_iso
+from latchkey.consumer.rules.record import LocalCopy
 from latchkey.consumer.settings import Settings
 from latchkey.consumer.storage.store import Store
-from latchkey.consumer.users import Identify, identified
 
 BODY_LIMIT = 4_096
 
@@ -47,9 +46,9 @@ class DeviceEndpoints:
         try:
             new = _decoder.decode(await body_of(request, BODY_LIMIT))
         except TooLargeError:
-            raise Refused(413, "Payload too large") from None
+            raise RequestRefused(413, "Payload too large") from None
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raise Refused(400, "Invalid device") from None
+            raise RequestRefused(400, "Invalid device") from None
         now = self._now()
         row = {**msgspec.structs.asdict(new), "app_user_id": user, "registered_at": now, "last_seen_at": now}
         is_new = await self._store.devices.register(row, self._settings.devices_per_user)
@@ -61,13 +60,13 @@ class DeviceEndpoints:
 
     async def forget(self, request: Request) -> Response:
         if not await self._store.devices.forget(await self._user(request), request.path_params["player_id"]):
-            raise Refused(404, "Device not found")
+            raise RequestRefused(404, "Device not found")
         return reply({"message": "Device removed"})
 
     async def _user(self, request: Request) -> str:
         user = await identified(self._identify, request)
         if user is None:
-            raise Refused(401, "Unauthorized")
+            raise RequestRefused(401, "Unauthorized")
         return user
 
 
@@ -85,7 +84,7 @@ log = structlog.get_logger()
 SYNC_DEADLINE = 20.0
 
 
-class Endpoints:
+class UserEndpoints:
     def __init__(
         self,
         billing: Billing,
@@ -119,9 +118,9 @@ class Endpoints:
             copy = await self._billing.refresh(user, details=True, deadline=SYNC_DEADLINE)
         except ClientError as error:
             log.warning("could not sync a user with the service", error=str(error), status=error.status)
-            raise Refused(500, in_words(error)) from error
+            raise RequestRefused(500, failure_text(error)) from error
         if copy is None:
-            raise Refused(404, "Customer not found in billing")
+            raise RequestRefused(404, "Customer not found in billing")
         return reply(
             {
                 "message": "Subscription synced",
@@ -158,7 +157,7 @@ class Endpoints:
 
     async def debug(self, request: Request) -> Response:
         if self._settings.production:
-            raise Refused(403, "Not available in production")
+            raise RequestRefused(403, "Not available in production")
         await self._user(request)
         asked = request.path_params["userId"]
         client = self._billing.client
@@ -212,7 +211,7 @@ class Endpoints:
     async def _user(self, request: Request) -> str:
         user = await identified(self._identify, request)
         if user is None:
-            raise Refused(401, "Unauthorized")
+            raise RequestRefused(401, "Unauthorized")
         return user
 
     def _entitlements(self, copy: LocalCopy | None) -> dict[str, Any]:
@@ -238,8 +237,8 @@ class Endpoints:
             return {"error": str(error), "status": error.status}
 
 
-def _not_known(view: View) -> Refused:
-    return Refused(500, view.failure or UNKNOWN)
+def _not_known(view: View) -> RequestRefused:
+    return RequestRefused(500, view.failure or UNKNOWN)
 
 
 def _synced_at(copy: LocalCopy | None) -> str | None:

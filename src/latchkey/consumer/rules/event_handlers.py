@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from latchkey.consumer.event import Event, Held
-from latchkey.consumer.instants import Ms
-from latchkey.consumer.record import Subscription
+from latchkey.consumer.rules.instants import Ms
+from latchkey.consumer.rules.received_event import HeldEntitlement, ReceivedEvent
+from latchkey.consumer.rules.record import Subscription
 
 
 class CurrencyTransaction(Struct, frozen=True, kw_only=True):
@@ -44,11 +44,11 @@ class Handling(Struct, frozen=True):
     """The record while an event is processed, and what else follows from the event."""
 
     subscription: Subscription
-    event: Event
+    event: ReceivedEvent
     # When it happened; when it arrived, if it does not say.
     at: Ms
     # The entitlements to sync; None if the event does not contain them.
-    held: Mapping[str, Held] | None
+    held: Mapping[str, HeldEntitlement] | None
     # Users who must be read from V2 again.
     reread: frozenset[str] = frozenset()
     transaction: CurrencyTransaction | None = None
@@ -217,7 +217,7 @@ HANDLERS: Mapping[str, Handler] = {
 }
 
 
-def handle(subscription: Subscription, event: Event, now: Ms) -> Handling:
+def handle(subscription: Subscription, event: ReceivedEvent, now: Ms) -> Handling:
     happened = event.fields.event_timestamp_ms
     at = happened if happened is not None else now
     return HANDLERS.get(event.type, unknown)(Handling(subscription, event, at, event.held))

@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from latchkey.consumer.event import Held
-from latchkey.consumer.instants import Ms, from_iso, from_iso_or_none
+from latchkey.consumer.rules.instants import Ms, from_iso, from_iso_or_none
+from latchkey.consumer.rules.received_event import HeldEntitlement
 from latchkey.wire import v1, v2
 from latchkey.wire.lifetime import never_ends
 
@@ -22,7 +22,7 @@ PAUSED = "paused"
 BILLING_ISSUE = "billing_issue"
 
 
-class Standing(Struct, frozen=True):
+class SubscriptionState(Struct, frozen=True):
     """The state of a subscription as an event type decides it."""
 
     status: str | None
@@ -30,13 +30,13 @@ class Standing(Struct, frozen=True):
     billing_issue: bool = False
 
 
-def standing_after(event_type: str, any_active: bool, before: Standing) -> Standing:
+def state_after_event(event_type: str, any_active: bool, before: SubscriptionState) -> SubscriptionState:
     """Recomputed on every event, from the entitlements in the event."""
     if not any_active:
         return replace(before, status=EXPIRED, auto_renew=False)
     match event_type:
         case "TRIAL_STARTED":
-            return Standing(TRIAL)
+            return SubscriptionState(TRIAL)
         case "SUBSCRIPTION_PAUSED":
             return replace(before, status=PAUSED, auto_renew=False)
         case "CANCELLATION":
@@ -44,22 +44,22 @@ def standing_after(event_type: str, any_active: bool, before: Standing) -> Stand
         case "BILLING_ISSUE":
             return replace(before, status=BILLING_ISSUE, billing_issue=True)
         case _:
-            return Standing(ACTIVE)
+            return SubscriptionState(ACTIVE)
 
 
-def standing_after_reading(any_active: bool, before: Standing) -> Standing:
+def state_after_read(any_active: bool, before: SubscriptionState) -> SubscriptionState:
     """If V2 contradicts the record. V2 knows only about access."""
-    return Standing(ACTIVE) if any_active else replace(before, status=EXPIRED, auto_renew=False)
+    return SubscriptionState(ACTIVE) if any_active else replace(before, status=EXPIRED, auto_renew=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CustomerSnapshot:
     # The customer's id in the service; differs from the requested one if that is an alias.
     customer_id: str
     # Active entitlements by id with their end; None means no end.
     active: Mapping[str, Ms | None]
     attributes: Mapping[str, str]
-    details: Details | None = None
+    details: V1Details | None = None
     # The last event that it includes, if the service says so.
     sequence: int | None = None
 
@@ -68,20 +68,20 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Details:
+class V1Details:
     """The data from V1."""
 
-    entitlements: Mapping[str, Held]
+    entitlements: Mapping[str, HeldEntitlement]
     # Subscription by product id, as V1 writes it.
     subscriptions: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Contract:
+class CurrentSubscription:
     """The subscription that gives access, and its state."""
 
     product_id: str
-    standing: Standing
+    state: SubscriptionState
     purchased_at: Ms
     cancelled_at: Ms | None
     grace_period_expires_at: Ms | None
@@ -89,7 +89,7 @@ class Contract:
     environment: str
 
 
-def reading_of(
+def snapshot_of(
     customer: v2.Customer,
     active: Sequence[v2.ActiveEntitlement],
     attributes: Sequence[v2.Attribute],
@@ -97,21 +97,21 @@ def reading_of(
     sequence: int | None = None,
     *,
     now: Ms,
-) -> Reading:
-    return Reading(
+) -> CustomerSnapshot:
+    return CustomerSnapshot(
         customer.id,
         # V2 has a number even if access never ends.
         {one.entitlement_id: None if never_ends(one.expires_at, now) else one.expires_at for one in active},
         {one.name: one.value for one in attributes},
-        details_of(subscriber) if subscriber is not None else None,
+        v1_details(subscriber) if subscriber is not None else None,
         sequence,
     )
 
 
-def details_of(subscriber: v1.Subscriber) -> Details:
-    return Details(
+def v1_details(subscriber: v1.Subscriber) -> V1Details:
+    return V1Details(
         {
-            id: Held(
+            id: HeldEntitlement(
                 one.product_identifier,
                 from_iso_or_none(one.expires_date),
                 from_iso_or_none(one.grace_period_expires_date),
@@ -123,16 +123,16 @@ def details_of(subscriber: v1.Subscriber) -> Details:
     )
 
 
-def contract(details: Details, active: Mapping[str, Ms | None]) -> Contract | None:
+def current_subscription(details: V1Details, active: Mapping[str, Ms | None]) -> CurrentSubscription | None:
     """The subscription that gives the longest access; None if that is not a subscription."""
     longest = max(active, key=lambda id: (_end(active[id]), id))
     written = details.entitlements.get(longest)
     if written is None or written.product_id is None or written.product_id not in details.subscriptions:
         return None
     one: Mapping[str, Any] = details.subscriptions[written.product_id]
-    return Contract(
+    return CurrentSubscription(
         product_id=written.product_id,
-        standing=_standing(one),
+        state=_state(one),
         purchased_at=from_iso(one["purchase_date"]),
         cancelled_at=from_iso_or_none(one["unsubscribe_detected_at"]),
         grace_period_expires_at=from_iso_or_none(one["grace_period_expires_date"]),
@@ -146,14 +146,14 @@ def latest_end(ends: Mapping[str, Ms | None]) -> Ms | None:
     return max(ends.values(), key=_end)
 
 
-def _standing(subscription: Mapping[str, Any]) -> Standing:
+def _state(subscription: Mapping[str, Any]) -> SubscriptionState:
     if subscription["billing_issues_detected_at"] is not None:
-        return Standing(BILLING_ISSUE, billing_issue=True)
+        return SubscriptionState(BILLING_ISSUE, billing_issue=True)
     if subscription["auto_resume_date"] is not None:
-        return Standing(PAUSED, auto_renew=False)
+        return SubscriptionState(PAUSED, auto_renew=False)
     if subscription["unsubscribe_detected_at"] is not None:
-        return Standing(CANCELLED, auto_renew=False)
-    return Standing(TRIAL if subscription["period_type"] == "trial" else ACTIVE)
+        return SubscriptionState(CANCELLED, auto_renew=False)
+    return SubscriptionState(TRIAL if subscription["period_type"] == "trial" else ACTIVE)
 
 
 def _end(ends_at: Ms | None) -> float:

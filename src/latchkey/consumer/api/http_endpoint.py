@@ -20,11 +20,11 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 _BEARER = b"Bearer "
 # How much of a body that is too large is read, and for how long when nothing arrives.
-HEARD_OUT = 16 * 1024 * 1024
-PATIENCE_SECONDS = 1
+LARGEST_DISCARDED = 16 * 1024 * 1024
+CHUNK_TIMEOUT = 1
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """An error response."""
 
     def __init__(self, status: int, error: str, **more: Any) -> None:
@@ -41,7 +41,7 @@ def reply(body: Any, status: int = 200, headers: Mapping[str, str] | None = None
     return Response(msgspec.json.encode(body), status, headers, media_type="application/json")
 
 
-def refusal(refused: Refused) -> Response:
+def refusal(refused: RequestRefused) -> Response:
     return reply(refused.body, refused.status)
 
 
@@ -60,7 +60,7 @@ class Endpoint:
                 response = reply({"error": "Method not allowed"}, 405, {"Allow": self._allow})
             else:
                 response = await handler(request)
-        except Refused as refused:
+        except RequestRefused as refused:
             response = refusal(refused)
         except ClientDisconnect:
             return
@@ -87,12 +87,12 @@ def matches(given: bytes | None, secret: str) -> bool:
 
 
 async def body_of(request: Request, limit: int) -> bytes:
-    """The body. One that is too large is still read and discarded, up to HEARD_OUT and as long as it keeps arriving:
+    """The body. One that is too large is still read and discarded, up to LARGEST_DISCARDED and while it keeps arriving:
     most clients read the response only after sending everything, and see none if the connection closes."""
     declared = headers_of(request).get(b"content-length", b"")
     # Servers send no more and no less than what is declared: the message that only says so need not be waited for.
     expected = int(declared) if declared.isdigit() else -1
-    if expected > max(limit, HEARD_OUT):
+    if expected > max(limit, LARGEST_DISCARDED):
         raise TooLargeError
     first, more = await _chunk(request)
     if len(first) <= limit and (not more or len(first) == expected):
@@ -102,15 +102,15 @@ async def body_of(request: Request, limit: int) -> bytes:
         chunk, more = await _chunk(request)
         read += chunk
     if len(read) > limit:
-        await _hear_out(request, len(read), more)
+        await _discard(request, len(read), more)
         raise TooLargeError
     return bytes(read)
 
 
-async def _hear_out(request: Request, size: int, more: bool) -> None:
+async def _discard(request: Request, size: int, more: bool) -> None:
     with contextlib.suppress(TimeoutError):
-        while more and size <= HEARD_OUT:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+        while more and size <= LARGEST_DISCARDED:
+            async with asyncio.timeout(CHUNK_TIMEOUT):
                 chunk, more = await _chunk(request)
             size += len(chunk)
 

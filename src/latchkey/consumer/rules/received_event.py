@@ -14,16 +14,16 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from latchkey.consumer import loose
-from latchkey.consumer.instants import FIRST, LAST, Ms, from_iso_or_none
-from latchkey.consumer.loose import LONGEST, clean, storable
+from latchkey.consumer.rules import lenient_json
+from latchkey.consumer.rules.instants import FIRST, LAST, Ms, from_iso_or_none
+from latchkey.consumer.rules.lenient_json import LONGEST, clean, storable
 
 INVALID_BODY = "Invalid webhook body"
 INVALID_EVENT = "Invalid event structure"
 
 Id = Annotated[str, Meta(max_length=LONGEST)]
-Whole = Annotated[int, Meta(ge=-loose.LARGEST, le=loose.LARGEST)]
-Number = Annotated[float, Meta(ge=-loose.LARGEST, le=loose.LARGEST)]
+Whole = Annotated[int, Meta(ge=-lenient_json.LARGEST, le=lenient_json.LARGEST)]
+Number = Annotated[float, Meta(ge=-lenient_json.LARGEST, le=lenient_json.LARGEST)]
 Instant = Annotated[int, Meta(ge=FIRST, le=LAST)]
 
 
@@ -42,7 +42,7 @@ class _Entitlement(Struct, frozen=True):
     purchase_date: str | None = None
 
 
-class Fields(Struct, frozen=True, kw_only=True):
+class EventFields(Struct, frozen=True, kw_only=True):
     """The fields of the specification's event object that the consumer uses, each of the type it should have."""
 
     id: Id | None = None
@@ -79,7 +79,7 @@ class _Envelope(Struct, frozen=True):
     event: Raw | UnsetType = UNSET
 
 
-class Held(Struct, frozen=True):
+class HeldEntitlement(Struct, frozen=True):
     """An entitlement in an event."""
 
     product_id: str | None = None
@@ -88,13 +88,13 @@ class Held(Struct, frozen=True):
     purchase_date: Ms | None = None
 
 
-class Event(Struct, frozen=True):
+class ReceivedEvent(Struct, frozen=True):
     id: str
     type: str
     app_user_id: str
-    fields: Fields
+    fields: EventFields
     # The user's entitlements at that time; None if the event does not contain them.
-    held: Mapping[str, Held] | None
+    held: Mapping[str, HeldEntitlement] | None
     # Also None if the event does not contain them.
     attributes: Mapping[str, str] | None
     body: bytes
@@ -115,12 +115,12 @@ class Event(Struct, frozen=True):
 
 
 _envelopes = msgspec.json.Decoder(_Envelope)
-_events = msgspec.json.Decoder(Fields)
+_events = msgspec.json.Decoder(EventFields)
 # RecursionError: very deep nesting. UnicodeDecodeError: not UTF-8. ValueError: an invalid date.
 _UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError, OverflowError)
 
 
-def read(body: bytes) -> Event:
+def read(body: bytes) -> ReceivedEvent:
     """The event in a webhook's body."""
     try:
         raw = _envelopes.decode(body).event
@@ -132,7 +132,7 @@ def read(body: bytes) -> Event:
     return read_event(found)
 
 
-def read_event(raw: bytes) -> Event:
+def read_event(raw: bytes) -> ReceivedEvent:
     """An event by itself, as the service's feed lists it."""
     unread: tuple[str, ...] = ()
     try:
@@ -142,7 +142,7 @@ def read_event(raw: bytes) -> Event:
         held, attributes = _held(fields.entitlements), _attributes(fields)
     except _UNREADABLE:
         try:
-            given = loose.loads(raw)
+            given = lenient_json.loads(raw)
         except ValueError:
             raise Malformed(INVALID_EVENT) from None
         if not isinstance(given, dict):
@@ -150,7 +150,7 @@ def read_event(raw: bytes) -> Event:
         fields, held, attributes, unread = _loosely(given)
     if not (fields.type and fields.app_user_id):
         raise Malformed(INVALID_EVENT)
-    return Event(
+    return ReceivedEvent(
         # Without an id, the hash of the body identifies copies of the same event.
         id=fields.id or f"body_{hashlib.sha256(raw).hexdigest()}",
         type=fields.type,
@@ -165,19 +165,19 @@ def read_event(raw: bytes) -> Event:
 
 def _enveloped(body: bytes) -> bytes:
     try:
-        given = loose.loads(body)
+        given = lenient_json.loads(body)
     except ValueError:
         raise Malformed(INVALID_BODY) from None
     if not isinstance(given, dict):
         raise Malformed(INVALID_BODY)
-    return loose.dumps(given["event"]) if given.get("event") is not None else b""
+    return lenient_json.dumps(given["event"]) if given.get("event") is not None else b""
 
 
-def _held(entitlements: Mapping[str, _Entitlement] | None) -> dict[str, Held] | None:
+def _held(entitlements: Mapping[str, _Entitlement] | None) -> dict[str, HeldEntitlement] | None:
     if entitlements is None:
         return None
     return {
-        id: Held(
+        id: HeldEntitlement(
             one.product_identifier,
             from_iso_or_none(one.expires_date),
             from_iso_or_none(one.grace_period_expires_date),
@@ -187,7 +187,7 @@ def _held(entitlements: Mapping[str, _Entitlement] | None) -> dict[str, Held] | 
     }
 
 
-def _attributes(fields: Fields) -> dict[str, str] | None:
+def _attributes(fields: EventFields) -> dict[str, str] | None:
     if fields.subscriber_attributes is None:
         return None
     return {name: one.value for name, one in fields.subscriber_attributes.items() if one and one.value}
@@ -210,33 +210,35 @@ def _texts(value: Any) -> Iterator[str]:
 # These must be strings: a number is not accepted as a type or a user.
 _MUST_BE_TEXT = ("type", "app_user_id")
 _READERS: Mapping[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("aliases", "transferred_from", "transferred_to"), loose.texts),
-    **dict.fromkeys((name for name in Fields.__struct_fields__ if name.endswith("_ms")), loose.instant),
-    "is_trial_conversion": loose.flag,
-    "amount": loose.number,
-    "sequence": loose.whole,
+    **dict.fromkeys(("aliases", "transferred_from", "transferred_to"), lenient_json.texts),
+    **dict.fromkeys((name for name in EventFields.__struct_fields__ if name.endswith("_ms")), lenient_json.instant),
+    "is_trial_conversion": lenient_json.flag,
+    "amount": lenient_json.number,
+    "sequence": lenient_json.whole,
 }
 
 
 def _loosely(
     given: Mapping[str, Any],
-) -> tuple[Fields, dict[str, Held] | None, dict[str, str] | None, tuple[str, ...]]:
+) -> tuple[EventFields, dict[str, HeldEntitlement] | None, dict[str, str] | None, tuple[str, ...]]:
     found: dict[str, Any] = {}
-    for name in Fields.__struct_fields__:
+    for name in EventFields.__struct_fields__:
         value = given.get(name)
         if value is None or name in ("entitlements", "subscriber_attributes"):
             continue
         if name not in _MUST_BE_TEXT or isinstance(value, str):
-            reader: Callable[[Any], Any] = _READERS.get(name, loose.text)
+            reader: Callable[[Any], Any] = _READERS.get(name, lenient_json.text)
             found[name] = reader(value)
     held, attributes = _loosely_held(given.get("entitlements")), _loosely_noted(given.get("subscriber_attributes"))
     found |= {"entitlements": held, "subscriber_attributes": attributes}
-    unread = tuple(name for name in Fields.__struct_fields__ if given.get(name) is not None and found.get(name) is None)
+    unread = tuple(
+        name for name in EventFields.__struct_fields__ if given.get(name) is not None and found.get(name) is None
+    )
     del found["entitlements"], found["subscriber_attributes"]
-    return Fields(**found), held, attributes, unread
+    return EventFields(**found), held, attributes, unread
 
 
-def _loosely_held(given: Any) -> dict[str, Held] | None:
+def _loosely_held(given: Any) -> dict[str, HeldEntitlement] | None:
     """None if any part is unreadable: a partial list would take entitlements away. V2 has the full list."""
     if not isinstance(given, dict):
         return None
@@ -248,7 +250,9 @@ def _loosely_held(given: Any) -> dict[str, Held] | None:
             ends, grace = (from_iso_or_none(one.get(name)) for name in ("expires_date", "grace_period_expires_date"))
         except (TypeError, ValueError, OverflowError):
             return None
-        held[storable(id)] = Held(loose.text(one.get("product_identifier")), ends, grace, _bought(one))
+        held[storable(id)] = HeldEntitlement(
+            lenient_json.text(one.get("product_identifier")), ends, grace, _bought(one)
+        )
     return held
 
 
@@ -263,5 +267,7 @@ def _loosely_noted(given: Any) -> dict[str, str] | None:
     if not isinstance(given, dict):
         return None
     values = {name: one.get("value") if isinstance(one, dict) else one for name, one in given.items()}
-    texts = {clean(name): clean(one) if isinstance(one, str) else loose.text(one) for name, one in values.items()}
+    texts = {
+        clean(name): clean(one) if isinstance(one, str) else lenient_json.text(one) for name, one in values.items()
+    }
     return {name: one for name, one in texts.items() if one}

@@ -6,7 +6,7 @@ Servers:  POST /api/v1/notifications (or /notifications) with Authorization: Bas
 Devices:  POST /api/v1/players                    register; answers {success, id}
           PUT  /api/v1/players/{id}               language, notifications on or off
           GET  /api/v1/players/{id}/arrivals      a stream of server-sent events
-Testers:  PUT, GET, DELETE /sandbox/fault         see faults.py
+Testers:  PUT, GET, DELETE /sandbox/fault         see protocol.py
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from latchkey.push.sandbox import protocol
-from latchkey.push.sandbox.database import Lines, SandboxDatabase
 from latchkey.push.sandbox.protocol import Fault, Faults, NewNotification, NewPlayer, PlayerChange, Refused
+from latchkey.push.sandbox.sandbox_database import Lines, SandboxDatabase
 
 MOST_BYTES = 1024 * 1024
 NO_PLAYER = "No user with this id found"

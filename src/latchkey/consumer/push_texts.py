@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from latchkey.consumer.instants import Ms, to_iso
+from latchkey.consumer.rules.instants import Ms, to_iso
 from latchkey.push.notification import Notification
 
 OCCASIONS = ("billing_issue", "trial_ending", "expired", "refunded", "granted")
@@ -25,7 +25,7 @@ Texts = Mapping[str, Mapping[str, Text]]
 
 def read_texts(path: str = "") -> Texts:
     """The built-in texts, overridden by those in the file. Raises ValueError for a file that cannot be used."""
-    own = _decoded(files("latchkey.consumer").joinpath("texts.toml").read_bytes())
+    own = _decoded(files("latchkey.consumer").joinpath("push_texts.toml").read_bytes())
     if not path:
         return own
     given = _decoded(Path(path).read_bytes())

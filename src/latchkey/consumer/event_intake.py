@@ -17,20 +17,20 @@ from msgspec.structs import replace
 from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from latchkey.consumer.event import Event
-from latchkey.consumer.handlers import HANDLERS, CurrencyTransaction, Enrollment, Invoice
-from latchkey.consumer.instants import Ms
-from latchkey.consumer.record import LocalCopy
-from latchkey.consumer.storage.copies import Locked
+from latchkey.consumer.rules.event_handlers import HANDLERS, CurrencyTransaction, Enrollment, Invoice
+from latchkey.consumer.rules.instants import Ms
+from latchkey.consumer.rules.received_event import ReceivedEvent
+from latchkey.consumer.rules.record import LocalCopy
+from latchkey.consumer.rules.sync import Applied, apply_event
+from latchkey.consumer.storage.copies import LockedCopies
 from latchkey.consumer.storage.jobs import NewJob
 from latchkey.consumer.storage.store import Store
-from latchkey.consumer.sync import Applied, apply_event
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Batches(Generic[Item, Result]):
+class BatchQueue(Generic[Item, Result]):
     """`work` gets the collected items, and returns one result, or exception, for each."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Batches(Generic[Item, Result]):
 log = structlog.get_logger()
 
 # Additional work in the events' transaction; returns whether it added jobs.
-FollowUp = Callable[[AsyncConnection, Sequence[tuple[Event, LocalCopy]], Ms], Awaitable[bool]]
+FollowUp = Callable[[AsyncConnection, Sequence[tuple[ReceivedEvent, LocalCopy]], Ms], Awaitable[bool]]
 
 REREAD = "reread"
 LARGEST_BATCH = 64
@@ -106,13 +106,13 @@ class Intake:
         self._follow_up = follow_up
         self._now = now
         self._jobs_added = jobs_added
-        self._batches = Batches(self._work, largest=LARGEST_BATCH)
+        self._batches = BatchQueue(self._work, largest=LARGEST_BATCH)
 
-    async def receive(self, event: Event) -> Outcome:
+    async def receive(self, event: ReceivedEvent) -> Outcome:
         """The outcome, once it is committed."""
         return await self._batches.add(event)
 
-    async def set_aside(self, event: Event, error: Exception) -> None:
+    async def set_aside(self, event: ReceivedEvent, error: Exception) -> None:
         """Store an event that could not be processed, and schedule a re-read of its user."""
         now = self._now()
 
@@ -126,7 +126,7 @@ class Intake:
     async def drain(self) -> None:
         await self._batches.drain()
 
-    async def _work(self, arrived: Sequence[Event]) -> list[Outcome | Exception]:
+    async def _work(self, arrived: Sequence[ReceivedEvent]) -> list[Outcome | Exception]:
         # Of several copies of one event, the first is processed and the others are duplicates.
         firsts = list({event.id: event for event in reversed(arrived)}.values())[::-1]
         settled = await self._together(firsts)
@@ -139,7 +139,7 @@ class Intake:
             seen.add(event.id)
         return results
 
-    async def _together(self, events: list[Event]) -> dict[str, Outcome | Exception]:
+    async def _together(self, events: list[ReceivedEvent]) -> dict[str, Outcome | Exception]:
         try:
             return dict(await self._commit(events))
         except Exception as error:
@@ -151,7 +151,7 @@ class Intake:
             alone |= await self._together([event])
         return alone
 
-    async def _commit(self, events: list[Event]) -> dict[str, Outcome]:
+    async def _commit(self, events: list[ReceivedEvent]) -> dict[str, Outcome]:
         now = self._now()
         work = await self._store.database.write(lambda connection: self._process(connection, events, now))
         if work.reread or work.followed_up:
@@ -170,7 +170,7 @@ class Intake:
             )
         return work.outcomes
 
-    async def _process(self, connection: AsyncConnection, events: list[Event], now: Ms) -> _Work:
+    async def _process(self, connection: AsyncConnection, events: list[ReceivedEvent], now: Ms) -> _Work:
         store = self._store
         ids = {event.app_user_id for event in events}
         others = {id for event in events for id in event.other_ids | event.transfer_ids}
@@ -199,12 +199,12 @@ class Intake:
 class _Work:
     """A batch while it is processed."""
 
-    locked: Locked
+    locked: LockedCopies
     # Maps every id in the batch to the id its copy is stored under.
     canonical: dict[str, str]
     copies: dict[str, LocalCopy]
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    done: list[Event] = field(default_factory=list)
+    done: list[ReceivedEvent] = field(default_factory=list)
     # An id and other ids that turned out to be the same customer, in the order of the events.
     names: list[tuple[str, set[str]]] = field(default_factory=list)
     reread: set[str] = field(default_factory=set)
@@ -212,19 +212,19 @@ class _Work:
     enrollments: list[Enrollment] = field(default_factory=list)
     invoices: list[Invoice] = field(default_factory=list)
     # Events that were not late, each with the copy after it.
-    news: list[tuple[Event, LocalCopy]] = field(default_factory=list)
+    news: list[tuple[ReceivedEvent, LocalCopy]] = field(default_factory=list)
     followed_up: bool = False
 
-    def copy_of(self, event: Event) -> LocalCopy:
+    def copy_of(self, event: ReceivedEvent) -> LocalCopy:
         return self.copies[self.canonical[event.app_user_id]]
 
-    def others_of(self, event: Event) -> list[LocalCopy]:
+    def others_of(self, event: ReceivedEvent) -> list[LocalCopy]:
         """Other existing copies under ids that the event names as the same customer's."""
         own = self.canonical[event.app_user_id]
         found = [self.copies.get(id) for id in sorted(event.other_ids) if id != own and self.canonical[id] == id]
         return [copy for copy in found if copy is not None and copy.subscription.exists]
 
-    def take(self, event: Event, applied: Applied) -> None:
+    def take(self, event: ReceivedEvent, applied: Applied) -> None:
         owner = applied.copy.subscription.app_user_id
         self.copies[owner] = applied.copy
         self.outcomes[event.id] = Outcome.PROCESSED if applied.synced else Outcome.LATE

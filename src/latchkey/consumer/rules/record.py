@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from latchkey.consumer.instants import Ms, end_or_none, iso_or_none
+from latchkey.consumer.rules.instants import Ms, end_or_none, iso_or_none
 
 
 class Subscription(Struct, frozen=True):
@@ -91,5 +91,19 @@ class LocalCopy(Struct, frozen=True):
         }
 
 
-def nobody(app_user_id: str) -> LocalCopy:
+def empty_copy(app_user_id: str) -> LocalCopy:
     return LocalCopy(Subscription(app_user_id=app_user_id))
+
+
+# The attributes by which an app knows its user.
+EMAIL = "$email"
+DISPLAY_NAME = "$displayName"
+
+
+def external_user_id(attributes: Mapping[str, str], app_user_id: str) -> str:
+    """The `$email` attribute, else `$displayName`, else the app user id."""
+    return attributes.get(EMAIL) or attributes.get(DISPLAY_NAME) or app_user_id
+
+
+def email_of(attributes: Mapping[str, str]) -> str | None:
+    return attributes.get(EMAIL) or None

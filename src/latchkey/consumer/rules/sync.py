@@ -1,7 +1,7 @@
 """How the local copy of a user changes. Pure: the copy before goes in, the copy after comes out.
 
 Two things change a copy:
-- **An event** (`apply_event`; `intake.py` calls it once for each event). Events may come late, or under an id that is
+- **An event** (`apply_event`; `event_intake.py` calls it once for each event). Events may come late, or under an id that is
   an alias by now. An event that is newer than the copy is applied: what the user holds (`_rows`), and the state of the
   subscription (`_synced`). An older event, or one that does not say what the user holds, only marks the copy stale,
   and the user is read again from V2 (`Applied.reread`). Currency, enrollments and invoices are taken from every event.
@@ -20,12 +20,18 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from latchkey.consumer import identity
-from latchkey.consumer.event import Event, Held
-from latchkey.consumer.handlers import CurrencyTransaction, Enrollment, Invoice, handle
-from latchkey.consumer.instants import Ms, end_or_none, iso_or_none
-from latchkey.consumer.reading import Reading, Standing, contract, latest_end, standing_after, standing_after_reading
-from latchkey.consumer.record import Entitlement, LocalCopy, Subscription
+from latchkey.consumer.rules.customer_snapshot import (
+    CustomerSnapshot,
+    SubscriptionState,
+    current_subscription,
+    latest_end,
+    state_after_event,
+    state_after_read,
+)
+from latchkey.consumer.rules.event_handlers import CurrencyTransaction, Enrollment, Invoice, handle
+from latchkey.consumer.rules.instants import Ms, end_or_none, iso_or_none
+from latchkey.consumer.rules.received_event import HeldEntitlement, ReceivedEvent
+from latchkey.consumer.rules.record import Entitlement, LocalCopy, Subscription, email_of, external_user_id
 
 
 class Applied(Struct, frozen=True):
@@ -46,7 +52,7 @@ _OF_A_PURCHASE = (
 )  # fmt: skip
 
 
-def is_late(event: Event, known: Subscription) -> bool:
+def is_late(event: ReceivedEvent, known: Subscription) -> bool:
     """Older than the last event applied to this record: by `sequence`, else by its timestamp."""
     sequence, at = event.fields.sequence, event.fields.event_timestamp_ms
     if sequence is not None and known.last_sequence is not None:
@@ -54,7 +60,7 @@ def is_late(event: Event, known: Subscription) -> bool:
     return at is not None and known.last_event_at is not None and at < known.last_event_at
 
 
-def is_doubtful(event: Event, known: Subscription) -> bool:
+def is_doubtful(event: ReceivedEvent, known: Subscription) -> bool:
     """Next in the sequence, and yet V2 may know something newer: the last answer of the service included this event
     already, or it happened before the last event applied, as an event of an erased customer with the same id does."""
     sequence, at = event.fields.sequence, event.fields.event_timestamp_ms
@@ -63,7 +69,7 @@ def is_doubtful(event: Event, known: Subscription) -> bool:
     return at is not None and known.last_event_at is not None and at < known.last_event_at
 
 
-def apply_event(copy: LocalCopy, event: Event, now: Ms, others: Sequence[LocalCopy] = ()) -> Applied:
+def apply_event(copy: LocalCopy, event: ReceivedEvent, now: Ms, others: Sequence[LocalCopy] = ()) -> Applied:
     """The copy after an event. `copy` is where the event's user id leads, which is to another id where the event's has
     become an alias since. `others` are copies that exist under further ids the event names: they are the same customer,
     so that `copy` takes their place."""
@@ -77,7 +83,7 @@ def apply_event(copy: LocalCopy, event: Event, now: Ms, others: Sequence[LocalCo
         reread = handling.reread | everybody
         return Applied(after, False, reread, handling.transaction, handling.enrollment, handling.invoice)
     doubtful = is_doubtful(event, known) or any(is_late(event, one.subscription) for one in others)
-    copy = reduce(absorbed, others, copy)
+    copy = reduce(merged_copy, others, copy)
     handling = handle(copy.subscription, event, now)
     assert handling.held is not None
     held = {id: one for id, one in handling.held.items() if one.expires_at is None or one.expires_at > now}
@@ -88,7 +94,7 @@ def apply_event(copy: LocalCopy, event: Event, now: Ms, others: Sequence[LocalCo
     return Applied(after, True, reread, handling.transaction, handling.enrollment, handling.invoice)
 
 
-def absorbed(kept: LocalCopy, other: LocalCopy) -> LocalCopy:
+def merged_copy(kept: LocalCopy, other: LocalCopy) -> LocalCopy:
     """The copy of a customer that another copy turned out to be, too. What the customer holds is not decided here: the
     event, or the answer of the service, that names both ids says it."""
     mine, theirs = kept.subscription, other.subscription
@@ -106,7 +112,7 @@ def absorbed(kept: LocalCopy, other: LocalCopy) -> LocalCopy:
     return LocalCopy(replace(mine, **own, **bought), {**kept.entitlements, **other.entitlements})
 
 
-def apply_reading(copy: LocalCopy, reading: Reading, now: Ms) -> LocalCopy:
+def apply_snapshot(copy: LocalCopy, reading: CustomerSnapshot, now: Ms) -> LocalCopy:
     """The copy after the service was asked. V2 decides what the user holds and until when. Only where that makes the
     user active or inactive, other than the record says, is the rest overwritten too."""
     known, details = copy.subscription, reading.details
@@ -117,7 +123,7 @@ def apply_reading(copy: LocalCopy, reading: Reading, now: Ms) -> LocalCopy:
         changes["subscriptions"] = details.subscriptions
     if active:
         changes["expires_at"] = latest_end(active)
-    anew = counts_anew(reading, known)
+    anew = has_restarted(reading, known)
     if anew:
         changes["last_sequence"] = reading.sequence
     if anew or not known.exists or known.is_active != bool(active):
@@ -128,8 +134,8 @@ def apply_reading(copy: LocalCopy, reading: Reading, now: Ms) -> LocalCopy:
     return LocalCopy(
         replace(
             known,
-            email=identity.email(reading.attributes),
-            external_user_id=identity.external_user_id(reading.attributes, known.app_user_id),
+            email=email_of(reading.attributes),
+            external_user_id=external_user_id(reading.attributes, known.app_user_id),
             is_active=bool(active),
             entitlements=_written(rows, now),
             last_revenue_sync_at=now,
@@ -142,7 +148,7 @@ def apply_reading(copy: LocalCopy, reading: Reading, now: Ms) -> LocalCopy:
     )
 
 
-def _is_comparable(event: Event, known: Subscription) -> bool:
+def _is_comparable(event: ReceivedEvent, known: Subscription) -> bool:
     """Whether event and record belong to one sequence. An event under an id that has become an alias since does where
     both are counted: the customer that two have become goes on from the higher count."""
     if event.app_user_id == known.app_user_id:
@@ -151,20 +157,20 @@ def _is_comparable(event: Event, known: Subscription) -> bool:
     return event.fields.sequence is not None and counted
 
 
-def counts_anew(reading: Reading, known: Subscription) -> bool:
+def has_restarted(reading: CustomerSnapshot, known: Subscription) -> bool:
     """The service has told fewer events than we have applied: the customer was erased and created again, or the
     service's database was restored from a backup."""
     told, applied = reading.sequence, known.last_sequence
     return told is not None and applied is not None and told < applied
 
 
-def _overwritten(known: Subscription, reading: Reading, active: Mapping[str, Ms | None]) -> dict[str, Any]:
+def _overwritten(known: Subscription, reading: CustomerSnapshot, active: Mapping[str, Ms | None]) -> dict[str, Any]:
     """How the subscription stands, by V1 where it was read, else as far as V2 tells."""
-    standing = standing_after_reading(bool(active), _standing(known))
+    state = state_after_read(bool(active), _state(known))
     changes: dict[str, Any] = {"cancelled_at": None} if active else {}
-    basis = contract(reading.details, active) if reading.details is not None and active else None
+    basis = current_subscription(reading.details, active) if reading.details is not None and active else None
     if basis is not None:
-        standing = basis.standing
+        state = basis.state
         changes = {
             "product_id": basis.product_id,
             "purchased_at": basis.purchased_at,
@@ -174,22 +180,22 @@ def _overwritten(known: Subscription, reading: Reading, active: Mapping[str, Ms 
             "environment": basis.environment,
         }
     return changes | {
-        "subscription_status": standing.status,
-        "auto_renew": standing.auto_renew,
-        "billing_issue": standing.billing_issue,
+        "subscription_status": state.status,
+        "auto_renew": state.auto_renew,
+        "billing_issue": state.billing_issue,
     }
 
 
 def _synced(
-    known: Subscription, handled: Subscription, rows: Mapping[str, Entitlement], event: Event, now: Ms
+    known: Subscription, handled: Subscription, rows: Mapping[str, Entitlement], event: ReceivedEvent, now: Ms
 ) -> Subscription:
     fields = event.fields
     ends = {id: row.expires_at for id, row in rows.items() if row.is_active}
-    standing = standing_after(event.type, bool(ends), _standing(handled))
+    state = state_after_event(event.type, bool(ends), _state(handled))
     changes: dict[str, Any] = {"expires_at": _end_after(known, ends, event, now)}
     if event.attributes is not None:
-        changes["email"] = identity.email(event.attributes)
-        changes["external_user_id"] = identity.external_user_id(event.attributes, handled.app_user_id)
+        changes["email"] = email_of(event.attributes)
+        changes["external_user_id"] = external_user_id(event.attributes, handled.app_user_id)
     elif handled.external_user_id is None:
         changes["external_user_id"] = handled.app_user_id
     if fields.sequence is not None:
@@ -199,9 +205,9 @@ def _synced(
     synced = replace(
         handled,
         is_active=bool(ends),
-        subscription_status=standing.status,
-        auto_renew=standing.auto_renew,
-        billing_issue=standing.billing_issue,
+        subscription_status=state.status,
+        auto_renew=state.auto_renew,
+        billing_issue=state.billing_issue,
         entitlements=_written(rows, now),
         environment=fields.environment or handled.environment,
         last_webhook_event_id=event.id,
@@ -212,7 +218,7 @@ def _synced(
     return replace(synced, subscriptions=_with_subscription(known, synced, event, now))
 
 
-def _end_after(known: Subscription, ends: Mapping[str, Ms | None], event: Event, now: Ms) -> Ms | None:
+def _end_after(known: Subscription, ends: Mapping[str, Ms | None], event: ReceivedEvent, now: Ms) -> Ms | None:
     """The end that the event names, whatever its type; else the one that follows from what the user holds after it."""
     fields = event.fields
     if fields.expiration_at_ms is not None:
@@ -226,7 +232,9 @@ def _end_after(known: Subscription, ends: Mapping[str, Ms | None], event: Event,
     return at if known.expires_at is None else min(at, known.expires_at)
 
 
-def _rows(before: Mapping[str, Entitlement], held: Mapping[str, Held], event: Event, now: Ms) -> dict[str, Entitlement]:
+def _rows(
+    before: Mapping[str, Entitlement], held: Mapping[str, HeldEntitlement], event: ReceivedEvent, now: Ms
+) -> dict[str, Entitlement]:
     """All rows set inactive, then each active entitlement inserted or updated as active."""
     fields = event.fields
     rows = {id: replace(row, is_active=False) for id, row in before.items()}
@@ -248,7 +256,7 @@ def _rows(before: Mapping[str, Entitlement], held: Mapping[str, Held], event: Ev
 
 
 def _rows_read(
-    before: Mapping[str, Entitlement], active: Mapping[str, Ms | None], reading: Reading, now: Ms
+    before: Mapping[str, Entitlement], active: Mapping[str, Ms | None], reading: CustomerSnapshot, now: Ms
 ) -> dict[str, Entitlement]:
     rows = {id: replace(row, is_active=False) for id, row in before.items()}
     for id, ends_at in active.items():
@@ -267,7 +275,7 @@ def _rows_read(
     return rows
 
 
-def _with_subscription(known: Subscription, synced: Subscription, event: Event, now: Ms) -> Mapping[str, Any]:
+def _with_subscription(known: Subscription, synced: Subscription, event: ReceivedEvent, now: Ms) -> Mapping[str, Any]:
     """What the events tell about the subscription they are about, in V1's words; V1 itself, once asked, knows more."""
     fields = event.fields
     if synced.product_id is None or fields.purchased_at_ms is None or fields.expiration_at_ms is None:
@@ -298,14 +306,14 @@ def _with_subscription(known: Subscription, synced: Subscription, event: Event, 
     return {**synced.subscriptions, synced.product_id: told}
 
 
-def _grace_of(product_id: str, event: Event) -> Ms | None:
+def _grace_of(product_id: str, event: ReceivedEvent) -> Ms | None:
     """The end of a product's grace period, by the entitlements in the event."""
     held = (event.held or {}).values()
     return max((one.grace_period_expires_at or 0 for one in held if one.product_id == product_id), default=0) or None
 
 
-def _standing(subscription: Subscription) -> Standing:
-    return Standing(subscription.subscription_status, subscription.auto_renew, subscription.billing_issue)
+def _state(subscription: Subscription) -> SubscriptionState:
+    return SubscriptionState(subscription.subscription_status, subscription.auto_renew, subscription.billing_issue)
 
 
 def _written(rows: Mapping[str, Entitlement], now: Ms) -> dict[str, Any]:

@@ -12,10 +12,18 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
-from latchkey.consumer.event import Event, Malformed, read
-from latchkey.consumer.http import Refused, TooLargeError, bearer, body_of, headers_of, matches, reply
-from latchkey.consumer.intake import Intake, Outcome, is_about_one_event
-from latchkey.consumer.metrics import Metrics
+from latchkey.consumer.api.http_endpoint import (
+    RequestRefused,
+    TooLargeError,
+    bearer,
+    body_of,
+    headers_of,
+    matches,
+    reply,
+)
+from latchkey.consumer.api.operator_endpoints import Metrics
+from latchkey.consumer.event_intake import Intake, Outcome, is_about_one_event
+from latchkey.consumer.rules.received_event import Malformed, ReceivedEvent, read
 from latchkey.consumer.settings import Settings
 from latchkey.wire.headers import TEST_EVENT
 
@@ -91,21 +99,21 @@ class Receiver:
         headers = headers_of(request)
         if not matches(bearer(headers), self._settings.webhook_secret):
             self._metrics.refused("unauthorized")
-            raise Refused(401, "Unauthorized")
+            raise RequestRefused(401, "Unauthorized")
         try:
             body = await body_of(request, self._settings.body_limit_bytes)
         except TooLargeError:
             self._metrics.refused("too_large")
-            raise Refused(413, "Payload too large") from None
+            raise RequestRefused(413, "Payload too large") from None
         if self._signatures and not self._signatures.verify(headers, body):
             self._metrics.refused("unauthorized")
-            raise Refused(401, "Unauthorized")
+            raise RequestRefused(401, "Unauthorized")
         try:
             event = read(body)
         except Malformed as malformed:
             self._metrics.refused("malformed")
             log.warning("malformed webhook", error=str(malformed), bytes=len(body))
-            raise Refused(400, str(malformed)) from None
+            raise RequestRefused(400, str(malformed)) from None
         if headers.get(_TEST_EVENT) == b"true":
             # Only a sender with the secret gets here, and real deliveries never have the header. If one were marked by
             # mistake, the sweep would find it in the service's feed.
@@ -114,7 +122,7 @@ class Receiver:
             return reply({"message": "Test event received"})
         return await self._process(event)
 
-    async def _process(self, event: Event) -> Response:
+    async def _process(self, event: ReceivedEvent) -> Response:
         try:
             outcome = await self._intake.receive(event)
         except Exception as error:
@@ -122,7 +130,7 @@ class Receiver:
             self._metrics.received(event.type, "failed")
             # An outage of the database has nothing to do with this event: it is sent again.
             if self._settings.on_error == "retry" or not is_about_one_event(error):
-                raise Refused(500, INTERNAL_ERROR) from error
+                raise RequestRefused(500, INTERNAL_ERROR) from error
             # If this fails too, the response is 500: a 200 never means that an event is lost.
             await self._intake.set_aside(event, error)
             return reply({"message": "Event set aside", "error": INTERNAL_ERROR})
