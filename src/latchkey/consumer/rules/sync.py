@@ -1,14 +1,14 @@
 """How the local copy of a user changes. Pure: the copy before goes in, the copy after comes out.
 
 Two things change a copy:
-- **An event** (`apply_event`; `event_intake.py` calls it once for each event). Events may come late, or under an id that is
-  an alias by now. An event that is newer than the copy is applied: what the user holds (`_rows`), and the state of the
-  subscription (`_synced`). An older event, or one that does not say what the user holds, only marks the copy stale,
-  and the user is read again from V2 (`Applied.reread`). Currency, enrollments and invoices are taken from every event.
-- **A reading** (`apply_reading`): the service's answer to a read. V2 decides what the user holds; V1, if it was read,
+- **An event** (`apply_event`). Events may come late, or under an id that is now an alias. An event that is newer than
+  the copy is applied: what the user holds (`_rows`), and the state of the subscription (`_synced`). An older event, or
+  one without entitlements, only marks the copy stale, and the user is read again from V2 (`Applied.reread`). Currency,
+  enrollments and invoices are taken from every event.
+- **A snapshot** (`apply_snapshot`): the service's answer to a read. V2 decides what the user holds; V1, if it was read,
   supplies the details of the subscription.
 
-If an event names several ids that have copies, they are one customer: `absorbed` joins the copies.
+If an event names several ids that have copies, they are one customer: `merged_copy` joins the copies.
 """
 
 from __future__ import annotations
