@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.table import say
-from latchkey.domain.charts.fact import Day
 from latchkey.domain.instants import DAY
 from latchkey.storage.database import Database
+from latchkey.subjects.charts.rules.facts import Day
 
 if TYPE_CHECKING:
     import duckdb

@@ -16,14 +16,14 @@ import psutil  # type: ignore[import-untyped]  # its stubs are a separate packag
 from bench.chart_rows import DAYS, buy, fill, fill_rates
 from bench.ground import Ground
 from bench.table import Row, say
-from latchkey.domain.charts.chart import ChartRequest
-from latchkey.domain.charts.definitions.listing import CHARTS
-from latchkey.domain.charts.fact import Day, Filter, Resolution, date_of
 from latchkey.domain.instants import DAY
 from latchkey.garbage import collect_seldom
 from latchkey.now import real_now
-from latchkey.usecases.charts.books import Books
-from latchkey.usecases.charts.charts import read_chart
+from latchkey.subjects.charts.rules.chart import ChartRequest
+from latchkey.subjects.charts.rules.chart_list import CHARTS
+from latchkey.subjects.charts.rules.facts import Day, Filter, Resolution, date_of
+from latchkey.subjects.charts.storage.fact_cache import FactCache
+from latchkey.subjects.charts.usecases import read_chart
 
 BAR_MS, BUILD_SECONDS = 300, 180
 TIMES = 5
@@ -37,7 +37,7 @@ async def run(ground: Ground) -> list[Row]:
     today = now // DAY
     await fill(ground.database, ground.project_id, count, today, ground.folder)
     await fill_rates(ground.database, today)
-    books = Books(ground.database, ground.folder / "charts")
+    books = FactCache(ground.database, ground.folder / "charts")
     began, own = time.perf_counter(), time.process_time()
     await books.build(ground.project_id, now)
     built, own = time.perf_counter() - began, time.process_time() - own
@@ -61,7 +61,7 @@ async def run(ground: Ground) -> list[Row]:
     return rows
 
 
-async def _timed(books: Books, project_id: str, request: ChartRequest, now: int) -> float:
+async def _timed(books: FactCache, project_id: str, request: ChartRequest, now: int) -> float:
     start = time.perf_counter()
     await read_chart(books, project_id, request, now)
     return (time.perf_counter() - start) * 1000

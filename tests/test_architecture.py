@@ -210,7 +210,7 @@ def part_named(module: str) -> str:
 def of_subject(module: str) -> tuple[str, str] | None:
     """The subject of a module and the name of its file in it."""
     _, part, *below = module.split(".")
-    return (below[0], below[1]) if part == "subjects" and len(below) > 1 else None
+    return (below[0], below[1]) if part == "subjects" and len(below) > 1 and below[1] != "__init__" else None
 
 
 def parts_imported(path: Path) -> set[str]:

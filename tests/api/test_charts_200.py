@@ -322,7 +322,7 @@ async def test_attributes_that_the_project_has_chosen_are_among_the_options(
     async def chosen(*_: object) -> list[str]:
         return ["plan"]
 
-    monkeypatch.setattr("latchkey.usecases.charts.options.chosen_attributes", chosen)
+    monkeypatch.setattr("latchkey.subjects.charts.usecases.chosen_attributes", chosen)
     body = (await get(books.shop, "charts/mrr/options")).json()
     named = {"id": "attribute:plan", "display_name": "plan", "group_display_name": "Attributes"}
     assert named in body["segments"]

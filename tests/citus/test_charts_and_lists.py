@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from latchkey.domain.customers.facets import Status
 from latchkey.domain.customers.filter import Filter
-from latchkey.storage.charts import rows
 from latchkey.storage.database import Database, connect
+from latchkey.subjects.charts.storage import chart_tables as rows
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.customer_lists.csv_file import csv_pieces
 from latchkey.usecases.customer_lists.listing import count, list_page

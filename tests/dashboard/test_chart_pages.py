@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from latchkey.dashboard.charting.asking import Environment, Offered, view_of
-from latchkey.dashboard.charting.showing import listed
 from latchkey.dashboard.form import Form
-from latchkey.domain.charts.chart import ChartData, Value
-from latchkey.domain.charts.definitions.definition import Choice, Drawing, Unit
-from latchkey.domain.charts.definitions.listing import BY_NAME, CHARTS
 from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.usecases.charts.books import Books, default_folder
-from latchkey.usecases.charts.charts import read_chart
+from latchkey.subjects.charts.page.presentation import listed
+from latchkey.subjects.charts.page.view import Environment, Offered, view_of
+from latchkey.subjects.charts.rules.chart import ChartData, Value
+from latchkey.subjects.charts.rules.chart_list import BY_NAME, CHARTS
+from latchkey.subjects.charts.rules.definition import Choice, Drawing, Unit
+from latchkey.subjects.charts.storage.fact_cache import FactCache, default_folder
+from latchkey.subjects.charts.usecases import read_chart
 from latchkey.usecases.engine.clock import pass_time
 from tests.api.client import DAY
 from tests.api.management import post
@@ -93,7 +93,7 @@ async def chart(site: Site, name: str, query: list[tuple[str, str]] | None = Non
         usual="PRODUCTION",
     )
     request = view_of(BY_NAME[name], Form(query or []), offered).request
-    return await read_chart(Books(site.database, default_folder()), site.project_id, request, site.clock.now)
+    return await read_chart(FactCache(site.database, default_folder()), site.project_id, request, site.clock.now)
 
 
 def number(text: str) -> float | None:

@@ -9,15 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.dashboard.charting import words
-from latchkey.dashboard.charting.asking import Environment, Offered, View, params, query_of, view_of, without
-from latchkey.dashboard.charting.choices import applied, asked_words
-from latchkey.dashboard.charting.ranges import RANGES, dates_of, jumps_by_day, usual_resolution
 from latchkey.dashboard.form import Form
-from latchkey.domain.charts.chart import Period, Value
-from latchkey.domain.charts.definitions.definition import Choice, Unit
-from latchkey.domain.charts.definitions.listing import BY_NAME, CHARTS
-from latchkey.domain.charts.fact import Filter, Resolution
+from latchkey.subjects.charts.page import figures as words
+from latchkey.subjects.charts.page.choices import applied, asked_words
+from latchkey.subjects.charts.page.view import (
+    RANGES,
+    Environment,
+    Offered,
+    View,
+    dates_of,
+    jumps_by_day,
+    params,
+    query_of,
+    usual_resolution,
+    view_of,
+    without,
+)
+from latchkey.subjects.charts.rules.chart import Period, Value
+from latchkey.subjects.charts.rules.chart_list import BY_NAME, CHARTS
+from latchkey.subjects.charts.rules.definition import Choice, Unit
+from latchkey.subjects.charts.rules.facts import Filter, Resolution
 
 NOW = 1_773_964_800_000
 TODAY = date(2026, 3, 20)

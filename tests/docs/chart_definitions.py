@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from latchkey.domain.charts.definitions.definition import GROUPS, Definition, Unit, title_of
-from latchkey.domain.charts.definitions.listing import CHARTS
+from latchkey.subjects.charts.rules.chart_list import CHARTS
+from latchkey.subjects.charts.rules.definition import GROUPS, Definition, Unit, title_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "charts.md"
 BEGIN, END = "<!-- charts -->\n", "<!-- end of charts -->"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.charts.periods import PeriodRow
+from latchkey.domain.charts.period_rows import PeriodRow
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.money import Price

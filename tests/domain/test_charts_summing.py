@@ -6,20 +6,10 @@ from datetime import date
 
 import pytest
 
-from latchkey.domain.charts.fact import (
-    Dimensions,
-    Fact,
-    Filter,
-    Kind,
-    Money,
-    Question,
-    Resolution,
-    Sum,
-    date_of,
-    day_of,
-    period_of,
-)
+from latchkey.domain.charts.period_amounts import Money
 from latchkey.domain.instants import DAY
+from latchkey.subjects.charts.rules.facts import Filter, Kind, Question, Resolution, date_of, day_of, period_of
+from tests.domain.charts.fact import Dimensions, Fact, Sum
 from tests.domain.charts.summing import sum_facts
 
 JANUARY = day_of(date(2026, 1, 1))

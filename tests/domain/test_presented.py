@@ -8,7 +8,6 @@ from itertools import permutations
 import pytest
 from msgspec import structs
 
-from latchkey.domain.charts.fact import Kind
 from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY
 from latchkey.domain.offering import Offering, Offerings
@@ -18,6 +17,7 @@ from latchkey.domain.purchases.purchase import Purchase, observe_purchase
 from latchkey.domain.purchases.settling import settle
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.stores.test_store import actions
+from latchkey.subjects.charts.rules.facts import Kind
 from tests.domain.book import Book
 from tests.domain.causes import MONTH_END
 from tests.domain.charts.derived import facts_of

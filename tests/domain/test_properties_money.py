@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from latchkey.domain.charts.periods import rows_of
+from latchkey.domain.charts.period_rows import rows_of
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.purchase import Terms, usd_micros
 from latchkey.domain.tariff.pinning import Tariff

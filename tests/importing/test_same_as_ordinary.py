@@ -7,7 +7,6 @@ from typing import Any
 from msgspec import json
 from msgspec.structs import replace
 
-from latchkey.domain.charts.fact import Kind
 from latchkey.domain.customers.customer import Attribute, Customer, with_attributes
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY, Ms
@@ -19,6 +18,7 @@ from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.customers.records import LastSeen
 from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Database
+from latchkey.subjects.charts.rules.facts import Kind
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.engine.changes import Change, Situation, load_projects
 from latchkey.usecases.importing.running import Order, run_import

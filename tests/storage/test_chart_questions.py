@@ -9,11 +9,13 @@ from random import Random
 
 import pytest
 
-from latchkey.domain.charts.fact import Amounts, Dimensions, Fact, Filter, Kind, Money, Question, Resolution, Sum
+from latchkey.domain.charts.period_amounts import Money
 from latchkey.domain.instants import DAY, HOUR, Ms
-from latchkey.storage.charts import book as books
-from latchkey.storage.charts.book import Book, Duck, derive
-from latchkey.storage.charts.rows import CUSTOMERS, PERIODS
+from latchkey.subjects.charts.rules.facts import Amounts, Filter, Kind, Question, Resolution
+from latchkey.subjects.charts.storage import project_facts as books
+from latchkey.subjects.charts.storage.chart_tables import CUSTOMERS, PERIODS
+from latchkey.subjects.charts.storage.project_facts import Duck, ProjectFacts, derive
+from tests.domain.charts.fact import Dimensions, Fact, Sum
 from tests.domain.charts.summing import sum_facts, sums_of
 
 # 2026-01-15, at noon.
@@ -139,7 +141,7 @@ def test_every_question_gets_the_plain_sum_of_the_facts(
         write(file, known, built)
     kept = dict(known)
     now = NOON
-    book = Book(tmp_path, file)
+    book = ProjectFacts(tmp_path, file)
     for _ in range(3):
         for _ in range(10):
             question = some_question(chance)

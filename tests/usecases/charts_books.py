@@ -8,13 +8,13 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec import json, structs
 
-from latchkey.domain.charts.periods import GONE, PeriodRow, rows_of
+from latchkey.domain.charts.period_rows import GONE, PeriodRow, rows_of
 from latchkey.domain.instants import Ms
 from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.charts import rows
-from latchkey.storage.charts.book import connect, derive, read
 from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Database, Record
+from latchkey.subjects.charts.storage import chart_tables as rows
+from latchkey.subjects.charts.storage.project_facts import connect, derive, read
 from latchkey.usecases.engine.changes import load_projects
 
 

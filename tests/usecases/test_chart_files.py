@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.domain.charts.fact import Kind, Question, Resolution
 from latchkey.domain.customers.customer import Attribute
 from latchkey.domain.instants import DAY
-from latchkey.usecases.charts import books as module
-from latchkey.usecases.charts.books import Books, default_folder
-from latchkey.usecases.charts.options import choose_attributes, read_values
+from latchkey.subjects.charts.rules.facts import Kind, Question, Resolution
+from latchkey.subjects.charts.storage import fact_cache as module
+from latchkey.subjects.charts.storage.fact_cache import FactCache, default_folder
+from latchkey.subjects.charts.usecases import choose_attributes, read_values
 from latchkey.usecases.customers.attributes import set_attributes
 from tests.usecases.conftest import Shop
 
@@ -31,7 +31,7 @@ def test_a_folder_that_others_can_read_or_have_made_is_not_used(
     assert default_folder() != ours
 
 
-async def paid(books: Books, shop: Shop) -> int:
+async def paid(books: FactCache, shop: Shop) -> int:
     today = shop.time // DAY
     asked = Question("SANDBOX", (Kind.PAYMENT,), today - 28, today, Resolution.DAY)
     book = await books.book(shop.project_id, shop.time)
@@ -42,7 +42,7 @@ def files(folder: Path) -> list[Path]:
     return list(folder.glob("*.duckdb"))
 
 
-async def built(books: Books, folder: Path) -> Path:
+async def built(books: FactCache, folder: Path) -> Path:
     """Files are built in the background."""
     await asyncio.gather(*books._building.values())
     [file] = files(folder)
@@ -57,7 +57,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_small_project_has_no_file(shop: Shop, tmp_path: Path) -> None:
-    books = Books(shop.database, tmp_path)
+    books = FactCache(shop.database, tmp_path)
     assert await paid(books, shop) == 0
     await shop.act("purchase", "ann", product="pro_monthly")
     assert await paid(books, shop) == 1
@@ -66,7 +66,7 @@ async def test_a_small_project_has_no_file(shop: Shop, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("few")
 async def test_every_purchase_counts_at_once_with_a_file_and_without(shop: Shop, tmp_path: Path) -> None:
-    books, others = Books(shop.database, tmp_path), Books(shop.database, tmp_path)
+    books, others = FactCache(shop.database, tmp_path), FactCache(shop.database, tmp_path)
     await shop.act("purchase", "ann", product="pro_monthly")
     assert await paid(books, shop) == 1
     for number in range(3):
@@ -89,12 +89,12 @@ async def test_every_purchase_counts_at_once_with_a_file_and_without(shop: Shop,
 async def test_a_file_can_be_deleted_at_any_time(shop: Shop, tmp_path: Path) -> None:
     for number in range(3):
         await shop.act("purchase", f"user{number}", product="pro_monthly")
-    books = Books(shop.database, tmp_path)
+    books = FactCache(shop.database, tmp_path)
     assert await paid(books, shop) == 3
     (await built(books, tmp_path)).unlink()
     await shop.act("purchase", "ann", product="pro_monthly")
     assert await paid(books, shop) == 4
-    assert await paid(Books(shop.database, tmp_path), shop) == 4
+    assert await paid(FactCache(shop.database, tmp_path), shop) == 4
 
 
 @pytest.mark.usefixtures("few")
@@ -102,12 +102,12 @@ async def test_what_a_killed_process_or_a_bad_disk_has_left_is_no_obstacle(shop:
     for number in range(3):
         await shop.act("purchase", f"user{number}", product="pro_monthly")
     (left := tmp_path / f"{shop.project_id}.abc").mkdir()
-    books = Books(shop.database, tmp_path)
+    books = FactCache(shop.database, tmp_path)
     assert await paid(books, shop) == 3
     file = await built(books, tmp_path)
     assert not left.exists()
     file.write_bytes(b"not a database")
-    assert await paid(Books(shop.database, tmp_path), shop) == 3
+    assert await paid(FactCache(shop.database, tmp_path), shop) == 3
 
 
 @pytest.mark.usefixtures("few")
@@ -115,7 +115,7 @@ async def test_a_file_without_the_chosen_attributes_is_not_used(shop: Shop, tmp_
     for number in range(3):
         await shop.act("purchase", f"user{number}", product="pro_monthly")
     await set_attributes(shop.changes, shop.project_id, "user1", {"plan": Attribute("gold", shop.time)}, create=False)
-    books = Books(shop.database, tmp_path)
+    books = FactCache(shop.database, tmp_path)
     assert await paid(books, shop) == 3
     await choose_attributes(shop.database, shop.project_id, ["plan"])
     found = await read_values(books, shop.project_id, "SANDBOX", ["attribute:plan"], shop.time)

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from latchkey.domain.charts.fact import Kind
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY, SECOND
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.storage.charts import rows
-from latchkey.storage.charts.rows import Mark
 from latchkey.storage.customers.records import LastSeen
 from latchkey.storage.customers.state import load
 from latchkey.storage.database import Database
 from latchkey.storage.engine import presence
+from latchkey.subjects.charts.rules.facts import Kind
+from latchkey.subjects.charts.storage import chart_tables as rows
+from latchkey.subjects.charts.storage.chart_tables import Mark
 from latchkey.usecases.customers.attributes import put_attributes
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in, transfer

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from latchkey.domain.charts.fact import Kind, Question, Resolution
 from latchkey.domain.instants import DAY, HOUR, to_iso
 from latchkey.storage.database import Database
-from latchkey.usecases.charts.books import Books
-from latchkey.usecases.charts.charts import read_chart, read_overview
+from latchkey.subjects.charts.rules.facts import Kind, Question, Resolution
+from latchkey.subjects.charts.storage.fact_cache import FactCache
+from latchkey.subjects.charts.usecases import read_chart, read_overview
 from latchkey.usecases.engine.clock import pass_time
 from tests.api.client import Shop
 from tests.api.conftest import opened
@@ -22,7 +22,7 @@ WAITS = [0, 6 * DAY + 20 * HOUR, 12 * HOUR, 24 * DAY, 3 * DAY, 5 * DAY, 31 * DAY
 
 async def test_charts_count_what_the_api_shows(database: Database, tmp_path: Path) -> None:
     async with opened(database) as shop:
-        books = Books(database, tmp_path)
+        books = FactCache(database, tmp_path)
         await unhurried(shop)
         for number, user in enumerate(USERS):
             await did(shop, "purchase", user, "pro_monthly", trial=number % 2 == 0)
@@ -47,7 +47,7 @@ async def test_charts_count_what_the_api_shows(database: Database, tmp_path: Pat
             assert any(one.total for one in overview["revenue"].series)
 
 
-async def running(shop: Shop, books: Books, kind: Kind) -> int:
+async def running(shop: Shop, books: FactCache, kind: Kind) -> int:
     today = shop.clock.now // DAY
     asked = Question("SANDBOX", (kind,), today - 28, today, Resolution.DAY)
     book = await books.book(shop.project_id, shop.clock.now)

@@ -9,10 +9,10 @@ import pytest
 from msgspec import json
 
 from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
-from latchkey.domain.charts.fact import Kind
 from latchkey.domain.instants import DAY, HOUR, Duration, Ms, add, to_iso
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.subscription import Cause, PeriodType
+from latchkey.subjects.charts.rules.facts import Kind
 from latchkey.usecases.events.feed import page_of_events
 from latchkey.usecases.experiments.experiments import count_enrolled
 from latchkey.usecases.sandbox.demo import want_history

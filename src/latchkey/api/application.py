@@ -26,7 +26,6 @@ from latchkey.api.v2 import (
     api_keys,
     apps,
     bulk_grants,
-    charts,
     credentials,
     currencies,
     currency_movements,
@@ -56,6 +55,7 @@ from latchkey.api.writes import Writes
 from latchkey.domain.instants import Ms
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
+from latchkey.subjects.charts import api as charts
 from latchkey.usecases.access.request_log import RequestLog
 from latchkey.usecases.services import Services
 from latchkey.watching.watch import Watch

@@ -18,9 +18,9 @@ from latchkey.settings import Settings
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database
 from latchkey.storage.write_probe import WriteProbe
+from latchkey.subjects.charts.storage.fact_cache import FactCache, default_folder
 from latchkey.usecases.access.idempotency import Idempotency
 from latchkey.usecases.access.second_factor import SecondFactors
-from latchkey.usecases.charts.books import Books, default_folder
 from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.engine.admission import Admission
 from latchkey.usecases.engine.changes import Changes
@@ -72,7 +72,7 @@ def assemble(
         receipts=receipts,
         receipt_limit=receipt_limit,
         checkouts=Checkouts(stores, changes, reader, receipts),
-        charts=Books(database, settings.charts_folder or default_folder()),
+        charts=FactCache(database, settings.charts_folder or default_folder()),
         exports=exports_of(database, settings),
         phone_limit=PhoneLimit(settings.address_requests_per_minute),
         idempotency=Idempotency(database, Sealer(settings.secret_key), now),

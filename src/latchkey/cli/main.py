@@ -59,7 +59,7 @@ COMMANDS = {
     "webhook": ("webhook:app", "Create, change, pause and test webhooks; list and resend deliveries."),
     "journal": ("journal:app", "What stores and phones sent: list it, show it, process it again."),
     "rates": ("rates:app", "Import and list exchange rates: what one unit of a currency was worth in USD on a day."),
-    "charts": ("charts:app", "Choose the attributes that charts are broken down by."),
+    "charts": ("subjects.charts.command:app", "Choose the attributes that charts are broken down by."),
     "import": ("importing:import_files", "Import customers, their ids, attributes and transactions."),
     "export": ("export:export", "Export events, transactions, customers and entitlements."),
     "trust": ("trust:trust", "Make browsers and programs on this machine trust the certificate of `latchkey up`."),
@@ -123,7 +123,7 @@ def _add(app: typer.Typer, name: str, place: str) -> None:
     """Adds a command if its extra is installed. Otherwise it is hidden, and names its extra when called."""
     module, _, attribute = place.partition(":")
     try:
-        found = getattr(import_module(f"latchkey.cli.{module}"), attribute)
+        found = getattr(import_module(f"latchkey.{module}" if "." in module else f"latchkey.cli.{module}"), attribute)
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("latchkey"):
             raise

@@ -10,9 +10,9 @@ from latchkey.domain.instants import Ms
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database
 from latchkey.storage.write_probe import WriteProbe
+from latchkey.subjects.charts.storage.fact_cache import FactCache
 from latchkey.usecases.access.idempotency import Idempotency
 from latchkey.usecases.access.second_factor import SecondFactors
-from latchkey.usecases.charts.books import Books
 from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.engine.admission import Admission
 from latchkey.usecases.engine.changes import Changes
@@ -56,7 +56,7 @@ class Services:
     receipt_limit: ReceiptLimit
     # Sales of web pages.
     checkouts: Checkouts
-    charts: Books
+    charts: FactCache
     # Exports that run by themselves.
     exports: Exports
     # For requests with public keys.

@@ -6,14 +6,15 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from typing import Any
 
-from latchkey.domain.charts.chart import ChartData, ChartRequest, Value
-from latchkey.domain.charts.computing.asking import before, by_month, checked, questions_of
-from latchkey.domain.charts.computing.compute import compute, largest_segments
-from latchkey.domain.charts.fact import NO_DIMENSIONS, Dimensions, Fact, Kind, Money, Question, Resolution, day_of
-from latchkey.domain.charts.runs import Run
+from latchkey.domain.charts.period_amounts import Money
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money import MICROS
 from latchkey.domain.tariff.rates import NO_RATES, Rates
+from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest, Value
+from latchkey.subjects.charts.rules.chart_requests import before, by_month, checked, questions_of
+from latchkey.subjects.charts.rules.compute import compute, largest_segments
+from latchkey.subjects.charts.rules.facts import Kind, Question, Resolution, Run, day_of
+from tests.domain.charts.fact import NO_DIMENSIONS, Dimensions, Fact
 from tests.domain.charts.summing import runs_of, sum_facts
 
 NOW = day_of(date(2026, 3, 20)) * DAY + DAY // 2

@@ -9,13 +9,14 @@ from decimal import Decimal
 from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog, Product, ProductKind
-from latchkey.domain.charts.fact import Fact, Filter, Kind, Question, Resolution, Sum
 from latchkey.domain.customers.customer import Customer, newcomer
 from latchkey.domain.instants import DAY, Ms, parse_duration
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind, Terms
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
+from latchkey.subjects.charts.rules.facts import Filter, Kind, Question, Resolution
 from tests.domain.charts.derived import Issue, Origin, Person, PurchaseKey, facts_of_each
+from tests.domain.charts.fact import Fact, Sum
 from tests.domain.charts.summing import sum_facts
 
 TRIAL, INTRO, NORMAL = PeriodType.TRIAL, PeriodType.INTRO, PeriodType.NORMAL

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from msgspec import json, structs
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.charts.fact import Dimensions, Fact, Kind, Money
-from latchkey.domain.charts.periods import (
+from latchkey.domain.charts.period_amounts import Money
+from latchkey.domain.charts.period_rows import (
     PeriodRow,
     attributes_of,
     enrollments_of,
@@ -24,8 +24,10 @@ from latchkey.domain.charts.periods import (
 )
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
-from latchkey.storage.charts.book import connect, derive
-from latchkey.storage.charts.rows import CUSTOMERS, PERIODS
+from latchkey.subjects.charts.rules.facts import Kind
+from latchkey.subjects.charts.storage.chart_tables import CUSTOMERS, PERIODS
+from latchkey.subjects.charts.storage.project_facts import connect, derive
+from tests.domain.charts.fact import Dimensions, Fact
 from tests.domain.lives import Life, lives
 from tests.domain.shop import CATALOG
 

@@ -16,9 +16,10 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec import UNSET
 
-from latchkey.domain.charts.fact import Fact, Kind
 from latchkey.domain.instants import DAY, HOUR, Ms
+from latchkey.subjects.charts.rules.facts import Kind
 from latchkey.wire.event import Event
+from tests.domain.charts.fact import Fact
 
 # Kind, day, n, currency, product.
 Key: TypeAlias = tuple[Kind, int, int, str, str]

@@ -5,26 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TypeAlias
 
-from latchkey.domain.charts.definitions.definition import ATTRIBUTE, EXPERIMENT
-from latchkey.domain.charts.fact import (
-    LEVELS,
-    NO_MONEY,
-    REST,
-    Amounts,
-    Day,
-    Dimensions,
-    Fact,
-    Filter,
-    Kind,
-    Money,
-    Question,
-    Sum,
-    period_of,
-    plus,
-)
-from latchkey.domain.charts.runs import Run
+from latchkey.domain.charts.period_amounts import NO_MONEY, Money
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import USD
+from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT
+from latchkey.subjects.charts.rules.facts import LEVELS, REST, Amounts, Day, Filter, Kind, Question, Run, period_of
+from tests.domain.charts.fact import Dimensions, Fact, Sum, plus
 
 _Key: TypeAlias = tuple[Kind, int, Day | None, str, str]
 

@@ -7,11 +7,11 @@ from itertools import permutations
 import pytest
 from msgspec.structs import replace
 
-from latchkey.domain.charts.fact import Filter, Kind, plus
 from latchkey.domain.customers.customer import Enrollment
 from latchkey.domain.purchases.lifecycle import observe
 from latchkey.domain.purchases.purchase import Rate, Terms, observe_purchase
 from latchkey.domain.purchases.subscription import Cause, Subscription
+from latchkey.subjects.charts.rules.facts import Filter, Kind
 from tests.domain.charts.books import (
     TRIAL,
     at,
@@ -24,6 +24,7 @@ from tests.domain.charts.books import (
     period,
     subscription,
 )
+from tests.domain.charts.fact import plus
 
 # Money.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from latchkey.domain.charts.fact import MOVED, Filter, Kind
-from latchkey.domain.charts.month import own_length
+from latchkey.domain.charts.period_amounts import own_length
 from latchkey.domain.instants import DAY, Duration
 from latchkey.domain.purchases.purchase import Expired, MoneyBack, Ownership, Rate, Reason, Terms
 from latchkey.domain.purchases.subscription import Cause
+from latchkey.subjects.charts.rules.facts import MOVED, Filter, Kind
 from tests.domain.charts.books import (
     INTRO,
     TRIAL,

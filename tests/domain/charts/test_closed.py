@@ -7,13 +7,14 @@ from collections import defaultdict
 from hypothesis import given
 from msgspec.structs import replace
 
-from latchkey.domain.charts.fact import LEVELS, Fact, Kind
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import transfer
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Period
+from latchkey.subjects.charts.rules.facts import LEVELS, Kind
 from tests.domain.charts.derived import Person, facts_of_each, fewer, many_lives
+from tests.domain.charts.fact import Fact
 from tests.domain.charts.feed import Amounts, Key, sums_of
 from tests.domain.charts.test_recount import issues_of
 from tests.domain.lives import Life, lives

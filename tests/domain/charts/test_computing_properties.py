@@ -10,15 +10,17 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.domain.charts.chart import ChartData
-from latchkey.domain.charts.computing.compute import MOST_SEGMENTS
-from latchkey.domain.charts.computing.measures import MEASURES
-from latchkey.domain.charts.definitions.definition import Unit
-from latchkey.domain.charts.definitions.listing import BY_NAME
-from latchkey.domain.charts.fact import Dimensions, Fact, Kind, Money, Resolution, day_of
+from latchkey.domain.charts.period_amounts import Money
 from latchkey.domain.instants import DAY
 from latchkey.domain.tariff.rates import NO_RATES, DayRate
+from latchkey.subjects.charts.rules.chart import ChartData
+from latchkey.subjects.charts.rules.chart_list import BY_NAME
+from latchkey.subjects.charts.rules.compute import MOST_SEGMENTS
+from latchkey.subjects.charts.rules.definition import Unit
+from latchkey.subjects.charts.rules.facts import Kind, Resolution, day_of
+from latchkey.subjects.charts.rules.measures import MEASURES
 from tests.domain.charts.answers import ask, chart
+from tests.domain.charts.fact import Dimensions, Fact
 
 FIRST = date(2026, 1, 1)
 START = day_of(FIRST)

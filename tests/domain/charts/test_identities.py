@@ -8,10 +8,12 @@ from collections.abc import Iterable
 from hypothesis import given
 
 from latchkey.domain.access.entitlements import accesses
-from latchkey.domain.charts.fact import MOVED, NO_MONEY, Fact, Kind, Money, plus
+from latchkey.domain.charts.period_amounts import NO_MONEY, Money
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.subscription import Subscription
+from latchkey.subjects.charts.rules.facts import MOVED, Kind
 from tests.domain.charts.derived import Person, facts_of_each, facts_of_lives, fewer, many_lives
+from tests.domain.charts.fact import Fact, plus
 from tests.domain.lives import Life, lives
 from tests.domain.shop import CATALOG
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.domain.charts.computing.intervals import difference, probability_better, wilson
-from latchkey.domain.charts.fact import Dimensions, Fact, Kind
+from latchkey.subjects.charts.rules.experiment_results import difference, probability_better, wilson
+from latchkey.subjects.charts.rules.facts import Kind
 from tests.domain.charts.answers import ask, chart, fact, foreign, usd
+from tests.domain.charts.fact import Dimensions, Fact
 
 OLD, NEW = Dimensions(variants=("price:old",)), Dimensions(variants=("price:new",))
 

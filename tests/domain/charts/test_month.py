@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.domain.charts.month import monthly, sold_length
+from latchkey.domain.charts.period_amounts import monthly, sold_length
 from latchkey.domain.instants import DAY, Duration, parse_duration
 
 

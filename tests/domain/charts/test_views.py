@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from latchkey.domain.charts.computing.periods import preceding
-from latchkey.domain.charts.definitions.definition import GROUPS, Definition, Drawing
-from latchkey.domain.charts.definitions.listing import CHARTS
-from latchkey.domain.charts.fact import Dimensions, Filter, Kind, Money, Resolution, minus
+from latchkey.domain.charts.period_amounts import Money, minus
 from latchkey.domain.refusal import Invalid
 from latchkey.domain.tariff.rates import NO_RATES, DayRate
 from latchkey.domain.tariff.reference import REFERENCE
+from latchkey.subjects.charts.rules.chart_list import CHARTS
+from latchkey.subjects.charts.rules.chart_periods import preceding
+from latchkey.subjects.charts.rules.definition import GROUPS, Definition, Drawing
+from latchkey.subjects.charts.rules.facts import Filter, Kind, Resolution
 from tests.domain.charts.answers import (
     ask,
     at,
@@ -25,6 +26,7 @@ from tests.domain.charts.answers import (
     units,
     usd,
 )
+from tests.domain.charts.fact import Dimensions
 
 DE, US = Dimensions(country="DE", product="a"), Dimensions(country="US", product="b")
 

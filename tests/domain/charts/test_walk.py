@@ -10,21 +10,23 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from latchkey.domain.charts.chart import ChartData, ChartRequest, Value
-from latchkey.domain.charts.computing.asking import before, checked
-from latchkey.domain.charts.definitions.definition import Definition, Unit
-from latchkey.domain.charts.definitions.listing import CHARTS
-from latchkey.domain.charts.fact import NO_MONEY, Fact, Filter, Kind, Money, Resolution, plus
+from latchkey.domain.charts.period_amounts import NO_MONEY, Money
 from latchkey.domain.customers.customer import Attribute, Enrollment
 from latchkey.domain.money import MICROS
 from latchkey.domain.purchases.purchase import Expired, Rate, Reason, Terms
 from latchkey.domain.purchases.subscription import Cause
 from latchkey.domain.tariff.rates import NO_RATES, DayRate
-from latchkey.usecases.rendering.chart_csv import chart_csv
-from latchkey.usecases.rendering.charts import chart as rendered
+from latchkey.subjects.charts.render import chart as rendered
+from latchkey.subjects.charts.render import chart_csv
+from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest, Value
+from latchkey.subjects.charts.rules.chart_list import CHARTS
+from latchkey.subjects.charts.rules.chart_requests import before, checked
+from latchkey.subjects.charts.rules.definition import Definition, Unit
+from latchkey.subjects.charts.rules.facts import Filter, Kind, Resolution
 from tests.domain.charts.answers import NOW, ask, chart
 from tests.domain.charts.books import TRIAL, at, bought, customer, facts, money, period, subscription
 from tests.domain.charts.derived import Issue, Origin
+from tests.domain.charts.fact import Fact, plus
 
 EUROS = Terms(Rate("1.10", "2026-01-10"), 0.16, 0.25)
 RATES = NO_RATES.plus(DayRate("EUR", at("01-01") // 86_400_000 + day, f"1.{10 + day}") for day in range(0, 90, 7))

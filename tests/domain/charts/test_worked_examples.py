@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from latchkey.domain.charts.definitions.definition import Drawing
-from latchkey.domain.charts.fact import Dimensions, Fact, Filter, Kind, Resolution
+from latchkey.subjects.charts.rules.definition import Drawing
+from latchkey.subjects.charts.rules.facts import Filter, Kind, Resolution
 from tests.domain.charts.answers import (
     ask,
     chart,
@@ -18,6 +18,7 @@ from tests.domain.charts.answers import (
     usd,
     values,
 )
+from tests.domain.charts.fact import Dimensions, Fact
 
 DE, US = Dimensions(country="DE", product="a"), Dimensions(country="US", product="b")
 

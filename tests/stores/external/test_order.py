@@ -11,7 +11,7 @@ from msgspec import json
 from msgspec.structs import replace
 
 from latchkey.api.v2.snapshot_bodies import NewSnapshot, SentSubscription
-from latchkey.domain.charts.periods import PeriodRow, rows_of
+from latchkey.domain.charts.period_rows import PeriodRow, rows_of
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.events.event import MONEY, Event, EventType
 from latchkey.domain.instants import DAY, HOUR, Ms

@@ -12,7 +12,6 @@ from latchkey.dashboard.pages import (
     catalog_entitlements,
     catalog_prices,
     catalog_products,
-    charts,
     currencies,
     customer_actions,
     customer_profile,
@@ -47,6 +46,7 @@ from latchkey.dashboard.pages import (
     welcome,
 )
 from latchkey.dashboard.pages import clocks as test_clocks
+from latchkey.subjects.charts.page import chart_pages
 
 ALL = tuple(
     module.pages
@@ -62,7 +62,7 @@ ALL = tuple(
         overview,
         welcome,
         find,
-        charts,
+        chart_pages,
         customers,
         customer_profile,
         customer_actions,

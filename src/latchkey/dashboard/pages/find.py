@@ -10,9 +10,9 @@ from starlette.responses import Response
 from latchkey.dashboard import texts
 from latchkey.dashboard.customer_address import address
 from latchkey.dashboard.page import Pages, Visit
-from latchkey.domain.charts.definitions.listing import CHARTS
 from latchkey.domain.customers.customer import visible
 from latchkey.storage.finding import Named
+from latchkey.subjects.charts.rules.chart_list import CHARTS
 from latchkey.usecases.customers.search import Match
 from latchkey.usecases.finding.finding import Findings, find
 

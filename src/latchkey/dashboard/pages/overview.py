@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 
 from starlette.responses import Response
 
-from latchkey.dashboard.charting.asking import Environment, Offered, environment_of
-from latchkey.dashboard.charting.offering import offered_to
-from latchkey.dashboard.charting.previews import preview, requests
-from latchkey.dashboard.charting.showing import Shown, main_series, shown
 from latchkey.dashboard.page import Pages, Visit, address
 from latchkey.dashboard.pages.welcome import welcome
 from latchkey.dashboard.snippets import first_purchase
-from latchkey.domain.charts.chart import Value
-from latchkey.domain.charts.definitions.definition import Definition, Unit
 from latchkey.domain.purchases.purchase import USD
-from latchkey.usecases.charts.charts import read_together
+from latchkey.subjects.charts.page.cards import preview, requests
+from latchkey.subjects.charts.page.choices import offered_to
+from latchkey.subjects.charts.page.presentation import Shown, main_series, shown
+from latchkey.subjects.charts.page.view import Environment, Offered, environment_of
+from latchkey.subjects.charts.rules.chart import Value
+from latchkey.subjects.charts.rules.definition import Definition, Unit
+from latchkey.subjects.charts.usecases import read_together
 from latchkey.usecases.customers.listing import list_customers
 from latchkey.usecases.money import missing_rates
 from latchkey.usecases.stores.standing import standing_of

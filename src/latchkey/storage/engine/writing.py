@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import asyncpg
 from msgspec import UNSET, Struct, json
 
-from latchkey.domain.charts.periods import Failure, PeriodRow
+from latchkey.domain.charts.period_rows import Failure, PeriodRow
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.webhooks.dialect import vendor_selectors

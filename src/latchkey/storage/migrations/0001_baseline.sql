@@ -680,8 +680,8 @@ create table replays (
 create index replays_unfinished on replays (created_at) where finished_at is null;
 
 -- What charts count: one row for each period of a subscription and for each one-time purchase. A row says what is known of
--- its period alone (domain/charts/periods.py); what follows from several rows is computed by DuckDB
--- (storage/charts/facts/), in a file that is a cache of this table.
+-- its period alone (domain/charts/period_rows.py); what follows from several rows is computed by DuckDB
+-- (subjects/charts/storage/facts/), in a file that is a cache of this table.
 create table chart_periods (
     project_id text not null,
     -- Pseudonyms: a customer who is erased leaves the sales behind, but no store's ids.

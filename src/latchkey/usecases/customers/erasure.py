@@ -14,7 +14,6 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
 from latchkey.storage import collisions
 from latchkey.storage.access import audit
-from latchkey.storage.charts import rows as charts
 from latchkey.storage.customer_lists import bulk_grants
 from latchkey.storage.customers import erasure
 from latchkey.storage.customers import records as customers
@@ -24,6 +23,7 @@ from latchkey.storage.database import Connection
 from latchkey.storage.engine.writing import Save, save
 from latchkey.storage.errors import CollisionError
 from latchkey.storage.stores import checkouts, handles
+from latchkey.subjects.charts.usecases import keep_erased
 from latchkey.usecases.customers.identities import again
 from latchkey.usecases.engine.changes import Changes, load_projects
 from latchkey.usecases.engine.passing_time import next_due_at
@@ -58,7 +58,7 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
         kept = [locked[project_id, id] for id in receivers if (project_id, id) in locked]
         await _forget_in(connection, kept, ids, changes.now())
         catalog = (await load_projects(connection, changes.catalogs, {project_id}))[project_id].catalog
-        await charts.keep_erased(connection, stored.key, stored.customer, catalog.chart_attributes)
+        await keep_erased(connection, stored.key, stored.customer, catalog.chart_attributes)
         await handles.forget(connection, project_id, stored.key, ids)
         await checkouts.forget(connection, project_id, ids)
         await customers.erase(connection, stored)

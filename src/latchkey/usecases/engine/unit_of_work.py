@@ -12,7 +12,7 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.charts.periods import changed_rows, failure
+from latchkey.domain.charts.period_rows import changed_rows, failure
 from latchkey.domain.customers import customer
 from latchkey.domain.customers.credits import credited_before, movement_id, movement_ids, settle, unsettled
 from latchkey.domain.customers.customer import Customer, put_purchase, told_until

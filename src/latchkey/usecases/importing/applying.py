@@ -15,7 +15,7 @@ from uuid import uuid4
 from msgspec import structs
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.charts.periods import rows_of
+from latchkey.domain.charts.period_rows import rows_of
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import is_anonymous_customer
 from latchkey.domain.importing.items import is_known_by_another_id

@@ -1,1 +1,0 @@
-"""The pages of charts: their addresses, tables and words."""

@@ -1,0 +1,174 @@
+"""Money of a purchase, with tax and commission, and all of it in USD; and what of it was given back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+from latchkey.domain.instants import DAY, Duration, Ms
+from latchkey.domain.money import Price
+from latchkey.domain.purchases.purchase import USD, MoneyBack, PartBack, Purchase, Terms, part_in_usd
+from latchkey.domain.purchases.subscription import Period
+
+
+class Money(NamedTuple):
+    """Millionths. `micros`, `tax` and `commission` are in the fact's currency, the others in USD at the exchange rate
+    of the payment. All are parts of the customer's price: proceeds = micros - tax - commission."""
+
+    micros: int = 0
+    tax: int = 0
+    commission: int = 0
+    usd: int = 0
+    tax_usd: int = 0
+    commission_usd: int = 0
+    # How many facts have an amount that no exchange rate was known for. 0 where the currency is USD.
+    unconverted: int = 0
+
+
+NO_MONEY = Money()
+
+
+def minus(one: Money, other: Money) -> Money:
+    a, b, c, d, e, f, g = one
+    h, i, j, k, m, n, o = other
+    return Money(a - h, b - i, c - j, d - k, e - m, f - n, g - o)
+
+
+def negative(one: Money) -> Money:
+    a, b, c, d, e, f, g = one
+    return Money(-a, -b, -c, -d, -e, -f, -g)
+
+
+def money_of(micros: int, price: Price, terms: Terms | None) -> Money:
+    """A price, or a part of it."""
+    if not micros or not price.known:
+        return NO_MONEY
+    usd = micros if price.currency == USD else part_in_usd(micros, price, terms)
+    return _with_shares(micros, usd, terms)
+
+
+def _with_shares(micros: int, usd: int | None, terms: Terms | None) -> Money:
+    tax = (terms.tax or 0.0) if terms is not None else 0.0
+    commission = (terms.commission or 0.0) if terms is not None else 0.0
+    if usd is None:
+        return Money(micros, round(micros * tax), round(micros * commission), unconverted=1)
+    if not tax and not commission:
+        return Money(micros, 0, 0, usd)
+    return Money(
+        micros, round(micros * tax), round(micros * commission), usd, round(usd * tax), round(usd * commission)
+    )
+
+
+class Back(NamedTuple):
+    """Money given back: all of a payment (`whole` 1), a part of it (0), or a refund that was reversed (-1)."""
+
+    at: Ms
+    whole: int
+    money: Money
+
+
+def given_back(bought: Period | Purchase, paid: Money) -> Iterator[Back]:
+    """Each on its own day. Of several refunds in a row without a reversal between them the first one counts. A whole
+    refund gives back what partial ones have left.
+
+    If less has been given back now than once was (a partial refund failed), the difference counts on the day of the
+    newest report about the payment. So does a partial refund that has no day in the state.
+    """
+    # Given back in part so far, and by the whole refund that stands.
+    part = NO_MONEY
+    rest: Money | None = None
+    told: list[PartBack | MoneyBack] = [*bought.parts_back, *bought.money_back]
+    for fact in sorted(told, key=_moment):
+        if isinstance(fact, PartBack):
+            if rest is None and min(fact.micros, paid.micros) > part.micros:
+                so_far, part = part, _part(bought, fact.micros)
+                yield Back(max(fact.at, bought.purchased_at), 0, _between(so_far, part))
+        elif not fact.reversal and rest is None:
+            rest = _between(part, paid)
+            yield Back(fact.at, 1, rest)
+        elif fact.reversal and rest is not None:
+            yield Back(fact.at, -1, negative(rest))
+            rest = None
+    now = _part(bought, bought.given_back)
+    if rest is None and now.micros != part.micros:
+        told_at = bought.as_of.at if isinstance(bought, Period) else bought.told_at
+        yield Back(max(told_at or 0, bought.purchased_at), 0, _between(part, now))
+
+
+def _moment(fact: PartBack | MoneyBack) -> tuple[Ms, int]:
+    """Within one millisecond a part goes before the whole."""
+    return fact.at, -1 if isinstance(fact, PartBack) else fact.number
+
+
+def _part(bought: Period | Purchase, micros: int) -> Money:
+    return money_of(min(micros, bought.price.micros), bought.price, bought.terms)
+
+
+def _between(less: Money, more: Money) -> Money:
+    """What is missing from one amount to the other. Each amount that no rate is known for counts for itself."""
+    found = minus(more, less)
+    return found._replace(unconverted=more.unconverted if found.micros > 0 else -less.unconverted)
+
+
+# The industry's convention: a month has 30 days, or 4 weeks.
+_DAYS = 30
+_WEEKS = 4
+
+# The lengths that stores sell, for periods of products that are not in the catalog.
+_SOLD = {
+    1: Duration(days=1),
+    3: Duration(days=3),
+    7: Duration(days=7),
+    14: Duration(days=14),
+    28: Duration(days=28),
+    30.4: Duration(months=1),
+    60.9: Duration(months=2),
+    91.3: Duration(months=3),
+    182.6: Duration(months=6),
+    365.2: Duration(months=12),
+}
+
+
+def monthly(micros: int, length: Duration) -> int:
+    """Times 30 for a day, 10 for 3 days, 4 for a week, 2 for 2 weeks, 1 for 4 weeks and for a month; divided by 2 for 2
+    months, by 3 for 3, by 6 for 6, by 12 for a year. Any other length by the same measure."""
+    months_of_it, parts = _ratio(length)
+    whole, rest = divmod(micros * parts, months_of_it)
+    # Half a millionth goes to the even neighbour, as `round` does it.
+    return whole + (2 * rest + (whole & 1) > months_of_it)
+
+
+@lru_cache(maxsize=256)
+def _ratio(length: Duration) -> tuple[int, int]:
+    """Computing with fractions took longer than everything else about a price."""
+    found = months(length)
+    return found.numerator, found.denominator
+
+
+def months(length: Duration) -> Fraction:
+    if length.days % 7 == 0 and not length.ms:
+        return length.months + Fraction(length.days // 7, _WEEKS)
+    return length.months + Fraction(length.days * DAY + length.ms, _DAYS * DAY)
+
+
+def sold_length(span: Ms) -> Duration:
+    """The sold length that is closest to this time span."""
+    return _SOLD[min(_SOLD, key=lambda days: abs(days * DAY - span))]
+
+
+_DAYS_A_MONTH = 365.25 / 12
+# February has 28 days. Stores may round an introductory period to whole days too.
+_LEEWAY = 3.5
+
+
+@lru_cache(maxsize=1024)
+def own_length(span: Ms) -> Duration:
+    """The length of a period by its own dates, for introductory periods: whole months where it is close to them (91
+    days are 3 months), else whole days."""
+    days = max(1, round(span / DAY))
+    whole = round(days / _DAYS_A_MONTH)
+    if whole and abs(days - whole * _DAYS_A_MONTH) <= _LEEWAY:
+        return Duration(months=whole)
+    return Duration(days=days)

@@ -1,0 +1,29 @@
+"""`latchkey charts`: what charts can be broken down by."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from latchkey.cli.desk import Desk, command, desk
+from latchkey.subjects.charts.usecases import choose_attributes
+
+app = typer.Typer(no_args_is_help=True, help="Choose the attributes that charts are broken down by.")
+
+
+@command(app, "attributes", desk)
+async def attributes(
+    at: Desk,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names of attributes. Without any, charts use none.")
+    ] = None,
+) -> None:
+    """Choose the customer attributes that charts can be filtered and broken down by."""
+    chosen = sorted(set(names or ()))
+    async with at.audited("charts.attributes_chosen", at.project_id, names=", ".join(chosen)):
+        await choose_attributes(at.database, at.project_id, chosen)
+    at.done(
+        {"object": "chart_attributes", "project_id": at.project_id, "attributes": chosen},
+        f"Charts of {at.project_id} can be broken down by: {', '.join(chosen) or 'no attribute'}",
+    )

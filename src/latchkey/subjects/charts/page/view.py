@@ -1,0 +1,261 @@
+"""The address of a chart's page: what it asks for, and addresses that ask for something else.
+
+Everything that a reader chooses is in the address, so a page can be shared. Values that nobody offered count as the
+usual ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from urllib.parse import urlencode
+
+from latchkey.dashboard.form import Form
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import USD
+from latchkey.subjects.charts.rules.chart import ChartRequest
+from latchkey.subjects.charts.rules.definition import Choice, Definition, Drawing, Unit
+from latchkey.subjects.charts.rules.facts import Filter, Resolution
+
+FILTER = "filter."
+NAMED = ("PRODUCTION", "SANDBOX")
+# In an address, the value of a filter that stands for "not known".
+UNKNOWN = "~"
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    # PRODUCTION, SANDBOX, or the id of a test clock, with its own time.
+    id: str
+    title: str
+    now: Ms
+
+    @property
+    def slug(self) -> str:
+        """In addresses: "production", "sandbox", or the id of a test clock."""
+        return self.id.lower() if self.id in NAMED else self.id
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What the project offers to choose from."""
+
+    environments: Sequence[Environment]
+    currencies: Sequence[str]
+    # Experiments and attributes, as dimensions with their titles.
+    dimensions: Mapping[str, str]
+    # Choices of selectors that only the project knows.
+    choices: Mapping[str, Sequence[Choice]]
+    # The environment that a page opens on.
+    usual: str
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    definition: Definition
+    request: ChartRequest
+    environment: Environment
+    # A name of RANGES.
+    range: str
+    # A dimension whose values are offered though no filter has one yet.
+    adding: str = ""
+    problem: str = ""
+
+
+def view_of(definition: Definition, query: Form, offered: Offered) -> View:
+    environment = environment_of(query, offered)
+    name, span, problem = _dates(definition, query, today(environment.now))
+    resolution = Resolution(
+        query.choice("by", list(Resolution), usual_resolution(span, jumps=jumps_by_day(definition)))
+    )
+    if resolution is Resolution.DAY and (span[1] - span[0]).days >= MOST_DAYS:
+        resolution = Resolution.WEEK
+    segment = query.text("segment")
+    allowed = segment and definition.allows_segment(segment) and segment in _dimensions(definition.segments, offered)
+    filters = tuple(
+        Filter(dimension, tuple("" if value == UNKNOWN else value for value in values))
+        for dimension in filterable(definition, offered)
+        if (values := query.all(FILTER + dimension))
+    )
+    adding = query.text("add_filter")
+    compared = definition.has_comparison and not allowed
+    request = ChartRequest(
+        name=definition.name,
+        environment=environment.id,
+        first=span[0],
+        last=span[1],
+        resolution=resolution,
+        filters=filters,
+        segment=segment if allowed else None,
+        currency=query.choice("currency", offered.currencies, USD),
+        selectors=_selectors(definition, query, offered),
+        compare=definition.has_comparison and query.choice("compare", ("yes", "no"), _yes(compared)) == "yes",
+    )
+    return View(
+        definition, request, environment, name, adding if adding in filterable(definition, offered) else "", problem
+    )
+
+
+def environment_of(query: Form, offered: Offered) -> Environment:
+    """The one that was chosen, or the usual one."""
+    asked = query.text("environment")
+    usual = next(one for one in offered.environments if one.id == offered.usual)
+    return next((one for one in offered.environments if one.slug == asked), usual)
+
+
+def filterable(definition: Definition, offered: Offered) -> list[str]:
+    """The dimensions that this chart can be filtered by."""
+    return [one for one in _dimensions(definition.filters, offered) if definition.allows_filter(one)]
+
+
+def segmentable(definition: Definition, offered: Offered) -> list[str]:
+    return [one for one in _dimensions(definition.segments, offered) if definition.allows_segment(one)]
+
+
+def params(view: View, offered: Offered) -> list[tuple[str, str]]:
+    """What an address must say to ask for this view; what is usual is left out."""
+    request, definition = view.request, view.definition
+    found: list[tuple[str, str]] = []
+    if view.environment.id != offered.usual:
+        found.append(("environment", view.environment.slug))
+    if not definition.is_snapshot:
+        if view.range != usual_range(definition):
+            found.append(("range", view.range))
+        if view.range == DATES:
+            found += [("from", request.first.isoformat()), ("to", request.last.isoformat())]
+        if request.resolution is not usual_resolution((request.first, request.last), jumps=jumps_by_day(definition)):
+            found.append(("by", request.resolution))
+    if request.segment:
+        found.append(("segment", request.segment))
+    found += [(FILTER + one.dimension, value or UNKNOWN) for one in request.filters for value in one.values]
+    if request.currency != USD:
+        found.append(("currency", request.currency))
+    for selector in definition.selectors:
+        if request.selectors.get(selector.name) != _usual_choice(selector.name, selector.default, offered):
+            found.append((selector.name, request.selectors[selector.name]))
+    if request.compare != (definition.has_comparison and not request.segment):
+        found.append(("compare", _yes(request.compare)))
+    return found
+
+
+def query_of(view: View, offered: Offered) -> str:
+    """As the end of an address: "?by=week", or nothing."""
+    said = params(view, offered)
+    return "?" + urlencode(said) if said else ""
+
+
+def without(view: View, dimension: str) -> View:
+    """The same without the filters by a dimension."""
+    filters = tuple(one for one in view.request.filters if one.dimension != dimension)
+    return replace(view, request=replace(view.request, filters=filters))
+
+
+def usual_range(definition: Definition) -> str:
+    return "12m" if definition.drawing in (Drawing.HEAT_MAP, Drawing.INTERVALS) else "90d"
+
+
+def _dates(definition: Definition, query: Form, day: date) -> tuple[str, Range, str]:
+    usual = usual_range(definition)
+    first, last = query.text("from"), query.text("to")
+    # An address with dates and no name of a range means these dates.
+    name = query.choice("range", RANGES, DATES if first and last else usual)
+    if name != DATES:
+        return name, dates_of(name, day), ""
+    try:
+        span = date.fromisoformat(first), date.fromisoformat(last)
+    except ValueError:
+        return usual, dates_of(usual, day), "Dates are written like 2027-01-31."
+    if span[0] > span[1]:
+        return usual, dates_of(usual, day), "The first day is after the last one."
+    if span[1] - span[0] > LONGEST:
+        return usual, dates_of(usual, day), f"At most {LONGEST.days:,} days can be shown at once."
+    if span[0] < EARLIEST or span[1].year > day.year + 1:
+        return usual, dates_of(usual, day), f"Dates lie between {EARLIEST} and the end of next year."
+    return name, span, ""
+
+
+def _dimensions(plain: Sequence[str], offered: Offered) -> list[str]:
+    return [*plain, *offered.dimensions]
+
+
+def _selectors(definition: Definition, query: Form, offered: Offered) -> dict[str, str]:
+    found = {}
+    for one in definition.selectors:
+        choices = [choice.id for choice in one.choices or offered.choices.get(one.name, ())]
+        found[one.name] = query.choice(one.name, choices, _usual_choice(one.name, one.default, offered))
+    return found
+
+
+def _usual_choice(name: str, default: str, offered: Offered) -> str:
+    choices = offered.choices.get(name, ())
+    return default or (choices[0].id if choices else "")
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+Range = tuple[date, date]
+# Any two dates, from the fields beside it.
+DATES = "dates"
+RANGES = {
+    "7d": "Last 7 days",
+    "28d": "Last 28 days",
+    "90d": "Last 90 days",
+    "12m": "Last 12 months",
+    "24m": "Last 24 months",
+    "month": "This month",
+    "last_month": "Last month",
+    "year": "This year",
+    "last_year": "Last year",
+    DATES: "These dates",
+}
+LONGEST = timedelta(days=20 * 366)
+# A longer range is shown by week even if days were asked for: nobody reads more rows than this.
+MOST_DAYS = 3 * 366
+EARLIEST = date(2000, 1, 1)
+
+
+def today(now: Ms) -> date:
+    return datetime.fromtimestamp(now / 1000, UTC).date()
+
+
+def dates_of(name: str, day: date) -> Range:
+    """The dates of a named range, both included. `day` is today."""
+    return _RANGES[name](day)
+
+
+def usual_resolution(span: Range, *, jumps: bool = False) -> Resolution:
+    """So that a picture has neither two points nor four hundred. `jumps`: its days say little, see `jumps_by_day`."""
+    days = (span[1] - span[0]).days + 1
+    return Resolution.DAY if days <= (28 if jumps else 92) else Resolution.WEEK if days <= 190 else Resolution.MONTH
+
+
+def jumps_by_day(definition: Definition) -> bool:
+    """Shares of one day's few renewals, and movements with as much above zero as below it, are a saw by day."""
+    moves = definition.drawing is Drawing.STACKED_BARS and not definition.segments
+    return moves or definition.unit is Unit.SHARE
+
+
+def _months_back(day: date, months: int) -> date:
+    place = day.year * 12 + day.month - 1 - months
+    return date(place // 12, place % 12 + 1, 1)
+
+
+def _days(count: int) -> Callable[[date], Range]:
+    return lambda day: (day - timedelta(days=count - 1), day)
+
+
+_RANGES: dict[str, Callable[[date], Range]] = {
+    "7d": _days(7),
+    "28d": _days(28),
+    "90d": _days(90),
+    # Whole months and the one that runs.
+    "12m": lambda day: (_months_back(day, 11), day),
+    "24m": lambda day: (_months_back(day, 23), day),
+    "month": lambda day: (day.replace(day=1), day),
+    "last_month": lambda day: (_months_back(day, 1), day.replace(day=1) - timedelta(days=1)),
+    "year": lambda day: (date(day.year, 1, 1), day),
+    "last_year": lambda day: (date(day.year - 1, 1, 1), date(day.year - 1, 12, 31)),
+}

@@ -1,0 +1,405 @@
+"""Charts as V2 shows them, and as CSV: a row for each period, a column for each series. In CSV numbers are plain
+(1234.5, no thousands separators), and shares are fractions (0.05)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from io import StringIO
+from typing import Any, TypeAlias
+
+from msgspec import UNSET
+
+from latchkey.domain.instants import DAY, Ms, to_iso
+from latchkey.domain.money import MICROS
+from latchkey.domain.purchases.purchase import USD
+from latchkey.subjects.charts import wire
+from latchkey.subjects.charts.rules.chart import ChartData, Estimate, HeatMap, HeatRow, Period, Previous, Series, Value
+from latchkey.subjects.charts.rules.chart import VariantResult as Result
+from latchkey.subjects.charts.rules.chart_list import Options
+from latchkey.subjects.charts.rules.compute import MOST_SEGMENTS
+from latchkey.subjects.charts.rules.definition import Definition, Selector, Unit
+from latchkey.subjects.charts.rules.facts import REST, Resolution, day_of
+
+UNITS: Mapping[Unit, wire.Unit] = {Unit.COUNT: "#", Unit.MONEY: "$", Unit.SHARE: "%"}
+# A segment can have any value, "other" too.
+TOTAL = wire.Named(id="$total", display_name="Total")
+OTHERS = "$other"
+AGGREGATES = ("total", "average")
+DECIMALS = 6
+# A heat map's one measure is followed by its share.
+_SHARE = "share"
+
+
+def chart(
+    data: ChartData, aggregates: Sequence[str] = (), unsupported: wire.UnsupportedParams | None = None
+) -> wire.Chart:
+    """With `aggregates`, `values` is empty and `summary` has only these."""
+    definition, request = data.definition, data.request
+    measures = _measures(data)
+    segments = _segments(data)
+    kept = tuple(aggregates) or AGGREGATES
+    previous = data.previous
+    return wire.Chart(
+        category=definition.group.lower(),
+        display_type=data.drawing.value,
+        display_name=definition.title,
+        description=definition.words,
+        differences=definition.differs,
+        resolution=request.resolution.value,
+        start_date=_at(request.first),
+        end_date=_at(request.last),
+        last_computed_at=data.as_of,
+        yaxis=UNITS[data.unit],
+        yaxis_currency=data.currency or USD,
+        filtering_allowed=bool(definition.filters),
+        segmenting_allowed=definition.segmented is not None,
+        measures=measures,
+        segments=segments if request.segment is not None else UNSET,
+        segments_limit=MOST_SEGMENTS,
+        columns=list(data.heat_map.columns) if data.heat_map is not None else UNSET,
+        values=[] if aggregates else list(_values(data, data.series, data.periods, measures, segments)),
+        summary=_summary(data.series, kept, segments if request.segment is not None else None),
+        user_selectors=dict(request.selectors),
+        previous=None
+        if previous is None
+        else wire.PreviousValues(
+            start_date=_at(previous.periods[0].first),
+            end_date=_at(previous.periods[-1].last),
+            values=[] if aggregates else list(_values(data, previous.series, previous.periods, measures, segments)),
+            summary=_summary(previous.series, kept, segments if request.segment is not None else None),
+        ),
+        variants=[_variant(one) for one in data.variants],
+        unsupported_params=unsupported or wire.UnsupportedParams(filters=[]),
+        environment=environment_name(request.environment),
+        left_out=wire.LeftOut(payments=data.left_out.payments, currencies=list(data.left_out.currencies)),
+    )
+
+
+def shown(value: Value, unit: Unit) -> Value:
+    """Money in units, shares in percent."""
+    if value is None or unit is Unit.COUNT:
+        return value
+    return value / MICROS if unit is Unit.MONEY else round(100 * value, DECIMALS)
+
+
+def selector(one: Selector) -> wire.ChartSelector:
+    options = [wire.Named(id=choice.id, display_name=choice.title) for choice in one.choices]
+    return wire.ChartSelector(display_name=one.title, default=one.default, options=options)
+
+
+def environment_name(environment: str) -> str:
+    """As V2 says it: `production`, `sandbox`, or the id of a test clock."""
+    return environment.lower() if environment.isupper() else environment
+
+
+def _at(when: date) -> Ms:
+    return day_of(when) * DAY
+
+
+def _measures(data: ChartData) -> list[wire.ChartMeasure]:
+    if data.heat_map is not None:
+        found = [_measure("value", data.definition.title, data.heat_map.unit)]
+        return [*found, _measure(_SHARE, f"Of {data.heat_map.size_title.lower()}", Unit.SHARE)]
+    return [
+        wire.ChartMeasure(
+            id=one.measure,
+            display_name=one.title,
+            unit=UNITS[one.unit],
+            chartable=_is_chartable(one, data),
+            is_net=one.is_net,
+        )
+        for one in data.series
+        if one.segment is None
+    ]
+
+
+def _is_chartable(one: Series, data: ChartData) -> bool:
+    """With segments the total may be left undrawn while the segments of the same measure are drawn."""
+    return any(other.is_drawn for other in data.series if other.measure == one.measure)
+
+
+def _measure(id: str, title: str, unit: Unit) -> wire.ChartMeasure:
+    return wire.ChartMeasure(id=id, display_name=title, unit=UNITS[unit], chartable=True, is_net=False)
+
+
+def _segments(data: ChartData) -> list[wire.Named]:
+    if data.heat_map is not None:
+        rows = data.heat_map.rows
+        return [*(wire.Named(id=_row_key(row), display_name=row.label) for row in rows), TOTAL]
+    named: dict[str, wire.Named] = {}
+    for one in data.series:
+        if one.segment is not None and one.is_drawn:
+            named[_key(one)] = wire.Named(id=_key(one), display_name=one.title)
+    return [*named.values(), TOTAL]
+
+
+def _key(one: Series) -> str:
+    if one.segment is None:
+        return TOTAL.id
+    return OTHERS if one.is_other else one.segment
+
+
+def _row_key(row: HeatRow) -> str:
+    if row.segment is None:
+        return row.label
+    return OTHERS if row.segment == REST else row.segment
+
+
+def _values(
+    data: ChartData,
+    series: Sequence[Series],
+    periods: Sequence[Period],
+    measures: Sequence[wire.ChartMeasure],
+    segments: Sequence[wire.Named],
+) -> Iterator[wire.ChartValue]:
+    if data.heat_map is not None:
+        by_segment = data.request.segment is not None
+        # The total is the last of the segments. Without segments the rows are periods, and it is none of them.
+        rows = (*data.heat_map.rows, data.heat_map.total) if by_segment else data.heat_map.rows
+        for place, row in enumerate(rows):
+            yield from _row(
+                row, _at(row.first or data.request.first), data.heat_map.unit, place if by_segment else None
+            )
+        return
+    places = {one.id: place for place, one in enumerate(measures)}
+    segment_places = {one.id: place for place, one in enumerate(segments)}
+    with_segments = data.request.segment is not None
+    for one in series:
+        for period, value in zip(periods, one.values, strict=True):
+            yield wire.ChartValue(
+                cohort=_at(period.first),
+                measure=places[one.measure],
+                segment=segment_places[_key(one)] if with_segments else UNSET,
+                value=shown(value, one.unit),
+                incomplete=not period.complete,
+            )
+
+
+def _row(row: HeatRow, cohort: Ms, unit: Unit, segment: int | None) -> Iterator[wire.ChartValue]:
+    for period, cell in enumerate(row.cells):
+        for measure, value in enumerate((shown(cell.value, unit), shown(cell.share, Unit.SHARE))):
+            yield wire.ChartValue(
+                cohort=cohort,
+                measure=measure,
+                segment=UNSET if segment is None else segment,
+                period=period,
+                value=value,
+                incomplete=not cell.complete,
+            )
+
+
+def _summary(
+    series: Sequence[Series], aggregates: Sequence[str], segments: Sequence[wire.Named] | None
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for aggregate in aggregates:
+        by_segment: dict[str, dict[str, Value]] = {one.id: {} for one in segments or (TOTAL,)}
+        for one in series:
+            value = one.total if aggregate == "total" else one.average
+            by_segment[_key(one)][one.measure] = shown(value, one.unit)
+        found[aggregate] = by_segment if segments is not None else by_segment[TOTAL.id]
+    return found
+
+
+def _variant(one: Result) -> wire.VariantResult:
+    return wire.VariantResult(
+        variant=one.variant,
+        is_control=one.is_control,
+        customers=one.customers,
+        converted=one.converted,
+        paying=one.payers,
+        revenue=one.revenue / MICROS,
+        initial_conversion=_interval(one.initial_conversion, Unit.SHARE),
+        conversion_to_paying=_interval(one.conversion_to_paying, Unit.SHARE),
+        revenue_per_customer=_interval(one.revenue_per_customer, Unit.MONEY),
+        conversion_difference=None
+        if one.conversion_difference is None
+        else _interval(one.conversion_difference, Unit.SHARE),
+        probability_better=shown(one.probability_better, Unit.SHARE),
+        revenue_difference=None if one.revenue_difference is None else _interval(one.revenue_difference, Unit.MONEY),
+    )
+
+
+def _interval(one: Estimate, unit: Unit) -> wire.Interval:
+    def bound(value: float | None) -> float | None:
+        found = shown(value, unit)
+        return None if found is None else round(found, DECIMALS)
+
+    return wire.Interval(value=shown(one.value, unit), low=bound(one.low), high=bound(one.high))
+
+
+def options(found: Options) -> wire.ChartOptions:
+    return wire.ChartOptions(
+        resolutions=[
+            wire.Named(id=str(place), display_name=one.value.capitalize()) for place, one in enumerate(Resolution)
+        ],
+        segments=[
+            wire.ChartDimension(id=one.id, display_name=one.title, group_display_name=one.group or UNSET)
+            for one in found.dimensions
+            if one.can_segment
+        ],
+        filters=[
+            wire.ChartFilter(
+                id=one.id,
+                display_name=one.title,
+                group_display_name=one.group or UNSET,
+                options=[wire.Named(id=value.id, display_name=value.title) for value in one.values],
+            )
+            for one in found.dimensions
+            if one.can_filter
+        ],
+        user_selectors={one.name: selector(one) for one in found.definition.selectors},
+    )
+
+
+# With the vendor's ids and names.
+_METRICS = {
+    "trials": ("active_trials", "Active Trials"),
+    "actives": ("active_subscriptions", "Active Subscriptions"),
+    "mrr": ("mrr", "MRR"),
+    "revenue": ("revenue", "Revenue"),
+    "customers_new": ("new_customers", "New Customers"),
+}
+_OUR_METRICS = {
+    "arr": ("arr", "ARR"),
+    "customers_paying": ("new_paying_customers", "New Paying Customers"),
+}
+
+_ACTIVE_USERS = (
+    "Customers who were seen in the last 28 days: an app asked for them, or they bought something. Exact to the hour."
+)
+
+
+def overview(found: Mapping[str, ChartData], active_users: int, now: Ms) -> wire.OverviewMetrics:
+    metrics, ours = (
+        [metric(found[name], *named) for name, named in listed.items()] for listed in (_METRICS, _OUR_METRICS)
+    )
+    active = wire.OverviewMetric(
+        id="active_users",
+        name="Active Users",
+        description=_ACTIVE_USERS,
+        unit=UNITS[Unit.COUNT],
+        period="P28D",
+        value=active_users,
+        last_updated_at=now,
+        last_updated_at_iso8601=to_iso(now),
+    )
+    return wire.OverviewMetrics(metrics=[*metrics, active, *ours])
+
+
+def metric(data: ChartData, id: str, name: str) -> wire.OverviewMetric:
+    """The first measure of a chart: as of now for a level, over the whole range for a flow."""
+    definition: Definition = data.definition
+    first = data.series[0]
+    return wire.OverviewMetric(
+        id=id,
+        name=name,
+        description=definition.words,
+        unit=UNITS[first.unit],
+        period="P0D" if definition.is_level else "P28D",
+        value=shown(first.total, first.unit) or 0,
+        last_updated_at=data.as_of,
+        last_updated_at_iso8601=to_iso(data.as_of),
+    )
+
+
+_Row: TypeAlias = list[str]
+# What a spreadsheet would take for a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def chart_csv(data: ChartData, aggregates: Sequence[str] = ()) -> str:
+    """With `aggregates` (total, average) only these, without periods."""
+    written = StringIO()
+    csv.writer(written, lineterminator="\r\n").writerows(_rows(data, aggregates))
+    return written.getvalue()
+
+
+def _rows(data: ChartData, aggregates: Sequence[str]) -> Iterator[_Row]:
+    if data.heat_map is not None:
+        yield from _heat_map(data.heat_map, total_only=bool(aggregates))
+    elif data.variants:
+        yield from _variants(data)
+    elif aggregates:
+        yield from _csv_summary(data, aggregates)
+    else:
+        yield from _series(data)
+
+
+def _series(data: ChartData) -> Iterator[_Row]:
+    titles = [_safe(_title(one.title, one.unit, data.currency)) for one in data.series]
+    previous = data.previous
+    header = ["first_day", "last_day", "complete", *titles]
+    if previous is not None:
+        header += ["previous_first_day", "previous_last_day", *(f"previous {title}" for title in titles)]
+    yield header
+    for place, period in enumerate(data.periods):
+        row = [period.first.isoformat(), period.last.isoformat(), "yes" if period.complete else "no"]
+        row += [_number(one.values[place], one.unit) for one in data.series]
+        if previous is not None:
+            row += _before(previous, place)
+        yield row
+
+
+def _csv_summary(data: ChartData, aggregates: Sequence[str]) -> Iterator[_Row]:
+    titles = [_safe(_title(one.title, one.unit, data.currency)) for one in data.series]
+    before = data.previous.series if data.previous is not None else ()
+    yield ["summary", *titles, *(f"previous {title}" for title in titles if before)]
+    for name in aggregates:
+        numbers = (_number(one.total if name == "total" else one.average, one.unit) for one in (*data.series, *before))
+        yield [name, *numbers]
+
+
+def _before(previous: Previous, place: int) -> _Row:
+    if place >= len(previous.periods):
+        return ["", "", *[""] * len(previous.series)]
+    period = previous.periods[place]
+    values = [_number(one.values[place], one.unit) for one in previous.series]
+    return [period.first.isoformat(), period.last.isoformat(), *values]
+
+
+def _heat_map(heat: HeatMap, *, total_only: bool) -> Iterator[_Row]:
+    """A row for each cell that has a value: a table that spreadsheets and databases can pivot."""
+    yield ["row", heat.size_title.lower(), "column", "value", "share", "complete"]
+    for row in (heat.total,) if total_only else (*heat.rows, heat.total):
+        for title, cell in zip(heat.columns, row.cells, strict=True):
+            if cell.value is not None:
+                numbers = [_number(cell.value, heat.unit), _number(cell.share, Unit.SHARE)]
+                yield [_safe(row.label), str(row.size), title, *numbers, "yes" if cell.complete else "no"]
+
+
+def _variants(data: ChartData) -> Iterator[_Row]:
+    estimates = ("initial_conversion", "conversion_to_paying", "revenue_per_customer")
+    against = ("conversion_difference", "revenue_difference")
+    ends = ("", "_low", "_high")
+    yield [
+        *("variant", "customers", "converted", "paying", f"revenue ({data.currency})"),
+        *(f"{name}{end}" for name in (*estimates, *against) for end in ends),
+        "probability_better",
+    ]
+    for one in data.variants:
+        row = [_safe(one.variant), str(one.customers), str(one.converted), str(one.payers)]
+        row.append(_number(one.revenue, Unit.MONEY))
+        for name in (*estimates, *against):
+            found: Estimate = getattr(one, name) or Estimate(None)
+            unit = Unit.MONEY if "revenue" in name else Unit.SHARE
+            row += [_number(value, unit) for value in (found.value, found.low, found.high)]
+        yield [*row, _number(one.probability_better, Unit.SHARE)]
+
+
+def _title(title: str, unit: Unit, currency: str | None) -> str:
+    return f"{title} ({currency})" if unit is Unit.MONEY else title
+
+
+def _number(value: Value, unit: Unit) -> str:
+    if value is None:
+        return ""
+    if unit is Unit.MONEY:
+        return f"{value / MICROS:.6f}".rstrip("0").rstrip(".")
+    return str(value) if isinstance(value, int) else f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def _safe(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA) else text

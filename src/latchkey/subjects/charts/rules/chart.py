@@ -1,0 +1,200 @@
+"""What a reader asks of a chart, and what a chart is once it is computed.
+
+Numbers are exact until they are drawn: counts are whole numbers, money is in millionths of the currency, a share is a
+fraction (0.05 is five percent). None means that there is no value, for example because there is nothing to divide by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TypeAlias
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import USD
+from latchkey.subjects.charts.rules.definition import Definition, Drawing, Unit
+from latchkey.subjects.charts.rules.facts import Filter, Resolution
+
+Value: TypeAlias = int | float | None
+
+# The series of all segments that are not among the largest.
+OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartRequest:
+    """One view of one chart. `definition.checked` has refused or completed everything that can be wrong with it."""
+
+    name: str
+    # PRODUCTION, SANDBOX, or the id of a test clock.
+    environment: str
+    # Both included, UTC.
+    first: date
+    last: date
+    resolution: Resolution = Resolution.DAY
+    # All of them must match. Dimensions are named as in `sums.Filter`.
+    filters: tuple[Filter, ...] = ()
+    # The dimension to break down by: as in a filter, or one of the definition's own (`transaction_type`).
+    segment: str | None = None
+    # The currency of display.
+    currency: str = USD
+    # By name, such as {"revenue_type": "proceeds"}; the definition has the names, values and defaults.
+    selectors: Mapping[str, str] = field(default_factory=dict)
+    # Also compute the preceding period of equal length.
+    compare: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    # The days that are counted, both included: the first and the last period can be cut by the dates asked for.
+    first: date
+    last: date
+    # "2026-01-31" for a day, "2026-01-25" (its Sunday) for a week, "2026-01" for a month.
+    label: str
+    # False: it still runs, it is cut, or its customers have not had the time that the chart gives them.
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    # Unique in the chart: the measure ("new"), or measure and segment ("mrr:US").
+    id: str
+    title: str
+    unit: Unit
+    measure: str
+    # One for each period.
+    values: tuple[Value, ...]
+    # Over all periods. Flows: the sum. Levels: the last value. Shares and averages: of all periods together,
+    # and churn as if they were one.
+    total: Value
+    # The mean of the complete periods that have a value; of all if none is complete.
+    average: Value
+    # The value of the segment ("" is "not known"), OTHER with `is_other`, or None for all.
+    segment: str | None = None
+    is_other: bool = False
+    # False: for tables and files only.
+    is_drawn: bool = True
+    # The sum of the other drawn series.
+    is_net: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """None: that period has not begun."""
+
+    value: Value
+    # Of the size of the row.
+    share: float | None
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    # The cohort's period, or the title of a segment.
+    label: str
+    # None for segments and the total.
+    first: date | None
+    size: int
+    # One for each column.
+    cells: tuple[Cell, ...]
+    # The segment's value; None for cohorts and the total.
+    segment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    unit: Unit
+    # Such as "Period 1" or "30 days".
+    columns: tuple[str, ...]
+    rows: tuple[HeatRow, ...]
+    # Shares of it leave out what is incomplete; its values do not.
+    total: HeatRow
+    # What `size` counts, such as "Subscriptions".
+    size_title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A measured value and its 95 % interval. No interval where there is too little data for one."""
+
+    value: Value
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantResult:
+    variant: str
+    # The first variant is what the others are compared with.
+    is_control: bool
+    customers: int
+    # Customers who bought anything or started a trial; who paid.
+    converted: int
+    payers: int
+    # Millionths of the chart's currency, less refunds.
+    revenue: int
+    initial_conversion: Estimate
+    conversion_to_paying: Estimate
+    # Millionths.
+    revenue_per_customer: Estimate
+    # This variant less the control, as shares; None for the control itself.
+    conversion_difference: Estimate | None
+    # That its true conversion to paying is higher than the control's.
+    probability_better: float | None
+    # Millionths.
+    revenue_difference: Estimate | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Payments that cannot be shown in the chart's currency because no exchange rate is known."""
+
+    payments: int = 0
+    currencies: tuple[str, ...] = ()
+
+
+NOTHING_LEFT_OUT = LeftOut()
+
+
+@dataclass(frozen=True, slots=True)
+class Previous:
+    """The preceding period of equal length: as many periods, and the same series in the same order. A segment that is
+    not there has values of 0 or None."""
+
+    periods: tuple[Period, ...]
+    series: tuple[Series, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartData:
+    definition: Definition
+    request: ChartRequest
+    drawing: Drawing
+    # The unit of the drawn series.
+    unit: Unit
+    # The currency of every money value; None if the chart has none.
+    currency: str | None
+    periods: tuple[Period, ...]
+    # In the order of the legend. With segments: the largest first, then OTHER, then all (`segment` None).
+    series: tuple[Series, ...]
+    previous: Previous | None = None
+    heat_map: HeatMap | None = None
+    variants: tuple[VariantResult, ...] = ()
+    left_out: LeftOut = NOTHING_LEFT_OUT
+    # Until when everything is counted.
+    as_of: Ms = 0
+
+    @property
+    def drawn(self) -> tuple[Series, ...]:
+        return tuple(one for one in self.series if one.is_drawn)
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing but zeros and missing values."""
+        shown = any(value for one in self.series for value in one.values)
+        return not shown and not any(one.customers for one in self.variants) and not (self.heat_map and self._has_rows)
+
+    @property
+    def _has_rows(self) -> bool:
+        return self.heat_map is not None and any(row.size for row in self.heat_map.rows)

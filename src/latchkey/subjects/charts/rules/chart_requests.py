@@ -1,0 +1,184 @@
+"""What a chart asks of the sums, and which requests are refused. A breakdown over many periods does not read every
+value of the dimension in every period."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import USD
+from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.domain.tariff.rates import NO_RATES, Rates
+from latchkey.subjects.charts.rules.chart import ChartRequest
+from latchkey.subjects.charts.rules.chart_list import BY_NAME
+from latchkey.subjects.charts.rules.chart_periods import preceding, today_of, window_place
+from latchkey.subjects.charts.rules.definition import OF_PURCHASES, Definition, Drawing
+from latchkey.subjects.charts.rules.facts import LEVELS, Amounts, Filter, Kind, Question, Resolution, date_of, day_of
+
+# Five years of days.
+MOST_PERIODS = 1_830
+LONGEST = timedelta(days=20 * 366)
+MOST_FILTERS, MOST_VALUES, LONGEST_VALUE = 20, 200, 500
+_CURRENCY = re.compile(r"[A-Z]{3}")
+_DAYS = {Resolution.DAY: 1, Resolution.WEEK: 7, Resolution.MONTH: 28}
+# Break downs that are no dimension of facts: they tell facts of one kind apart by their n.
+BY_N = frozenset({"transaction_type", "renewal_number"})
+# Charts of the vendor that are not served, and why.
+_NOT_SERVED = {
+    "customers_active": "Latchkey keeps the last contact of a customer, not every one. For the number of customers "
+    "seen since a day, filter customer_list by last_seen_after.",
+}
+
+
+def definition_of(name: str) -> Definition:
+    found = BY_NAME.get(name)
+    if found is None:
+        why = _NOT_SERVED.get(name)
+        known = f"The charts are {', '.join(BY_NAME)}."
+        raise NotFound(f"There is no chart {name[:40]!r}. {why or known}", param="chart_name")
+    return found
+
+
+def checked(request: ChartRequest, now: Ms) -> ChartRequest:
+    """The same request with all selectors and without days to come. Refuses what makes no sense."""
+    definition = definition_of(request.name)
+    today = date_of(today_of(now))
+    if request.first > request.last:
+        raise Invalid("The first day is after the last day.", param="start_date")
+    if request.last - request.first > LONGEST:
+        raise Invalid("A chart covers at most 20 years.", param="start_date")
+    if (request.last - request.first).days // _DAYS[request.resolution] >= MOST_PERIODS:
+        raise Invalid(f"A chart has at most {MOST_PERIODS:,} periods: choose weeks or months.", param="resolution")
+    if not _CURRENCY.fullmatch(request.currency):
+        raise Invalid("A currency has three capital letters, such as USD.", param="currency")
+    _check_filters(definition, request)
+    if request.segment is not None and not definition.allows_segment(request.segment):
+        raise Invalid(f"This chart cannot be broken down by {request.segment[:40]!r}.", param="segment")
+    if definition.is_snapshot:
+        request = replace(request, first=today, last=today, resolution=Resolution.DAY)
+    return replace(request, last=min(request.last, today), selectors=_selectors(definition, request))
+
+
+def _check_filters(definition: Definition, request: ChartRequest) -> None:
+    if len(request.filters) > MOST_FILTERS:
+        raise Invalid(f"A chart has at most {MOST_FILTERS} filters.", param="filters")
+    for dimension, values in request.filters:
+        if not definition.allows_filter(dimension):
+            raise Invalid(f"This chart cannot be filtered by {dimension[:40]!r}.", param="filters")
+        if not 1 <= len(values) <= MOST_VALUES:
+            raise Invalid(f"A filter has 1 to {MOST_VALUES} values.", param="filters")
+        if any(len(one) > LONGEST_VALUE for one in values):
+            raise Invalid(f"The value of a filter has at most {LONGEST_VALUE} characters.", param="filters")
+
+
+def _selectors(definition: Definition, request: ChartRequest) -> dict[str, str]:
+    chosen = {one.name: one.default for one in definition.selectors}
+    for name, value in request.selectors.items():
+        selector = definition.selector(name)
+        if selector is None:
+            raise Invalid(f"This chart has no selector {name[:40]!r}.", param="selectors")
+        ids = [one.id for one in selector.choices]
+        if ids and value not in ids:
+            raise Invalid(f"{name} is one of {', '.join(ids)}.", param="selectors")
+        chosen[name] = value
+    return chosen
+
+
+def before(request: ChartRequest) -> ChartRequest:
+    """The same chart for the preceding period of equal length."""
+    first, last = preceding(request.first, request.last, request.resolution)
+    return replace(request, first=first, last=last, compare=False)
+
+
+def _amounts(request: ChartRequest, definition: Definition) -> Amounts:
+    if not definition.has_money:
+        return Amounts.NONE
+    if request.currency != USD:
+        return Amounts.ALL
+    # The chart of revenue shows what is left after tax and commission, whatever is chosen.
+    is_gross = request.name != "revenue" and request.selectors.get("revenue_type", "revenue") == "revenue"
+    return Amounts.GROSS_USD if is_gross else Amounts.USD
+
+
+def _is_converted(request: ChartRequest, definition: Definition, rates: Rates) -> bool:
+    """Whether amounts in other currencies can be added up in USD before they are converted. Not where some of them
+    would be left out, because the chart says which currencies those are; not where levels are converted at the ends of
+    periods; and not where the chart needs USD too."""
+    if definition.drawing is Drawing.INTERVALS or not LEVELS.isdisjoint(definition.kinds):
+        return False
+    return rates.covers(request.currency, day_of(request.first), day_of(request.last))
+
+
+def _any_n(request: ChartRequest, kinds: Sequence[Kind]) -> tuple[tuple[Kind, int | None], ...]:
+    """The kinds whose n the chart does not look at."""
+    ignored: dict[Kind, int | None] = {Kind.RETURN: None, Kind.REFUNDED_PAYMENT: None}
+    if request.segment != "transaction_type":
+        ignored |= {Kind.PAYMENT: None, Kind.REFUND: None}
+    if request.segment != "renewal_number":
+        ignored |= {Kind.RENEWAL_DUE: None, Kind.RENEWED: None}
+    if request.name != "actives_new":
+        ignored[Kind.NEW] = None
+    if request.name != "cohort_explorer":
+        place = window_place(request)
+        ignored |= {Kind.SEEN_REVENUE: place, Kind.SEEN_PAYER: place, Kind.SEEN_CONVERTED: place}
+    return tuple((kind, ignored[kind]) for kind in kinds if kind in ignored)
+
+
+def questions_of(request: ChartRequest, rates: Rates = NO_RATES) -> tuple[Question, ...]:
+    """Of a checked request. Customers have no product, so filters and segments by product are not asked of them: a
+    second question. With the rates of its currency there are fewer sums."""
+    definition = definition_of(request.name)
+    filters = request.filters
+    segment = None if request.segment in BY_N else request.segment
+    if (duration := request.selectors.get("duration")) is not None:
+        filters = (*filters, Filter("duration", (duration,)))
+    if experiment := request.selectors.get("experiment"):
+        segment = f"experiment:{experiment}"
+    # Flows of money are converted by the rate of each day.
+    by_day = definition.has_money and request.currency != USD and any(one not in LEVELS for one in definition.kinds)
+    amounts = _amounts(request, definition)
+    if amounts is Amounts.ALL and _is_converted(request, definition, rates):
+        amounts = Amounts.DISPLAY
+    whole = Question(
+        environment=request.environment,
+        kinds=definition.kinds,
+        first=day_of(request.first),
+        last=day_of(request.last),
+        resolution=Resolution.DAY if by_day else request.resolution,
+        filters=filters,
+        segment=segment,
+        amounts=amounts,
+        any_n=_any_n(request, definition.kinds),
+        currency=request.currency if amounts is Amounts.DISPLAY else USD,
+    )
+    if Kind.CUSTOMER not in whole.kinds or (
+        segment not in OF_PURCHASES and not any(one.dimension in OF_PURCHASES for one in filters)
+    ):
+        return (whole,)
+    return (
+        whole._replace(kinds=tuple(one for one in whole.kinds if one is not Kind.CUSTOMER)),
+        whole._replace(
+            kinds=(Kind.CUSTOMER,),
+            filters=tuple(one for one in filters if one.dimension not in OF_PURCHASES),
+            segment=None if segment in OF_PURCHASES else segment,
+        ),
+    )
+
+
+# Questions about fewer periods are asked at once.
+FEW_PERIODS = 40
+
+
+def is_wide(request: ChartRequest) -> bool:
+    if request.segment is None or request.segment in BY_N:
+        return False
+    asked = questions_of(request)[0]
+    return (asked.last - asked.first) // _DAYS[asked.resolution] >= FEW_PERIODS
+
+
+def by_month(request: ChartRequest) -> ChartRequest:
+    """The same chart with few periods."""
+    return replace(request, resolution=Resolution.MONTH, compare=False)

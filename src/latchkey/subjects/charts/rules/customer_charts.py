@@ -1,0 +1,171 @@
+"""The charts of trials, customers and experiments."""
+
+from __future__ import annotations
+
+from latchkey.subjects.charts.rules.definition import (
+    CONVERSION_TIMEFRAME,
+    CUSTOMERS,
+    EXPERIMENTS,
+    OF_CUSTOMERS,
+    PLAIN,
+    TRIALS,
+    WINDOWS,
+    Definition,
+    Drawing,
+    Selector,
+    Unit,
+)
+from latchkey.subjects.charts.rules.facts import Kind
+
+TRIALS_CHART = Definition(
+    name="trials",
+    title="Active trials",
+    group=TRIALS,
+    words="Free trials that run at the end of each period, cancelled ones included.",
+    unit=Unit.COUNT,
+    kinds=(Kind.TRIAL,),
+    drawing=Drawing.LINE,
+    segmented=Drawing.STACKED_BARS,
+    segments=PLAIN,
+    is_level=True,
+)
+TRIALS_MOVEMENT = Definition(
+    name="trials_movement",
+    title="Active trials movement",
+    group=TRIALS,
+    words=(
+        "What changed the number of active trials in each period: trials that began, trials that ended with a payment, "
+        "and trials that ended without one."
+    ),
+    differs="RevenueCat shows the two kinds of ended trials as one.",
+    unit=Unit.COUNT,
+    kinds=(Kind.TRIAL_STARTED, Kind.TRIAL_ENDED),
+    drawing=Drawing.STACKED_BARS,
+)
+TRIALS_NEW = Definition(
+    name="trials_new",
+    title="New trials",
+    group=TRIALS,
+    words="Free trials that began in each period, whenever the customer was first seen.",
+    unit=Unit.COUNT,
+    kinds=(Kind.TRIAL_STARTED,),
+    drawing=Drawing.BARS,
+    segmented=Drawing.STACKED_BARS,
+    segments=PLAIN,
+)
+TRIAL_CONVERSION_RATE = Definition(
+    name="trial_conversion_rate",
+    title="Trial conversion rate",
+    group=TRIALS,
+    words=(
+        "Of the trials that began in each period, the share that was followed by a payment of the same subscription, "
+        "however late. A conversion whose payment was refunded does not count. A period is incomplete while any of its "
+        "trials still runs."
+    ),
+    differs="RevenueCat does not mark periods whose trials still run.",
+    unit=Unit.SHARE,
+    kinds=(Kind.TRIAL_STARTED,),
+    drawing=Drawing.LINE,
+    segmented=Drawing.LINE,
+    segments=PLAIN,
+)
+
+CUSTOMERS_NEW = Definition(
+    name="customers_new",
+    title="New customers",
+    group=CUSTOMERS,
+    words=(
+        "Customers first seen in each period, buyers or not: on their first contact or their first purchase, whichever "
+        "was earlier. A merged customer counts once. A purchase that was transferred counts for the customer who has "
+        "it now, so a transfer can move the day. A customer who bought only in the sandbox counts there."
+    ),
+    unit=Unit.COUNT,
+    kinds=(Kind.CUSTOMER,),
+    drawing=Drawing.BARS,
+    segmented=Drawing.STACKED_BARS,
+    filters=OF_CUSTOMERS,
+    segments=OF_CUSTOMERS,
+)
+CUSTOMERS_PAYING = Definition(
+    name="customers_paying",
+    title="New paying customers",
+    group=CUSTOMERS,
+    words=(
+        "Customers whose first payment ever was made in each period. Trials are not payments. By product, store, "
+        "country and the like, a customer counts by this first payment, whatever they pay for later, and where."
+    ),
+    differs="RevenueCat has no such chart.",
+    unit=Unit.COUNT,
+    kinds=(Kind.PAYING_CUSTOMER,),
+    drawing=Drawing.BARS,
+    segmented=Drawing.STACKED_BARS,
+    segments=PLAIN,
+)
+INITIAL_CONVERSION = Definition(
+    name="initial_conversion",
+    title="Initial conversion",
+    group=CUSTOMERS,
+    words=(
+        "Of the customers first seen in each period, the share that bought anything or started a trial within the "
+        "chosen time. A customer whose purchases were all refunded within it does not count. Filters by product, "
+        "duration, store or offering reduce the buyers, never the customers. With such a filter or breakdown a "
+        "customer counts by the first purchase only: who bought something else first is not counted for what came "
+        "later. Whoever got everything refunded and buys again counts by the purchase that brought them back."
+    ),
+    unit=Unit.SHARE,
+    kinds=(Kind.SEEN_CONVERTED, Kind.CUSTOMER),
+    drawing=Drawing.LINE,
+    segmented=Drawing.LINE,
+    segments=PLAIN,
+    selectors=(CONVERSION_TIMEFRAME,),
+    is_of_first_seen=True,
+)
+CONVERSION_TO_PAYING = Definition(
+    name="conversion_to_paying",
+    title="Conversion to paying",
+    group=CUSTOMERS,
+    words=(
+        "Of the customers first seen in each period, the share that paid anything within the chosen time. A customer "
+        "whose payments were all refunded within it does not count. Filters by product, duration, store or offering "
+        "reduce the payers, never the customers. With such a filter or breakdown a customer counts by the first "
+        "payment only: who paid for something else first is not counted for what came later. Whoever got everything "
+        "refunded and pays again counts by the payment that brought them back."
+    ),
+    unit=Unit.SHARE,
+    kinds=(Kind.SEEN_PAYER, Kind.CUSTOMER),
+    drawing=Drawing.LINE,
+    segmented=Drawing.LINE,
+    segments=PLAIN,
+    selectors=(CONVERSION_TIMEFRAME,),
+    is_of_first_seen=True,
+)
+EXPERIMENT_RESULTS = Definition(
+    name="experiment_results",
+    title="Experiment results",
+    group=EXPERIMENTS,
+    words=(
+        "Customers enrolled between the dates, by variant, and what they did after the enrollment within the chosen "
+        "time. Intervals hold the true value in 95 of 100 cases. Conversion has Wilson's interval, the difference of "
+        "two conversions has Newcombe's. The probability to be better is that of two beta distributions, by their "
+        "normal approximation. Revenue per customer has the interval of a mean (normal approximation), with the spread "
+        "of what customers paid. An interval is left out where a variant has too little data for it. The first variant "
+        "is the one that the others are compared with."
+    ),
+    differs="RevenueCat's experiment results are in its dashboard only, with other methods.",
+    unit=Unit.SHARE,
+    kinds=(
+        Kind.ENROLLED,
+        Kind.ENROLLED_CONVERTED,
+        Kind.ENROLLED_PAYER,
+        Kind.ENROLLED_REVENUE,
+        Kind.ENROLLED_SQUARE,
+    ),
+    drawing=Drawing.INTERVALS,
+    selectors=(
+        Selector("experiment", "Experiment", "", ()),
+        Selector("conversion_timeframe", "Within", "unbounded", WINDOWS),
+    ),
+    filters=OF_CUSTOMERS,
+    has_comparison=False,
+    has_money=True,
+)

@@ -1,0 +1,125 @@
+"""What PostgreSQL keeps for the charts: periods and customers, and who has changed since when.
+
+Both are read as CSV by COPY into a file, which DuckDB reads. The SQL in `facts/` makes the facts of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from latchkey.storage.database import Connection
+from latchkey.storage.sql import query
+
+_PERIODS = query("chart_periods_of")
+_CUSTOMERS = query("chart_customers_of")
+_SNAPSHOT = query("chart_mark")
+_CHANGES = query("chart_changes")
+_ATTRIBUTES = query("chart_attributes_of")
+_CHOOSE_ATTRIBUTES = query("choose_chart_attributes")
+_KEEP_ERASED = query("keep_erased_chart_customer")
+
+# The columns of the two tables in DuckDB.
+PERIODS: Final[Mapping[str, str]] = {
+    "customer": "BIGINT",
+    "purchase": "UUID",
+    "place": "INTEGER",
+    "type": "VARCHAR",
+    "cause": "VARCHAR",
+    "sandbox": "BOOLEAN",
+    "store": "VARCHAR",
+    "product": "VARCHAR",
+    "duration": "VARCHAR",
+    "country": "VARCHAR",
+    "offering": "VARCHAR",
+    "purchased_at": "BIGINT",
+    "starts_at": "BIGINT",
+    "ends_at": "BIGINT",
+    "access_ends_at": "BIGINT",
+    "refunded_at": "BIGINT",
+    "currency": "VARCHAR",
+    "micros": "BIGINT",
+    "usd": "BIGINT",
+    "monthly_micros": "BIGINT",
+    "monthly_usd": "BIGINT",
+    "tax": "DOUBLE",
+    "commission": "DOUBLE",
+    "back": "VARCHAR",
+    "standing": "INTEGER",
+    "told_at": "BIGINT",
+    "failed_at": "BIGINT",
+    "grace_ends_at": "BIGINT",
+    "platform": "VARCHAR",
+    "app_version": "VARCHAR",
+    "seen_country": "VARCHAR",
+    "side": "TINYINT",
+}
+CUSTOMERS: Final[Mapping[str, str]] = {
+    "customer": "BIGINT",
+    "first_seen_at": "BIGINT",
+    "clock": "VARCHAR",
+    "platform": "VARCHAR",
+    "app_version": "VARCHAR",
+    "country": "VARCHAR",
+    "enrollments": "VARCHAR",
+    "attributes": "VARCHAR",
+}
+
+
+class Mark(Struct, frozen=True):
+    """Everything that was committed before is known."""
+
+    # The server and its timeline. Transaction ids of another one mean nothing.
+    epoch: str
+    # Every transaction before this one has ended.
+    oldest_xid: int
+
+
+async def mark(connection: Connection, project_id: str) -> Mark:
+    """To be taken before the rows are read, or in the same snapshot."""
+    found = await connection.fetchrow(_SNAPSHOT, project_id)
+    assert found is not None, "the query always has a row"
+    return Mark(found["epoch"], found["oldest_xid"])
+
+
+async def changed_since(connection: Connection, project_id: str, known: Mark) -> tuple[Mark, list[int] | None]:
+    """The keys of customers whose rows may differ from what was read at `known`; some of them are gone. None: the
+    server is another one, and everything has to be read again. In a transaction with one snapshot."""
+    found = await connection.fetchrow(_SNAPSHOT, project_id)
+    assert found is not None, "the query always has a row"
+    now = Mark(found["epoch"], found["oldest_xid"])
+    if now.epoch != known.epoch:
+        return now, None
+    # Ids of transactions that are yet to come are from another server, before a restore: only whoever knows nothing
+    # asks for them.
+    until = found["next_xid"] if known.oldest_xid else 2**63 - 1
+    rows = await connection.fetch(_CHANGES, project_id, known.oldest_xid, until)
+    return now, [row["id"] for row in rows]
+
+
+async def copy_periods(connection: Connection, project_id: str, output: Path, keys: Sequence[int] | None) -> None:
+    """Of these customers, or of all. CSV without a header, in the order of PERIODS."""
+    await connection.copy_from_query(_PERIODS, project_id, keys, output=output, format="csv")
+
+
+async def copy_customers(connection: Connection, project_id: str, output: Path, keys: Sequence[int] | None) -> None:
+    await connection.copy_from_query(_CUSTOMERS, project_id, keys, output=output, format="csv")
+
+
+async def chosen_attributes(connection: Connection, project_id: str) -> list[str] | None:
+    """The customer attributes that charts can be broken down by. None: there is no such project."""
+    found: list[str] | None = await connection.fetchval(_ATTRIBUTES, project_id)
+    return found
+
+
+async def choose_attributes(connection: Connection, project_id: str, names: Sequence[str]) -> None:
+    await connection.execute(_CHOOSE_ATTRIBUTES, project_id, names)
+
+
+async def keep_erased(
+    connection: Connection, project_id: str, key: int, enrollments: str | None, attributes: str | None
+) -> None:
+    await connection.execute(_KEEP_ERASED, project_id, key, enrollments, attributes)

@@ -1,0 +1,187 @@
+"""The charts' books of a process: opened when a chart is asked for, and brought up to date for each answer.
+
+A book is a cache. Its file stands in a local folder, is built from PostgreSQL when too many customers have changed
+since the last one, and can be deleted at any time. Many processes read one file; a lock lets one of them build it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections import OrderedDict
+from contextlib import suppress
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory, gettempdir, mkdtemp
+from typing import IO
+
+import structlog
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import NotFound, NotReady
+from latchkey.storage.database import Connection, Database
+from latchkey.subjects.charts.storage import chart_tables as rows
+from latchkey.subjects.charts.storage.chart_tables import Mark
+from latchkey.subjects.charts.storage.project_facts import RULES, ProjectFacts, build
+
+# A project with fewer customers has no file. With more changed customers than the second, the next file is built.
+FEW_CUSTOMERS = 10_000
+MOST_CHANGED = 50_000
+# How long a reader waits for the first file of a large project.
+_PATIENCE_SECONDS = 20.0
+_LOOK_SECONDS = 0.2
+_OPEN_BOOKS = 30
+_COPY_MS = 30 * 60_000
+
+log = structlog.get_logger()
+
+
+def default_folder() -> Path:
+    """Only this user may read it. If another user has made a folder of this name, a new one is used."""
+    folder = Path(gettempdir(), f"latchkey-charts-{os.getuid()}")
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    is_private = found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return folder if is_private else Path(mkdtemp(prefix="latchkey-charts-"))
+
+
+class _Opened:
+    def __init__(self, book: ProjectFacts, key: str, mark: Mark) -> None:
+        self.book = book
+        # What the file depends on besides the rows.
+        self.key = key
+        self.mark = mark
+
+    @property
+    def limit(self) -> int:
+        """With more changed customers at once, a new file is quicker."""
+        return 10 * MOST_CHANGED if self.book.has_file else FEW_CUSTOMERS
+
+
+class FactCache:
+    def __init__(self, database: Database, folder: Path) -> None:
+        self.database = database
+        self._folder = folder
+        self._opened: OrderedDict[str, _Opened] = OrderedDict()
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._building: dict[str, asyncio.Task[None]] = {}
+
+    async def book(self, project_id: str, now: Ms) -> ProjectFacts:
+        """With everything that is committed."""
+        async with self._locks.setdefault(project_id, asyncio.Lock()):
+            found = await self._current(project_id, now)
+            if found is None:
+                await asyncio.wait([self.build(project_id, now)], timeout=_PATIENCE_SECONDS)
+                found = await self._current(project_id, now)
+        if found is None:
+            raise NotReady("The charts of this project are being built from its purchases. Try again in a minute.")
+        return found
+
+    async def end(self) -> None:
+        for task in self._building.values():
+            task.cancel()
+        await asyncio.gather(*self._building.values(), return_exceptions=True)
+
+    async def _current(self, project_id: str, now: Ms) -> ProjectFacts | None:
+        """None: so much has changed that a file has to be built first."""
+        with TemporaryDirectory(prefix="latchkey-charts-") as folder:
+            periods, people = Path(folder, "periods.csv"), Path(folder, "customers.csv")
+            async with self.database.transaction(isolation="repeatable_read", readonly=True) as connection:
+                mark, key = await self._identity(connection, project_id)
+                opened = self._opened.get(project_id)
+                if opened is None or opened.key != key:
+                    opened = await asyncio.to_thread(self._open, project_id, key, mark)
+                reached, keys = await rows.changed_since(connection, project_id, opened.mark)
+                assert keys is not None, "the key has the server's identity"
+                if len(keys) > opened.limit:
+                    return None
+                if keys:
+                    await rows.copy_periods(connection, project_id, periods, keys)
+                    await rows.copy_customers(connection, project_id, people, keys)
+            if keys:
+                await asyncio.to_thread(opened.book.replace, keys, periods, people)
+        opened.mark = reached
+        self._opened[project_id] = opened
+        self._opened.move_to_end(project_id)
+        while len(self._opened) > _OPEN_BOOKS:
+            self._opened.popitem(last=False)
+        if opened.book.changed > (MOST_CHANGED if opened.book.has_file else FEW_CUSTOMERS):
+            self.build(project_id, now)
+        return opened.book
+
+    async def _identity(self, connection: Connection, project_id: str) -> tuple[Mark, str]:
+        attributes = await rows.chosen_attributes(connection, project_id)
+        if attributes is None:
+            raise NotFound(f"There is no project {project_id}.", param="project_id")
+        mark = await rows.mark(connection, project_id)
+        return mark, _digest(mark.epoch, *attributes)
+
+    def _open(self, project_id: str, key: str, mark: Mark) -> _Opened:
+        """The newest file, if there is one."""
+        for file in sorted(self._folder.glob(f"{project_id}.{key}.*.duckdb"), reverse=True):
+            try:
+                return _Opened(ProjectFacts(self._folder, file), key, Mark(mark.epoch, int(file.suffixes[-2][1:])))
+            except Exception as error:
+                # It was deleted just now, or its disk has failed.
+                log.warning("a file of charts cannot be read", file=str(file), reason=str(error))
+                file.unlink(missing_ok=True)
+        return _Opened(ProjectFacts(self._folder), key, Mark(mark.epoch, 0))
+
+    def build(self, project_id: str, now: Ms) -> asyncio.Task[None]:
+        """Builds the next file in the background."""
+        task = self._building.get(project_id)
+        if task is None:
+            task = self._building[project_id] = asyncio.create_task(self._built(project_id, now))
+            task.add_done_callback(lambda _: self._building.pop(project_id))
+        return task
+
+    async def _built(self, project_id: str, now: Ms) -> None:
+        """By this process, or by another one that has begun before."""
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with (self._folder / f"{project_id}.lock").open("ab") as lock:
+                if _locked(lock):
+                    await self._write(project_id, now)
+                while not _locked(lock):  # noqa: ASYNC110 - another process has it
+                    await asyncio.sleep(_LOOK_SECONDS)
+            self._opened.pop(project_id, None)
+        except Exception:
+            # Charts of a small project do without.
+            log.exception("the file of charts was not built", project_id=project_id)
+
+    async def _write(self, project_id: str, now: Ms) -> None:
+        for left in self._folder.glob(f"{project_id}.*/"):
+            # Of a process that was killed.
+            await asyncio.to_thread(rmtree, left, ignore_errors=True)
+        with TemporaryDirectory(prefix=f"{project_id}.", dir=self._folder) as folder:
+            periods, people, made = (Path(folder, one) for one in ("periods.csv", "customers.csv", "made.duckdb"))
+            async with self.database.transaction(
+                isolation="repeatable_read", readonly=True, statement_timeout_ms=_COPY_MS
+            ) as connection:
+                mark, key = await self._identity(connection, project_id)
+                await rows.copy_periods(connection, project_id, periods, None)
+                await rows.copy_customers(connection, project_id, people, None)
+            await asyncio.to_thread(build, made, periods, people, now)
+            file = self._folder / f"{project_id}.{key}.{mark.oldest_xid:020}.duckdb"
+            made.replace(file)
+        for other in self._folder.glob(f"{project_id}.*.duckdb"):
+            if other != file:
+                # A process that reads it keeps it open.
+                other.unlink(missing_ok=True)
+
+
+def _locked(file: IO[bytes]) -> bool:
+    """Whether no other process of this machine has it locked."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _digest(*parts: str) -> str:
+    return blake2b("\0".join((RULES, version("duckdb"), *parts)).encode(), digest_size=8).hexdigest()

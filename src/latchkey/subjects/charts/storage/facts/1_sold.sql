@@ -1,0 +1,148 @@
+-- The files of this folder, in order, make the facts of `periods` and `customers`, in DuckDB: the view `facts`. Lines of
+-- dashes separate statements. Here: what was sold, and payments.
+-- What each kind of fact means is in subjects/charts/rules/facts.py. Instants are in milliseconds.
+-- Rows refer to what was bought and where from by number (`things`, `origins`), because tables that are sorted for a window
+-- should be narrow.
+
+create or replace temp macro is_paid(type) as type in ('normal', 'intro', 'prepaid');
+----
+create or replace temp macro no_money() as {
+    'micros': 0::bigint, 'tax': 0::bigint, 'commission': 0::bigint, 'usd': 0::bigint, 'tax_usd': 0::bigint,
+    'commission_usd': 0::bigint, 'unconverted': 0
+};
+----
+create or replace temp macro money(micros, usd, tax, commission) as {
+    'micros': micros,
+    'tax': round_even(micros * coalesce(tax, 0), 0)::bigint,
+    'commission': round_even(micros * coalesce(commission, 0), 0)::bigint,
+    'usd': coalesce(usd, 0),
+    'tax_usd': coalesce(round_even(usd * tax, 0)::bigint, 0),
+    'commission_usd': coalesce(round_even(usd * commission, 0)::bigint, 0),
+    'unconverted': if(micros <> 0 and usd is null, 1, 0)
+};
+----
+create or replace temp macro minus(a, b) as {
+    'micros': a.micros - b.micros, 'tax': a.tax - b.tax, 'commission': a.commission - b.commission, 'usd': a.usd - b.usd,
+    'tax_usd': a.tax_usd - b.tax_usd, 'commission_usd': a.commission_usd - b.commission_usd,
+    'unconverted': a.unconverted - b.unconverted
+};
+----
+create or replace temp macro negative(a) as {
+    'micros': -a.micros, 'tax': -a.tax, 'commission': -a.commission, 'usd': -a.usd, 'tax_usd': -a.tax_usd,
+    'commission_usd': -a.commission_usd, 'unconverted': -a.unconverted
+};
+----
+-- What was given back, as `periods.back` has it.
+create or replace temp macro given(back) as {
+    'micros': back[3], 'tax': back[4], 'commission': back[5], 'usd': back[6], 'tax_usd': back[7],
+    'commission_usd': back[8], 'unconverted': back[9]::integer
+};
+----
+-- The part of a difference that is growth, in each amount that a chart can show: in the currency paid and in USD, gross,
+-- net of tax, and after commission. Where that amount became less it is 0. A price can fall while the exchange rate rises,
+-- so one change can be growth in USD and none in its own currency.
+create or replace temp macro growth(d) as {
+    'micros': greatest(d.micros, 0),
+    'tax': greatest(d.micros, 0) - greatest(d.micros - d.tax, 0),
+    'commission': greatest(d.micros - d.tax, 0) - greatest(d.micros - d.tax - d.commission, 0),
+    'usd': greatest(d.usd, 0),
+    'tax_usd': greatest(d.usd, 0) - greatest(d.usd - d.tax_usd, 0),
+    'commission_usd': greatest(d.usd - d.tax_usd, 0) - greatest(d.usd - d.tax_usd - d.commission_usd, 0),
+    'unconverted': greatest(d.unconverted, 0)
+};
+----
+create or replace temp macro lifetime_of(days) as
+    case
+        when days <= 0 then 0 when days <= 7 then 1 when days <= 14 then 2 when days <= 30 then 3 when days <= 90 then 4
+        when days <= 180 then 5 when days <= 365 then 6 when days <= 730 then 7 else 8
+    end;
+----
+-- The place in `LIFETIMES` of an instant, counted from the day of another one.
+create or replace temp macro lifetime(moment, since) as lifetime_of(moment // 86400000 - since // 86400000);
+----
+create or replace temp macro variants_until(enrollments, until) as coalesce(
+    array_to_string(
+        list_sort(list_transform(list_filter(enrollments, lambda e: e.moment <= until), lambda e: e.variant)), chr(31)
+    ),
+    ''
+);
+----
+create or replace temp table people as
+select c.customer, c.clock, c.first_seen_at, coalesce(c.platform, '') as platform,
+    coalesce(c.app_version, '') as app_version, coalesce(c.country, '') as country,
+    c.enrolled as enrollments,
+    if(c.enrolled is null, '', variants_until(c.enrolled, 9223372036854775807)) as variants,
+    coalesce(c.attributes, '') as attributes
+from (
+    select *, from_json(enrollments, '[{"variant": "VARCHAR", "moment": "BIGINT"}]') as enrolled from customers
+) as c;
+----
+-- Periods and one-time purchases with what they can be broken down by. The first row of a purchase says where it came from.
+create or replace temp table described as
+select p.* exclude (country, duration, offering, platform, app_version, seen_country, currency, back),
+    coalesce(p.duration, '') as duration, coalesce(p.offering, '') as offering, coalesce(p.currency, '') as currency,
+    from_json(p.back, '[["BIGINT"]]') as back,
+    coalesce(c.clock, if(p.sandbox, 'SANDBOX', 'PRODUCTION')) as environment,
+    coalesce(p.country, nullif(if(f.is_known, coalesce(f.seen_country, ''), c.country), ''), '') as country,
+    if(f.is_known, coalesce(f.platform, ''), c.platform) as platform,
+    if(f.is_known, coalesce(f.app_version, ''), c.app_version) as app_version,
+    if(c.enrollments is null, '', variants_until(c.enrollments, f.purchased_at)) as variants, c.attributes
+from periods p
+join people c on c.customer = p.customer
+join (
+    select purchase, purchased_at, platform, app_version, seen_country,
+        coalesce(platform, app_version, seen_country) is not null as is_known
+    from periods
+    where type <> 'gone'
+    qualify row_number() over (partition by purchase order by place) = 1
+) as f on f.purchase = p.purchase
+where p.type <> 'gone';
+----
+create or replace temp table things as
+select 0 as thing, '' as product, '' as duration, '' as store, '' as offering
+union all
+select row_number() over (), d.* from (select distinct product, duration, store, offering from described) as d;
+----
+create or replace temp table origins as
+select row_number() over () as origin, d.*
+from (select distinct country, platform, app_version, variants, attributes from described) as d;
+----
+create or replace temp table sold as
+select row_number() over () as id, d.customer, d.environment, d.sandbox, d.side, d.purchase, d.place, d.type, d.cause,
+    d.purchased_at, d.starts_at, d.ends_at, d.access_ends_at, d.refunded_at, d.standing, d.told_at, d.failed_at,
+    d.grace_ends_at, d.currency, d.micros, d.usd, d.monthly_micros, d.monthly_usd, d.tax, d.commission, d.back, t.thing,
+    o.origin, d.product, d.country,
+    hash(d.currency, d.micros = 0, d.monthly_micros, d.monthly_usd, d.tax, d.commission, t.thing, o.origin) as level
+from described d
+join things t on t.product = d.product and t.duration = d.duration and t.store = d.store and t.offering = d.offering
+join origins o on o.country = d.country and o.platform = d.platform and o.app_version = d.app_version
+    and o.variants = d.variants and o.attributes = d.attributes;
+----
+create or replace temp table fact_rows (
+    kind varchar, environment varchar, customer bigint, moment bigint, n integer, currency varchar, quantity bigint,
+    micros bigint, tax bigint, commission bigint, usd bigint, tax_usd bigint, commission_usd bigint, unconverted integer,
+    thing bigint, origin bigint
+);
+----
+create or replace temp table payments as
+select s.*, money(s.micros, s.usd, s.tax, s.commission) as paid from sold s where s.micros <> 0 and s.type <> 'shared';
+----
+insert into fact_rows
+with numbered as (
+    select p.*, if(f.id = p.id, 0, 1) as n
+    from payments p
+    join (
+        select customer, sandbox, arg_min(id, {'moment': purchased_at, 'purchase': purchase, 'place': place}) as id
+        from payments
+        where side <> 2
+        group by customer, sandbox
+    ) as f on f.customer = p.customer and f.sandbox = p.sandbox
+    where p.side <> 2
+)
+select 'payment', environment, customer, purchased_at, n, currency, 1, paid.*, thing, origin from numbered
+union all
+select 'refunded_payment', environment, customer, purchased_at, n, currency, 1, paid.*, thing, origin from numbered
+where refunded_at is not null
+union all
+select 'refund', environment, customer, b[1], n, currency, b[2], unnest(given(b)), thing, origin
+from (select *, unnest(back) as b from numbered where back is not null);

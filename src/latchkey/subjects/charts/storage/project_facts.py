@@ -1,0 +1,273 @@
+"""The facts of a project in DuckDB: a file that was built from PostgreSQL, and the tail: what has changed since.
+
+The file has the rows of `periods` and `customers` as they were read, and the facts that follow from them (`facts/`).
+It is never changed. If a customer changes, the tail gets that customer's facts as the file has them with a weight of
+-1, and as they are now with a weight of 1. A small project has no file, and all its facts are in the tail.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.purchases.purchase import USD, Environment
+from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT
+from latchkey.subjects.charts.rules.facts import Kind, Question
+from latchkey.subjects.charts.storage import fact_sums as questions
+from latchkey.subjects.charts.storage.chart_tables import CUSTOMERS, PERIODS
+from latchkey.subjects.charts.storage.fact_sums import (
+    MONTH,
+    SEPARATOR,
+    Answer,
+    Source,
+    is_tag,
+    name,
+    tag_sql,
+    text,
+    texts,
+)
+
+if TYPE_CHECKING:
+    import duckdb
+
+Duck: TypeAlias = "duckdb.DuckDBPyConnection"
+
+_MEMORY = "1GB"
+# Facts are made of so many periods at once. Those of each kind are sorted by day, so that a question about a year skips
+# most of the others. With fewer periods at once it would skip less, with more they would not fit into memory.
+_PERIODS_AT_ONCE = 500_000
+
+# A file that was built with other ones is of no use.
+_FOLDER = files("latchkey.subjects.charts.storage").joinpath("facts")
+RULES = "\n----\n".join(file.read_text() for file in sorted(_FOLDER.iterdir(), key=lambda file: file.name))
+_TABLES = {"periods": PERIODS, "customers": CUSTOMERS}
+_OF_THINGS = ("product", "duration", "store", "offering")
+_OF_ORIGINS = ("country", "platform", "app_version")
+_AMOUNTS = ("quantity", "micros", "tax", "commission", "usd", "tax_usd", "commission_usd", "unconverted")
+# What questions need besides.
+_BESIDES = f"""{MONTH} as month,
+    case when currency <> '' and unconverted = 0 then {text(USD)} else currency end as shown"""
+_TAIL = f"select *, {_BESIDES} from (select *, (moment // {DAY})::integer as day from facts)"
+# The columns of the file that are enums, each with the SQL of its values.
+_VALUES = {
+    "environment": f"select unnest([{texts(Environment)}]) union select clock from customers",
+    "currency": f"select {text(USD)} union select currency from periods",
+    "product": "select product from periods",
+    "duration": "select duration from periods",
+    "store": "select store from periods",
+    "country": "select unnest([country, seen_country]) from periods union select country from customers",
+    "platform": "select platform from periods union select platform from customers",
+    "app_version": "select app_version from periods union select app_version from customers",
+    "offering": "select offering from periods",
+}
+# All variants and attributes that customers have, as they are in the texts of facts.
+_TAGS = {
+    "variants": 'select e.variant from (select unnest(from_json(enrollments, \'[{"variant": "VARCHAR"}]\')) as e'
+    " from customers where enrollments is not null)",
+    "attributes": f"select unnest(string_split(attributes, {text(SEPARATOR)})) from customers",
+}
+_MARKS = {"variants": (EXPERIMENT, ":"), "attributes": (ATTRIBUTE, "=")}
+
+
+def connect(folder: Path | None = None) -> Duck:
+    """A database in memory. What does not fit in goes to the folder."""
+    # Only here: it takes a fifth of a second, and most processes never need it.
+    import duckdb
+
+    atexit.unregister(_end_quietly)
+    atexit.register(_end_quietly)
+    duck = duckdb.connect(config={"memory_limit": _MEMORY, "threads": 2, "autoinstall_known_extensions": False})
+    duck.execute(f"set temp_directory = {text(str(folder / 'spilled') if folder else '')}")
+    return duck
+
+
+def _end_quietly() -> None:
+    """DuckDB writes pages of warnings about itself to stderr when Python ends."""
+    sys.stderr.flush()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+def derive(duck: Duck) -> None:
+    """Makes the temporary table `facts` from `periods` and `customers`."""
+    for statement in RULES.split("\n----\n"):
+        duck.execute(statement)
+
+
+def read(duck: Duck, table: str, source: Path, columns: Mapping[str, str], *, order: str = "") -> None:
+    """Makes a table of a CSV that PostgreSQL has written."""
+    types = ", ".join(f"{text(column)}: {text(type)}" for column, type in columns.items())
+    duck.execute(
+        f"create or replace {table} as from read_csv({text(str(source))}, columns = {{{types}}}, header = false,"
+        " auto_detect = false, quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = false,"
+        f" strict_mode = true) {order}"
+    )
+
+
+class ProjectFacts:
+    """`replace` is not for several threads at once. `ask` and the others are, also while it runs."""
+
+    def __init__(self, folder: Path, file: Path | None = None) -> None:
+        self._duck = duck = connect(folder)
+        self._sources = [Source("tail", weighed=True)]
+        self.has_file = file is not None
+        self._customers: set[int] = set()
+        for table, columns in _TABLES.items():
+            read(duck, f"table {table}", Path("/dev/null"), columns)
+        derive(duck)
+        duck.execute(f"create table tail as select 1::tinyint as weight, * from ({_TAIL})")
+        if file is not None:
+            duck.execute(f"attach {text(str(file))} as kept (read_only)")
+            tags = frozenset(filter(is_tag, _kept_columns(duck)))
+            self._sources += [Source("kept.facts", timed=False, columns=tags), Source("kept.ahead", columns=tags)]
+
+    @property
+    def changed(self) -> int:
+        """How many customers the tail has."""
+        return len(self._customers)
+
+    def ask(self, question: Question, now: Ms) -> Answer:
+        return Answer(self._duck.cursor(), self._sources, question, now)
+
+    def values(self, environment: str, dimension: str, limit: int) -> list[str]:
+        return questions.values(self._duck.cursor(), self._sources, environment, dimension, limit)
+
+    def has_sales(self, environment: str) -> bool:
+        return any(
+            _rows(
+                self._duck.cursor(), f"from {one.table} where environment = {text(environment)} and store <> '' limit 1"
+            )
+            for one in self._sources
+        )
+
+    def replace(self, customers: Sequence[int], periods: Path, people: Path) -> None:
+        """These customers have changed. The files have all their rows.
+
+        What the file has of them is subtracted once. Their old and new facts are made together, the old ones of other
+        customers and purchases: to plan the statements takes longer than to run them."""
+        duck = self._duck
+        duck.execute("begin")
+        try:
+            duck.execute("create or replace temp table changed as select unnest($1::bigint[]) as customer", [customers])
+            duck.execute("delete from tail where weight > 0 and customer in (from changed)")
+            for (table, columns), source in zip(_TABLES.items(), (periods, people), strict=True):
+                read(duck, f"table {table}", source, columns)
+            if self.has_file:
+                fresh = [one for one in customers if one not in self._customers]
+                duck.execute("create or replace temp table fresh as select unnest($1::bigint[]) as customer", [fresh])
+                old = "select * replace (-1 - customer as customer{}) from kept.{} semi join fresh using (customer)"
+                purchase = ", md5('old' || purchase)::uuid as purchase"
+                duck.execute(f"insert into periods {old.format(purchase, 'periods')}")
+                duck.execute(f"insert into customers {old.format('', 'customers')}")
+            derive(duck)
+            duck.execute(
+                "insert into tail select if(customer < 0, -1, 1),"
+                f" * replace (if(customer < 0, -1 - customer, customer) as customer) from ({_TAIL})"
+            )
+            duck.execute("commit")
+            self._customers.update(customers)
+        except BaseException:
+            duck.execute("rollback")
+            raise
+
+
+def build(path: Path, periods: Path, people: Path, now: Ms) -> None:
+    """Makes the file from all rows of a project. Facts after now stand in a table of their own, with those of test
+    clocks, so that no question needs to look at the time of all others."""
+    duck = connect(path.parent)
+    try:
+        duck.execute(f"attach {text(str(path))} as kept")
+        for (table, columns), source in zip(_TABLES.items(), (periods, people), strict=True):
+            read(duck, f"table kept.{table}", source, columns, order="order by customer")
+            duck.execute(f"create temp view {table} as from kept.{table}")
+        create(duck, _VALUES, _TAGS)
+        for first, last in _portions(duck):
+            for table in ("periods", "customers"):
+                portion = f"from kept.{table} where customer between {first} and {last}"
+                duck.execute(f"create or replace temp view {table} as {portion}")
+            derive(duck)
+            append(duck, now)
+    finally:
+        duck.close()
+
+
+def _portions(duck: Duck) -> Iterator[tuple[int, int]]:
+    """The first and last customers of each."""
+    found = _rows(
+        duck,
+        "select max(customer) from ("
+        f"select customer, row_number() over (order by customer) // {_PERIODS_AT_ONCE} as portion from kept.periods"
+        ") group by portion order by 1",
+    )
+    first = -(2**62)
+    for (last,) in found[:-1]:
+        yield first, last
+        first = last + 1
+    yield first, 2**62
+
+
+def create(duck: Duck, values: Mapping[str, str], tags: Mapping[str, str]) -> None:
+    """Creates the tables of facts, with an enum for each text, experiment and attribute: SQL of all their values."""
+    all_values = dict(values)
+    for field, (prefix, mark) in _MARKS.items():
+        duck.execute(
+            f"create or replace temp table {field} as select distinct"
+            f" {text(prefix)} || split_part(tag, {text(mark)}, 1) as dimension,"
+            f" array_to_string(string_split(tag, {text(mark)})[2:], {text(mark)}) as value"
+            f" from ({tags[field]}) as t (tag) where tag <> ''"
+        )
+        for (dimension,) in _rows(duck, f"select distinct dimension from {field} order by 1"):
+            all_values[dimension] = f"select value from {field} where dimension = {text(dimension)}"
+    duck.execute(f"create type kept.kind as enum ({texts(Kind)})")
+    columns = ["kind kept.kind", "shown kept.currency"]
+    for column, sql in all_values.items():
+        found = f"from (select '' union ({sql})) as t (v) where v is not null order by v"
+        duck.execute(f"create type kept.{name(column)} as enum ({found})")
+        columns.append(f"{name(column)} kept.{name(column)}")
+    columns += ["day integer", "month integer", "n integer", *(f"{one} bigint" for one in _AMOUNTS)]
+    duck.execute(f"create table kept.facts ({', '.join(columns)})")
+    duck.execute(f"create table kept.ahead ({', '.join(columns)}, moment bigint)")
+
+
+def append(duck: Duck, now: Ms) -> None:
+    """Adds what `derive` has made. Texts become enums where each stands once."""
+    columns = _kept_columns(duck)
+    tags = "".join(f", {tag_sql(one)}::kept.{name(one)} as {name(one)}" for one in filter(is_tag, columns))
+    for table, texts_of in (("things", _OF_THINGS), ("origins", _OF_ORIGINS)):
+        enums = ", ".join(f"{one}::kept.{one} as {one}" for one in texts_of)
+        duck.execute(
+            f"create or replace temp table coded_{table} as"
+            f" select {table[:-1]}, {enums}{tags if table == 'origins' else ''} from {table}"
+        )
+    duck.execute(
+        f"create or replace temp view dated as select *, {_BESIDES}"
+        f" from (select * replace (kind::kept.kind as kind, environment::kept.environment as environment),"
+        f" (moment // {DAY})::integer as day from fact_rows)"
+    )
+    facts = (
+        f"select {', '.join(map(name, columns))}{{more}} from dated"
+        " join coded_things using (thing) join coded_origins using (origin) where {where} order by {order}"
+    )
+    is_past = f"moment <= {now} and environment in ({texts(Environment)})"
+    past = facts.format(more="", where=is_past, order="kind, environment, day")
+    duck.execute(f"insert into kept.facts {past}")
+    ahead = facts.format(more=", moment", where=f"not ({is_past})", order="environment, kind, moment")
+    duck.execute(f"insert into kept.ahead {ahead}")
+
+
+def _kept_columns(duck: Duck) -> list[str]:
+    found = _rows(
+        duck,
+        "select column_name from duckdb_columns() where database_name = 'kept' and table_name = 'facts'"
+        " order by column_index",
+    )
+    return [column for (column,) in found]
+
+
+def _rows(duck: Duck, sql: str) -> list[tuple[Any, ...]]:
+    return duck.execute(sql).fetchall()
