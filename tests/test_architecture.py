@@ -483,7 +483,7 @@ def test_log_lines_name_no_person() -> None:
         if name_of(path).startswith(("consumer/", "delivery/", "api/", "push/", "usecases/"))
         for node in nodes(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        if isinstance(node.func.value, ast.Name) and node.func.value.id in ("log", "told")
+        if isinstance(node.func.value, ast.Name) and node.func.value.id in ("log", "logger", "told")
         for word in node.keywords
         if word.arg in PERSONAL
     }

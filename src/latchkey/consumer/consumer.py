@@ -170,15 +170,15 @@ class Consumer:
 
     async def balances(self, app_user_id: str) -> dict[str, int | float]:
         """The user's virtual currency balances by code."""
-        return await self._endpoints.balances(app_user_id)
+        return await self._store.balances(app_user_id)
 
     async def experiments(self, app_user_id: str) -> dict[str, str]:
         """The user's experiments: variant by experiment id."""
-        return await self._endpoints.experiments(app_user_id)
+        return await self._store.experiments(app_user_id)
 
     async def invoices(self, app_user_id: str) -> list[bytes]:
         """The user's invoices, oldest first: each the whole event as received."""
-        return await self._endpoints.invoices(app_user_id)
+        return await self._store.invoices(app_user_id)
 
     async def later(self, job: NewJob) -> None:
         """Add a background job; it survives a restart."""

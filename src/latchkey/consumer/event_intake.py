@@ -10,14 +10,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic, TypeVar
 
 import structlog
 from msgspec.structs import replace
 from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from latchkey.consumer.rules.event_handlers import HANDLERS, CurrencyTransaction, Enrollment, Invoice
+from latchkey.consumer.rules.event_handlers import HANDLERS, Handling
 from latchkey.consumer.rules.instants import Ms
 from latchkey.consumer.rules.received_event import ReceivedEvent
 from latchkey.consumer.rules.record import LocalCopy
@@ -25,57 +24,6 @@ from latchkey.consumer.rules.sync import Applied, apply_event
 from latchkey.consumer.storage.copies import LockedCopies
 from latchkey.consumer.storage.jobs import NewJob
 from latchkey.consumer.storage.store import Store
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-
-class BatchQueue(Generic[Item, Result]):
-    """`work` gets the collected items, and returns one result, or exception, for each."""
-
-    def __init__(
-        self, work: Callable[[Sequence[Item]], Awaitable[Sequence[Result | Exception]]], *, largest: int
-    ) -> None:
-        self._work = work
-        self._largest = largest
-        self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
-        self._running: asyncio.Task[None] | None = None
-
-    async def add(self, item: Item) -> Result:
-        """The item's own result. A single item does not wait for others."""
-        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, future))
-        if self._running is None:
-            self._running = asyncio.create_task(self._run())
-        return await future
-
-    async def drain(self) -> None:
-        if self._running is not None:
-            await self._running
-
-    async def _run(self) -> None:
-        try:
-            while self._waiting:
-                batch, self._waiting = self._waiting[: self._largest], self._waiting[self._largest :]
-                await self._settle(batch)
-        finally:
-            self._running = None
-
-    async def _settle(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
-        results: Sequence[Result | Exception]
-        try:
-            results = await self._work([item for item, _ in batch])
-        except Exception as error:
-            results = [error] * len(batch)
-        for (_, future), result in zip(batch, results, strict=True):
-            # The caller may have gone; the work is done anyway.
-            if future.done():
-                continue
-            if isinstance(result, Exception):
-                future.set_exception(result)
-            else:
-                future.set_result(result)
-
 
 log = structlog.get_logger()
 
@@ -93,6 +41,50 @@ class Outcome(StrEnum):
     LATE = "late"
 
 
+class BatchQueue:
+    """Collects events while a batch is processed. `work` returns one outcome, or exception, for each event."""
+
+    def __init__(self, work: Callable[[Sequence[ReceivedEvent]], Awaitable[Sequence[Outcome | Exception]]]) -> None:
+        self._work = work
+        self._waiting: list[tuple[ReceivedEvent, asyncio.Future[Outcome]]] = []
+        self._running: asyncio.Task[None] | None = None
+
+    async def add(self, event: ReceivedEvent) -> Outcome:
+        """The event's own outcome. A single event does not wait for others."""
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._waiting.append((event, future))
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
+        return await future
+
+    async def drain(self) -> None:
+        if self._running is not None:
+            await self._running
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[:LARGEST_BATCH], self._waiting[LARGEST_BATCH:]
+                await self._finish(batch)
+        finally:
+            self._running = None
+
+    async def _finish(self, batch: list[tuple[ReceivedEvent, asyncio.Future[Outcome]]]) -> None:
+        outcomes: Sequence[Outcome | Exception]
+        try:
+            outcomes = await self._work([event for event, _ in batch])
+        except Exception as error:
+            outcomes = [error] * len(batch)
+        for (_, future), outcome in zip(batch, outcomes, strict=True):
+            # The caller may have disconnected; the work is done anyway.
+            if future.done():
+                continue
+            if isinstance(outcome, Exception):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+
+
 class Intake:
     def __init__(
         self,
@@ -106,7 +98,7 @@ class Intake:
         self._follow_up = follow_up
         self._now = now
         self._jobs_added = jobs_added
-        self._batches = BatchQueue(self._work, largest=LARGEST_BATCH)
+        self._batches = BatchQueue(self._work)
 
     async def receive(self, event: ReceivedEvent) -> Outcome:
         """The outcome, once it is committed."""
@@ -129,11 +121,11 @@ class Intake:
     async def _work(self, arrived: Sequence[ReceivedEvent]) -> list[Outcome | Exception]:
         # Of several copies of one event, the first is processed and the others are duplicates.
         firsts = list({event.id: event for event in reversed(arrived)}.values())[::-1]
-        settled = await self._together(firsts)
+        outcomes = await self._together(firsts)
         seen: set[str] = set()
         results: list[Outcome | Exception] = []
         for event in arrived:
-            result = settled[event.id]
+            result = outcomes[event.id]
             again = event.id in seen and not isinstance(result, Exception)
             results.append(Outcome.DUPLICATE if again else result)
             seen.add(event.id)
@@ -157,10 +149,10 @@ class Intake:
         if work.reread or work.followed_up:
             self._jobs_added()
         # Bound once: finding the logger costs more than a line that is not written.
-        told = log.bind()
+        logger = log.bind()
         for event in events:
             known = event.type in HANDLERS
-            (told.info if known else told.warning)(
+            (logger.info if known else logger.warning)(
                 "event" if known else "unknown event type",
                 event_id=event.id,
                 type=event.type,
@@ -186,7 +178,7 @@ class Intake:
         for owner, named in work.names:
             await store.copies.name(connection, owner, named)
         await store.copies.save(connection, work.changed(), store.events.recorded(work.done, now))
-        await store.events.note(connection, work.transactions, work.enrollments, work.invoices)
+        await store.events.note(connection, work.handled)
         await store.events.keep(connection, [event for event in work.done if event.unread], now)
         await store.jobs.add(connection, [NewJob(REREAD, id) for id in work.reread], now)
         if self._follow_up is not None:
@@ -208,9 +200,7 @@ class _Work:
     # An id and other ids that turned out to be the same customer, in the order of the events.
     names: list[tuple[str, set[str]]] = field(default_factory=list)
     reread: set[str] = field(default_factory=set)
-    transactions: list[CurrencyTransaction] = field(default_factory=list)
-    enrollments: list[Enrollment] = field(default_factory=list)
-    invoices: list[Invoice] = field(default_factory=list)
+    handled: list[Handling] = field(default_factory=list)
     # Events that were not late, each with the copy after it.
     news: list[tuple[ReceivedEvent, LocalCopy]] = field(default_factory=list)
     followed_up: bool = False
@@ -229,12 +219,7 @@ class _Work:
         self.copies[owner] = applied.copy
         self.outcomes[event.id] = Outcome.PROCESSED if applied.synced else Outcome.LATE
         self.done.append(event)
-        if applied.transaction is not None:
-            self.transactions.append(applied.transaction)
-        if applied.enrollment is not None:
-            self.enrollments.append(applied.enrollment)
-        if applied.invoice is not None:
-            self.invoices.append(applied.invoice)
+        self.handled.append(applied.handling)
         if applied.synced:
             self.news.append((event, applied.copy))
             self._name(owner, {id for id in event.other_ids if self.canonical[id] != owner and id != owner})

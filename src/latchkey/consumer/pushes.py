@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.job_runner import Handler
 from latchkey.consumer.push_texts import Texts, notification, read_texts
+from latchkey.consumer.rules.customer_snapshot import TRIAL
 from latchkey.consumer.rules.instants import DAY, HOUR, Ms
 from latchkey.consumer.rules.received_event import ReceivedEvent
 from latchkey.consumer.rules.record import LocalCopy
@@ -67,8 +68,9 @@ def occasion_of(event: ReceivedEvent) -> str | None:
     return None
 
 
-def still_true(occasion: str, copy: LocalCopy | None, now: Ms) -> bool:
-    """False if the payment has succeeded meanwhile, or the trial was cancelled or converted."""
+def still_applies(occasion: str, copy: LocalCopy | None, now: Ms) -> bool:
+    """Whether the push still applies: not if the payment has succeeded meanwhile, or the trial was cancelled or
+    converted."""
     if copy is None:
         return False
     match occasion:
@@ -76,7 +78,7 @@ def still_true(occasion: str, copy: LocalCopy | None, now: Ms) -> bool:
             return copy.subscription.billing_issue
         case "trial_ending":
             ends_at = copy.subscription.trial_end_at
-            return copy.subscription.subscription_status == "trial" and ends_at is not None and ends_at > now
+            return copy.subscription.subscription_status == TRIAL and ends_at is not None and ends_at > now
         case "expired":
             return not copy.held(now)
     return True
@@ -123,7 +125,7 @@ class Pushes:
     async def send(self, app_user_id: str, words: Notification, *, key: str | None = None) -> Sent:
         """Sends now, to every phone of a user. Phones that the provider does not know are deleted."""
         async with self._store.database.reading() as connection:
-            owner = (await self._store.copies.resolve(connection, [app_user_id]))[app_user_id]
+            owner = await self._store.copies.owner_of(connection, app_user_id)
             ids = await self._store.devices.player_ids(connection, owner)
         return await self._deliver(words, ids, key)
 
@@ -143,28 +145,21 @@ class Pushes:
         self, connection: AsyncConnection, event: ReceivedEvent, copy: LocalCopy, occasion: str, now: Ms
     ) -> bool:
         fields = event.fields
-        owner = copy.subscription.app_user_id
-        if occasion == "trial_ending":
-            if fields.expiration_at_ms is None:
-                return False
-            due = max(now, fields.expiration_at_ms - self._trial_ending_ms)
-            order = PushOrder(
-                occasion=occasion,
-                app_user_id=owner,
-                until=fields.expiration_at_ms,
-                product_id=fields.product_id,
-                ends_at=fields.expiration_at_ms,
-            )
-            await self._add(connection, PLAN, event.id, order, due)
-            return True
         order = PushOrder(
             occasion=occasion,
-            app_user_id=owner,
+            app_user_id=copy.subscription.app_user_id,
             until=now + FRESH_MS,
             product_id=fields.product_id,
             ends_at=fields.grace_period_expires_at_ms or fields.expiration_at_ms,
         )
-        return await self._address(connection, event.id, order, now)
+        if occasion != "trial_ending":
+            return await self._address(connection, event.id, order, now)
+        trial_end = fields.expiration_at_ms
+        if trial_end is None:
+            return False
+        order = msgspec.structs.replace(order, until=trial_end, ends_at=trial_end)
+        await self._add(connection, PLAN, event.id, order, max(now, trial_end - self._trial_ending_ms))
+        return True
 
     async def _address(self, connection: AsyncConnection, key: str, order: PushOrder, now: Ms) -> bool:
         ids = await self._store.devices.player_ids(connection, order.app_user_id)
@@ -182,7 +177,7 @@ class Pushes:
 
         async def work(connection: AsyncConnection) -> None:
             copy = await self._store.copies.find(connection, order.app_user_id)
-            if now < order.until and still_true(order.occasion, copy, now):
+            if now < order.until and still_applies(order.occasion, copy, now):
                 await self._address(connection, job.key, order, now)
 
         await self._store.database.write(work)
@@ -190,17 +185,17 @@ class Pushes:
     async def _push(self, job: Job) -> Ms | None:
         order = msgspec.convert(job.payload, PushOrder)
         now = self._now()
-        told = log.bind(event_id=job.key, occasion=order.occasion)
+        logger = log.bind(event_id=job.key, occasion=order.occasion)
         if now >= order.until:
-            told.error("push given up", reason="provider unreachable for too long", attempts=job.attempts)
+            logger.error("push given up", reason="provider unreachable for too long", attempts=job.attempts)
             return None
         async with self._store.database.reading() as connection:
-            owner = (await self._store.copies.resolve(connection, [order.app_user_id]))[order.app_user_id]
+            owner = await self._store.copies.owner_of(connection, order.app_user_id)
             copy = await self._store.copies.find(connection, owner)
             # A phone may have got another user while the provider was unreachable; the text is not for that user.
             still_theirs = set(await self._store.devices.player_ids(connection, owner))
         ids = [id for id in order.player_ids if id in still_theirs]
-        if not ids or not still_true(order.occasion, copy, now):
+        if not ids or not still_applies(order.occasion, copy, now):
             return None
         if now < self._away_until:
             return self._away_until
@@ -208,12 +203,12 @@ class Pushes:
         try:
             sent = await self._deliver(words, ids, job.key)
         except NotificationRefusedError as error:
-            told.error("push refused", error=str(error))
+            logger.error("push refused", error=str(error))
             return None
         except NotSentError as error:
             self._away_until = now + max(AWAY_MS, round((error.retry_after or 0) * 1000))
             raise
-        told.info(
+        logger.info(
             "pushed",
             notification_ids=sent.notification_ids,
             unknown=len(sent.invalid_player_ids),

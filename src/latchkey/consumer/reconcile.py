@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
@@ -92,7 +91,7 @@ class Reconciler:
             log.warning(
                 "sweep found differences",
                 events_missed=len(report.events_missed),
-                users=[one.app_user_id for one in report.differences],
+                users=[difference.app_user_id for difference in report.differences],
                 failures=report.failures,
             )
         return report
@@ -231,11 +230,9 @@ def _why(report: ReconcileReport, copy: LocalCopy, service: dict[str, str | None
         return "the service does not know the user (any more)"
     if not same_id:
         return "the id has become an alias of another customer"
-    missed = defaultdict(list)
-    for one in report.events_missed:
-        missed[one.app_user_id].append(f"{one.event_type} {one.event_id}")
-    if missed[user]:
-        return f"events had not arrived: {', '.join(missed[user])}"
+    missed = [f"{event.event_type} {event.event_id}" for event in report.events_missed if event.app_user_id == user]
+    if missed:
+        return f"events had not arrived: {', '.join(missed)}"
     if copy.subscription.stale:
         return "a re-read after a late event was still waiting"
     return "it changed without an event that reached us"

@@ -69,9 +69,9 @@ async def test_the_last_event_of_a_change_leaves_the_consumer_where_the_subscrip
             state = state_after_event(one.type, life.has_access(), state)
         stands = [SAYS[one.type] for one in told if one.type in SAYS]
         if told and not life.has_access():
-            assert state.status == "expired"
+            assert state.subscription_status == "expired"
         elif stands:
-            assert state.status == stands[-1], told
+            assert state.subscription_status == stands[-1], told
             assert state.billing_issue or stands[-1] != "billing_issue"
         issued = {one.transaction_id: place for place, one in enumerate(told) if one.type is EventType.INVOICE_ISSUANCE}
         assert all(issued.get(one.transaction_id, place) <= place for place, one in enumerate(told)), told

@@ -62,7 +62,7 @@ class JwtUsers:
 
 
 def _chosen(possible: tuple[str, ...], allowed: tuple[str, ...]) -> list[str]:
-    return [one for one in possible if not allowed or one in allowed]
+    return [algorithm for algorithm in possible if not allowed or algorithm in allowed]
 
 
 async def identified(identify: Identify, request: Request) -> str | None:

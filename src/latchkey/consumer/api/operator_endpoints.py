@@ -100,7 +100,7 @@ class OperatorEndpoints:
         while page := await self._store.events.list_set_aside(after=found[-1].event_id if found else None, limit=PAGE):
             found += page
         # One after the other, in the order they arrived.
-        return [await self._again(one) for one in sorted(found, key=lambda one: one.received_at)]
+        return [await self._again(event) for event in sorted(found, key=lambda event: event.received_at)]
 
     async def healthz(self, _: Request) -> Response:
         try:
@@ -122,7 +122,7 @@ class OperatorEndpoints:
         self._admit(request)
         after = request.query_params.get("starting_after")
         found = await self._store.events.list_set_aside(after=after, limit=PAGE)
-        return reply({"events": [_shown(one) for one in found]})
+        return reply({"events": [_shown(event) for event in found]})
 
     async def reprocess_one(self, request: Request) -> Response:
         self._admit(request)
@@ -139,28 +139,28 @@ class OperatorEndpoints:
         if not matches(bearer(headers_of(request)), self._settings.operator_token):
             raise RequestRefused(401, "Unauthorized")
 
-    async def _again(self, one: SetAside) -> Reprocessed:
+    async def _again(self, set_aside: SetAside) -> Reprocessed:
         try:
-            event = read_event(one.body)
+            event = read_event(set_aside.body)
         except Malformed as error:
-            return Reprocessed(one.event_id, "failed", str(error))
+            return Reprocessed(set_aside.event_id, "failed", str(error))
         try:
             outcome = await self._intake.receive(event)
         except Exception as error:
             log.exception("event failed again", event_id=event.id, type=event.type)
             await self._intake.set_aside(event, error)
-            return Reprocessed(one.event_id, "failed", f"{type(error).__name__}: {error}")
-        return Reprocessed(one.event_id, outcome.value)
+            return Reprocessed(set_aside.event_id, "failed", f"{type(error).__name__}: {error}")
+        return Reprocessed(set_aside.event_id, outcome.value)
 
 
-def _shown(one: SetAside) -> dict[str, Any]:
+def _shown(set_aside: SetAside) -> dict[str, Any]:
     return {
-        "event_id": one.event_id,
-        "event_type": one.event_type,
-        "app_user_id": one.app_user_id,
-        "error": one.error,
-        "attempts": one.attempts,
-        "received_at": to_iso(one.received_at),
-        "last_attempt_at": to_iso(one.last_attempt_at),
-        "body": msgspec.Raw(one.body),
+        "event_id": set_aside.event_id,
+        "event_type": set_aside.event_type,
+        "app_user_id": set_aside.app_user_id,
+        "error": set_aside.error,
+        "attempts": set_aside.attempts,
+        "received_at": to_iso(set_aside.received_at),
+        "last_attempt_at": to_iso(set_aside.last_attempt_at),
+        "body": msgspec.Raw(set_aside.body),
     }

@@ -42,7 +42,7 @@ class DeviceEndpoints:
         self._now = now
 
     async def register(self, request: Request) -> Response:
-        user = await self._user(request)
+        user = await _user(self._identify, request)
         try:
             new = _decoder.decode(await body_of(request, BODY_LIMIT))
         except TooLargeError:
@@ -55,19 +55,13 @@ class DeviceEndpoints:
         return reply(_shown(row), 201 if is_new else 200)
 
     async def show(self, request: Request) -> Response:
-        found = await self._store.devices.of_user(await self._user(request))
+        found = await self._store.devices.of_user(await _user(self._identify, request))
         return reply({"devices": [_shown(row) for row in found]}, headers={"Cache-Control": "no-store"})
 
     async def forget(self, request: Request) -> Response:
-        if not await self._store.devices.forget(await self._user(request), request.path_params["player_id"]):
+        if not await self._store.devices.forget(await _user(self._identify, request), request.path_params["player_id"]):
             raise RequestRefused(404, "Device not found")
         return reply({"message": "Device removed"})
-
-    async def _user(self, request: Request) -> str:
-        user = await identified(self._identify, request)
-        if user is None:
-            raise RequestRefused(401, "Unauthorized")
-        return user
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
@@ -102,7 +96,7 @@ class UserEndpoints:
         self._now = now
 
     async def subscription_status(self, request: Request) -> Response:
-        view = await self._known(await self._user(request), details=True)
+        view = await self._known(await _user(self._identify, request), details=True)
         copy = view.copy
         body: dict[str, Any] = {
             "isActive": bool(copy and copy.held(self._now())),
@@ -113,7 +107,7 @@ class UserEndpoints:
         return self._reply(body, view)
 
     async def sync_billing(self, request: Request) -> Response:
-        user = await self._user(request)
+        user = await _user(self._identify, request)
         try:
             copy = await self._billing.refresh(user, details=True, deadline=SYNC_DEADLINE)
         except ClientError as error:
@@ -131,7 +125,7 @@ class UserEndpoints:
         )
 
     async def entitlement(self, request: Request) -> Response:
-        user = await self._user(request)
+        user = await _user(self._identify, request)
         id = request.path_params["entitlementId"]
         view = await self.view(user)
         holds = view.lets(id, self._now())
@@ -143,22 +137,22 @@ class UserEndpoints:
         return self._reply(body, view)
 
     async def my_entitlements(self, request: Request) -> Response:
-        view = await self._known(await self._user(request))
+        view = await self._known(await _user(self._identify, request))
         details = self._entitlements(view.copy)
         return self._reply({"entitlements": sorted(details), "details": details}, view)
 
     async def virtual_currencies(self, request: Request) -> Response:
-        user = await self._user(request)
-        return reply({"virtualCurrencies": await self.balances(user)})
+        user = await _user(self._identify, request)
+        return reply({"virtualCurrencies": await self._store.balances(user)})
 
     async def my_experiments(self, request: Request) -> Response:
-        user = await self._user(request)
-        return reply({"experiments": await self.experiments(user)})
+        user = await _user(self._identify, request)
+        return reply({"experiments": await self._store.experiments(user)})
 
     async def debug(self, request: Request) -> Response:
         if self._settings.production:
             raise RequestRefused(403, "Not available in production")
-        await self._user(request)
+        await _user(self._identify, request)
         asked = request.path_params["userId"]
         client = self._billing.client
         copy = await self._billing.local(asked)
@@ -186,33 +180,12 @@ class UserEndpoints:
         self._metrics.viewed(view.source)
         return view
 
-    async def balances(self, app_user_id: str) -> dict[str, int | float]:
-        async with self._store.database.reading() as connection:
-            owner = (await self._store.copies.resolve(connection, [app_user_id]))[app_user_id]
-            return await self._store.events.balances(connection, owner)
-
-    async def invoices(self, app_user_id: str) -> list[bytes]:
-        async with self._store.database.reading() as connection:
-            owner = (await self._store.copies.resolve(connection, [app_user_id]))[app_user_id]
-            return await self._store.events.invoices(connection, owner)
-
-    async def experiments(self, app_user_id: str) -> dict[str, str]:
-        async with self._store.database.reading() as connection:
-            owner = (await self._store.copies.resolve(connection, [app_user_id]))[app_user_id]
-            return await self._store.events.experiments(connection, owner)
-
     async def _known(self, app_user_id: str, *, details: bool = False) -> View:
         """A view that is complete, or 500."""
         view = await self.view(app_user_id, details=details)
         if view.unknown:
             raise _not_known(view)
         return view
-
-    async def _user(self, request: Request) -> str:
-        user = await identified(self._identify, request)
-        if user is None:
-            raise RequestRefused(401, "Unauthorized")
-        return user
 
     def _entitlements(self, copy: LocalCopy | None) -> dict[str, Any]:
         now = self._now()
@@ -237,6 +210,13 @@ class UserEndpoints:
             return {"error": str(error), "status": error.status}
 
 
+async def _user(identify: Identify, request: Request) -> str:
+    user = await identified(identify, request)
+    if user is None:
+        raise RequestRefused(401, "Unauthorized")
+    return user
+
+
 def _not_known(view: View) -> RequestRefused:
     return RequestRefused(500, view.failure or UNKNOWN)
 
@@ -255,7 +235,7 @@ def _active_in_v1(answer: Any, now: Ms) -> bool | None:
     if answer is not None and "error" in answer:
         return None
     held = answer["subscriber"]["entitlements"].values() if answer is not None else ()
-    ends = [from_iso_or_none(one.get("expires_date")) for one in held]
+    ends = [from_iso_or_none(entitlement.get("expires_date")) for entitlement in held]
     return any(end is None or end > now for end in ends)
 
 
@@ -263,4 +243,4 @@ def _active_in_v2(answer: Any, now: Ms) -> bool | None:
     if answer is not None and "error" in answer:
         return None
     held = answer["active_entitlements"]["items"] if answer is not None else ()
-    return any(one["expires_at"] is None or one["expires_at"] > now for one in held)
+    return any(entitlement["expires_at"] is None or entitlement["expires_at"] > now for entitlement in held)

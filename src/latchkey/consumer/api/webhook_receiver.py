@@ -54,7 +54,7 @@ class Signatures:
         listed = given.split(b" ")
         for key in self._keys:
             expected = _VERSION + base64.b64encode(hmac.digest(key, content, "sha256"))
-            if any(hmac.compare_digest(expected, one) for one in listed):
+            if any(hmac.compare_digest(expected, signature) for signature in listed):
                 return True
         return False
 

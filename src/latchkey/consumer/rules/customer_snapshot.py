@@ -1,4 +1,4 @@
-"""What the service returned about a user: V2 for access, V1 for the details. Pure data."""
+"""What the service answered about a user: V2 for access, V1 for the details."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct, to_builtins
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from latchkey.consumer.rules.instants import Ms, from_iso, from_iso_or_none
 from latchkey.consumer.rules.received_event import HeldEntitlement
@@ -25,7 +25,7 @@ BILLING_ISSUE = "billing_issue"
 class SubscriptionState(Struct, frozen=True):
     """The state of a subscription as an event type decides it."""
 
-    status: str | None
+    subscription_status: str | None
     auto_renew: bool = True
     billing_issue: bool = False
 
@@ -33,23 +33,23 @@ class SubscriptionState(Struct, frozen=True):
 def state_after_event(event_type: str, any_active: bool, before: SubscriptionState) -> SubscriptionState:
     """Recomputed on every event, from the entitlements in the event."""
     if not any_active:
-        return replace(before, status=EXPIRED, auto_renew=False)
+        return replace(before, subscription_status=EXPIRED, auto_renew=False)
     match event_type:
         case "TRIAL_STARTED":
             return SubscriptionState(TRIAL)
         case "SUBSCRIPTION_PAUSED":
-            return replace(before, status=PAUSED, auto_renew=False)
+            return replace(before, subscription_status=PAUSED, auto_renew=False)
         case "CANCELLATION":
-            return replace(before, status=CANCELLED, auto_renew=False)
+            return replace(before, subscription_status=CANCELLED, auto_renew=False)
         case "BILLING_ISSUE":
-            return replace(before, status=BILLING_ISSUE, billing_issue=True)
+            return replace(before, subscription_status=BILLING_ISSUE, billing_issue=True)
         case _:
             return SubscriptionState(ACTIVE)
 
 
 def state_after_read(any_active: bool, before: SubscriptionState) -> SubscriptionState:
     """If V2 contradicts the record. V2 knows only about access."""
-    return SubscriptionState(ACTIVE) if any_active else replace(before, status=EXPIRED, auto_renew=False)
+    return SubscriptionState(ACTIVE) if any_active else replace(before, subscription_status=EXPIRED, auto_renew=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +76,6 @@ class V1Details:
     subscriptions: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentSubscription:
-    """The subscription that gives access, and its state."""
-
-    product_id: str
-    state: SubscriptionState
-    purchased_at: Ms
-    cancelled_at: Ms | None
-    grace_period_expires_at: Ms | None
-    store: str
-    environment: str
-
-
 def snapshot_of(
     customer: v2.Customer,
     active: Sequence[v2.ActiveEntitlement],
@@ -101,8 +88,8 @@ def snapshot_of(
     return CustomerSnapshot(
         customer.id,
         # V2 has a number even if access never ends.
-        {one.entitlement_id: None if never_ends(one.expires_at, now) else one.expires_at for one in active},
-        {one.name: one.value for one in attributes},
+        {held.entitlement_id: None if never_ends(held.expires_at, now) else held.expires_at for held in active},
+        {attribute.name: attribute.value for attribute in attributes},
         v1_details(subscriber) if subscriber is not None else None,
         sequence,
     )
@@ -112,33 +99,34 @@ def v1_details(subscriber: v1.Subscriber) -> V1Details:
     return V1Details(
         {
             id: HeldEntitlement(
-                one.product_identifier,
-                from_iso_or_none(one.expires_date),
-                from_iso_or_none(one.grace_period_expires_date),
-                from_iso_or_none(one.purchase_date),
+                held.product_identifier,
+                from_iso_or_none(held.expires_date),
+                from_iso_or_none(held.grace_period_expires_date),
+                from_iso_or_none(held.purchase_date),
             )
-            for id, one in subscriber.entitlements.items()
+            for id, held in subscriber.entitlements.items()
         },
         to_builtins(subscriber.subscriptions),
     )
 
 
-def current_subscription(details: V1Details, active: Mapping[str, Ms | None]) -> CurrentSubscription | None:
-    """The subscription that gives the longest access; None if that is not a subscription."""
+def current_subscription(details: V1Details, active: Mapping[str, Ms | None]) -> dict[str, Any] | None:
+    """The fields of the record that describe the subscription with the longest access; None if that access is not
+    through a subscription."""
     longest = max(active, key=lambda id: (_end(active[id]), id))
-    written = details.entitlements.get(longest)
-    if written is None or written.product_id is None or written.product_id not in details.subscriptions:
+    held = details.entitlements.get(longest)
+    if held is None or held.product_id is None or held.product_id not in details.subscriptions:
         return None
-    one: Mapping[str, Any] = details.subscriptions[written.product_id]
-    return CurrentSubscription(
-        product_id=written.product_id,
-        state=_state(one),
-        purchased_at=from_iso(one["purchase_date"]),
-        cancelled_at=from_iso_or_none(one["unsubscribe_detected_at"]),
-        grace_period_expires_at=from_iso_or_none(one["grace_period_expires_date"]),
-        store=one["store"],
-        environment="SANDBOX" if one["is_sandbox"] else "PRODUCTION",
-    )
+    subscription: Mapping[str, Any] = details.subscriptions[held.product_id]
+    return {
+        "product_id": held.product_id,
+        "purchased_at": from_iso(subscription["purchase_date"]),
+        "cancelled_at": from_iso_or_none(subscription["unsubscribe_detected_at"]),
+        "grace_period_expires_at": from_iso_or_none(subscription["grace_period_expires_date"]),
+        "store": subscription["store"],
+        "environment": "SANDBOX" if subscription["is_sandbox"] else "PRODUCTION",
+        **asdict(_state(subscription)),
+    }
 
 
 def latest_end(ends: Mapping[str, Ms | None]) -> Ms | None:

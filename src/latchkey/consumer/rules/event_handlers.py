@@ -59,89 +59,78 @@ class Handling(Struct, frozen=True):
 Handler = Callable[[Handling], Handling]
 
 
+def unchanged(handling: Handling) -> Handling:
+    """Only the entitlements are synced."""
+    return handling
+
+
+def period(handling: Handling) -> Handling:
+    """The product and period of the event."""
+    fields, known = handling.event.fields, handling.subscription
+    return _with(
+        handling,
+        product_id=fields.product_id or known.product_id,
+        purchased_at=fields.purchased_at_ms if fields.purchased_at_ms is not None else known.purchased_at,
+        store=fields.store or known.store,
+    )
+
+
+def paid_period(handling: Handling) -> Handling:
+    """Paid, or about to be: clears an earlier cancellation or billing issue."""
+    return period(_with(handling, cancelled_at=None, grace_period_expires_at=None))
+
+
 def initial_purchase(handling: Handling) -> Handling:
     """Entitlements are added; access begins at once."""
-    bought = _period(_settled(handling))
-    if handling.event.fields.is_trial_conversion:
-        return bought
-    return _with(bought, trial_end_at=None)
-
-
-def renewal(handling: Handling) -> Handling:
-    """A new end date; entitlements stay active."""
-    return _period(_settled(handling))
-
-
-def non_renewing_purchase(handling: Handling) -> Handling:
-    return _period(handling)
+    bought = paid_period(handling)
+    return bought if handling.event.fields.is_trial_conversion else _with(bought, trial_end_at=None)
 
 
 def cancellation(handling: Handling) -> Handling:
     """Access continues until the end; only the cancellation is recorded."""
-    return _with(_period(handling), cancelled_at=handling.at, auto_renew=False)
+    return _with(period(handling), cancelled_at=handling.at)
 
 
 def uncancellation(handling: Handling) -> Handling:
-    return _with(_period(handling), cancelled_at=None)
+    return _with(period(handling), cancelled_at=None)
 
 
 def trial_started(handling: Handling) -> Handling:
-    return _with(_period(_settled(handling)), trial_end_at=handling.event.fields.expiration_at_ms)
-
-
-def trial_cancelled(handling: Handling) -> Handling:
-    return _with(_period(handling), cancelled_at=handling.at)
+    return _with(paid_period(handling), trial_end_at=handling.event.fields.expiration_at_ms)
 
 
 def billing_issue(handling: Handling) -> Handling:
     """Access continues through the grace period, whose end is recorded."""
-    carried = [one.grace_period_expires_at for one in (handling.held or {}).values() if one.grace_period_expires_at]
-    grace = handling.event.fields.grace_period_expires_at_ms or max(carried, default=None)
-    return _with(_period(handling), billing_issue=True, grace_period_expires_at=grace)
+    ends = [held.grace_period_expires_at for held in (handling.held or {}).values() if held.grace_period_expires_at]
+    grace = handling.event.fields.grace_period_expires_at_ms or max(ends, default=None)
+    return _with(period(handling), billing_issue=True, grace_period_expires_at=grace)
 
 
 def expiration(handling: Handling) -> Handling:
     """The event contains `{}`, or what other purchases still grant. Expiration also ends a billing issue."""
-    return _with(_period(handling), billing_issue=False, grace_period_expires_at=None)
+    return _with(period(handling), billing_issue=False, grace_period_expires_at=None)
 
 
 def refund(handling: Handling) -> Handling:
     """Access through the refunded product ends now. If the event still contains entitlements, V2 is asked."""
-    settled = _with(_period(handling), billing_issue=False, grace_period_expires_at=None)
+    ended = expiration(handling)
     if handling.held is None:
-        return settled
+        return ended
     refunded = (handling.event.fields.product_id, None)
-    kept = {id: one for id, one in handling.held.items() if one.product_id not in refunded}
+    kept = {id: held for id, held in handling.held.items() if held.product_id not in refunded}
     doubtful = {handling.event.app_user_id} if len(kept) < len(handling.held) else set()
-    return replace(settled, held=kept, reread=frozenset(doubtful))
-
-
-def refund_reversed(handling: Handling) -> Handling:
-    return _period(_settled(handling))
+    return replace(ended, held=kept, reread=frozenset(doubtful))
 
 
 def product_change(handling: Handling) -> Handling:
-    changed = _period(handling)
+    changed = period(handling)
     return _with(changed, product_id=handling.event.fields.new_product_id or changed.subscription.product_id)
-
-
-def subscription_paused(handling: Handling) -> Handling:
-    return _with(_period(handling), auto_renew=False)
-
-
-def subscription_extended(handling: Handling) -> Handling:
-    return _period(handling)
 
 
 def transfer(handling: Handling) -> Handling:
     """The event belongs to the receiving user. No event says what the source still has, so every id of the source is
     read from V2, and so is every id of the target that the event does not list as the target's."""
     return replace(handling, reread=handling.reread | handling.event.transfer_ids)
-
-
-def subscriber_alias(handling: Handling) -> Handling:
-    """Two customers were merged; the event belongs to the merged one. All ids of both are in `aliases`."""
-    return handling
 
 
 def invoice_issuance(handling: Handling) -> Handling:
@@ -151,10 +140,6 @@ def invoice_issuance(handling: Handling) -> Handling:
         event_id=event.id, app_user_id=handling.subscription.app_user_id, issued_at=handling.at, body=event.body
     )
     return replace(handling, invoice=noted)
-
-
-def temporary_entitlement_grant(handling: Handling) -> Handling:
-    return _period(handling)
 
 
 def virtual_currency_transaction(handling: Handling) -> Handling:
@@ -187,57 +172,37 @@ def experiment_enrollment(handling: Handling) -> Handling:
     return replace(handling, enrollment=noted)
 
 
-def unknown(handling: Handling) -> Handling:
-    """The default: new types are logged, and their entitlements synced like any other's."""
-    return handling
+def _with(handling: Handling, **changes: object) -> Handling:
+    return replace(handling, subscription=replace(handling.subscription, **changes))
 
 
 HANDLERS: Mapping[str, Handler] = {
     "INITIAL_PURCHASE": initial_purchase,
-    "RENEWAL": renewal,
-    "NON_RENEWING_PURCHASE": non_renewing_purchase,
+    "RENEWAL": paid_period,
+    "NON_RENEWING_PURCHASE": period,
     "CANCELLATION": cancellation,
     "UNCANCELLATION": uncancellation,
     "TRIAL_STARTED": trial_started,
-    "TRIAL_CANCELLED": trial_cancelled,
+    "TRIAL_CANCELLED": cancellation,
     "BILLING_ISSUE": billing_issue,
     "EXPIRATION": expiration,
     "REFUND": refund,
-    "REFUND_REVERSED": refund_reversed,
+    "REFUND_REVERSED": paid_period,
     "PRODUCT_CHANGE": product_change,
-    "SUBSCRIPTION_PAUSED": subscription_paused,
-    "SUBSCRIPTION_EXTENDED": subscription_extended,
+    "SUBSCRIPTION_PAUSED": period,
+    "SUBSCRIPTION_EXTENDED": period,
     "TRANSFER": transfer,
     "INVOICE_ISSUANCE": invoice_issuance,
-    "TEMPORARY_ENTITLEMENT_GRANT": temporary_entitlement_grant,
+    "TEMPORARY_ENTITLEMENT_GRANT": period,
     "VIRTUAL_CURRENCY_TRANSACTION": virtual_currency_transaction,
     "EXPERIMENT_ENROLLMENT": experiment_enrollment,
-    # Not in the specification's list.
-    "SUBSCRIBER_ALIAS": subscriber_alias,
+    # Not in the specification's list. Two customers were merged; `aliases` of the event has all ids of both.
+    "SUBSCRIBER_ALIAS": unchanged,
 }
 
 
 def handle(subscription: Subscription, event: ReceivedEvent, now: Ms) -> Handling:
+    """Types without a handler are new: only their entitlements are synced."""
     happened = event.fields.event_timestamp_ms
     at = happened if happened is not None else now
-    return HANDLERS.get(event.type, unknown)(Handling(subscription, event, at, event.held))
-
-
-def _period(handling: Handling) -> Handling:
-    """The product and period of the event."""
-    fields, known = handling.event.fields, handling.subscription
-    return _with(
-        handling,
-        product_id=fields.product_id or known.product_id,
-        purchased_at=fields.purchased_at_ms if fields.purchased_at_ms is not None else known.purchased_at,
-        store=fields.store or known.store,
-    )
-
-
-def _settled(handling: Handling) -> Handling:
-    """Paid, or about to be: clears an earlier cancellation or billing issue."""
-    return _with(handling, cancelled_at=None, grace_period_expires_at=None)
-
-
-def _with(handling: Handling, **changes: object) -> Handling:
-    return replace(handling, subscription=replace(handling.subscription, **changes))
+    return HANDLERS.get(event.type, unchanged)(Handling(subscription, event, at, event.held))

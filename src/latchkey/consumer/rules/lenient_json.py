@@ -67,9 +67,9 @@ def text(value: Any) -> str | None:
 def texts(value: Any) -> list[str] | None:
     """A list of strings; a single string stands for a list of one. Other values in a list are left out."""
     if isinstance(value, list):
-        return [one for one in map(text, value) if one]
-    one = text(value)
-    return [one] if one else None
+        return [found for found in map(text, value) if found]
+    single = text(value)
+    return [single] if single else None
 
 
 def number(value: Any) -> int | float | None:

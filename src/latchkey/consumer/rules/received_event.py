@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 import msgspec
@@ -147,7 +148,7 @@ def read_event(raw: bytes) -> ReceivedEvent:
             raise Malformed(INVALID_EVENT) from None
         if not isinstance(given, dict):
             raise Malformed(INVALID_EVENT) from None
-        fields, held, attributes, unread = _loosely(given)
+        fields, held, attributes, unread = _leniently(given)
     if not (fields.type and fields.app_user_id):
         raise Malformed(INVALID_EVENT)
     return ReceivedEvent(
@@ -178,96 +179,90 @@ def _held(entitlements: Mapping[str, _Entitlement] | None) -> dict[str, HeldEnti
         return None
     return {
         id: HeldEntitlement(
-            one.product_identifier,
-            from_iso_or_none(one.expires_date),
-            from_iso_or_none(one.grace_period_expires_date),
-            from_iso_or_none(one.purchase_date),
+            written.product_identifier,
+            from_iso_or_none(written.expires_date),
+            from_iso_or_none(written.grace_period_expires_date),
+            from_iso_or_none(written.purchase_date),
         )
-        for id, one in entitlements.items()
+        for id, written in entitlements.items()
     }
 
 
 def _attributes(fields: EventFields) -> dict[str, str] | None:
     if fields.subscriber_attributes is None:
         return None
-    return {name: one.value for name, one in fields.subscriber_attributes.items() if one and one.value}
+    given = fields.subscriber_attributes.items()
+    return {name: attribute.value for name, attribute in given if attribute and attribute.value}
 
 
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for name, one in value.items():
+        for name, item in value.items():
             yield name
-            yield from _texts(one)
+            yield from _texts(item)
     elif isinstance(value, list):
-        for one in value:
-            yield from _texts(one)
+        for item in value:
+            yield from _texts(item)
 
 
-# Events with a field of the wrong type are parsed field by field.
-
-# These must be strings: a number is not accepted as a type or a user.
-_MUST_BE_TEXT = ("type", "app_user_id")
-_READERS: Mapping[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("aliases", "transferred_from", "transferred_to"), lenient_json.texts),
-    **dict.fromkeys((name for name in EventFields.__struct_fields__ if name.endswith("_ms")), lenient_json.instant),
-    "is_trial_conversion": lenient_json.flag,
-    "amount": lenient_json.number,
-    "sequence": lenient_json.whole,
-}
+# Events with a field of the wrong type are parsed field by field. A value that cannot be used is None.
 
 
-def _loosely(
-    given: Mapping[str, Any],
-) -> tuple[EventFields, dict[str, HeldEntitlement] | None, dict[str, str] | None, tuple[str, ...]]:
-    found: dict[str, Any] = {}
-    for name in EventFields.__struct_fields__:
-        value = given.get(name)
-        if value is None or name in ("entitlements", "subscriber_attributes"):
-            continue
-        if name not in _MUST_BE_TEXT or isinstance(value, str):
-            reader: Callable[[Any], Any] = _READERS.get(name, lenient_json.text)
-            found[name] = reader(value)
-    held, attributes = _loosely_held(given.get("entitlements")), _loosely_noted(given.get("subscriber_attributes"))
-    found |= {"entitlements": held, "subscriber_attributes": attributes}
-    unread = tuple(
-        name for name in EventFields.__struct_fields__ if given.get(name) is not None and found.get(name) is None
-    )
-    del found["entitlements"], found["subscriber_attributes"]
-    return EventFields(**found), held, attributes, unread
-
-
-def _loosely_held(given: Any) -> dict[str, HeldEntitlement] | None:
+def _lenient_entitlements(given: Any) -> dict[str, HeldEntitlement] | None:
     """None if any part is unreadable: a partial list would take entitlements away. V2 has the full list."""
-    if not isinstance(given, dict):
+    if not isinstance(given, dict) or not all(isinstance(written, dict) for written in given.values()):
         return None
     held = {}
-    for id, one in given.items():
-        if not isinstance(one, dict):
-            return None
+    for id, written in given.items():
         try:
-            ends, grace = (from_iso_or_none(one.get(name)) for name in ("expires_date", "grace_period_expires_date"))
-        except (TypeError, ValueError, OverflowError):
+            ends = from_iso_or_none(written.get("expires_date"))
+            grace = from_iso_or_none(written.get("grace_period_expires_date"))
+        except _NO_DATE:
             return None
-        held[storable(id)] = HeldEntitlement(
-            lenient_json.text(one.get("product_identifier")), ends, grace, _bought(one)
-        )
+        bought = None
+        with suppress(*_NO_DATE):
+            bought = from_iso_or_none(written.get("purchase_date"))
+        product_id = lenient_json.text(written.get("product_identifier"))
+        held[storable(id)] = HeldEntitlement(product_id, ends, grace, bought)
     return held
 
 
-def _bought(one: Mapping[str, Any]) -> Ms | None:
-    try:
-        return from_iso_or_none(one.get("purchase_date"))
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def _loosely_noted(given: Any) -> dict[str, str] | None:
+def _lenient_attributes(given: Any) -> dict[str, str] | None:
     if not isinstance(given, dict):
         return None
-    values = {name: one.get("value") if isinstance(one, dict) else one for name, one in given.items()}
+    values = {name: value.get("value") if isinstance(value, dict) else value for name, value in given.items()}
     texts = {
-        clean(name): clean(one) if isinstance(one, str) else lenient_json.text(one) for name, one in values.items()
+        name: clean(value) if isinstance(value, str) else lenient_json.text(value) for name, value in values.items()
     }
-    return {name: one for name, one in texts.items() if one}
+    return {clean(name): text for name, text in texts.items() if text}
+
+
+def _only_text(value: Any) -> str | None:
+    """A number is not accepted as a type or a user."""
+    return storable(value) if isinstance(value, str) else None
+
+
+_NO_DATE = (TypeError, ValueError, OverflowError)
+_LENIENT: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(EventFields.__struct_fields__, lenient_json.text),
+    **dict.fromkeys((name for name in EventFields.__struct_fields__ if name.endswith("_ms")), lenient_json.instant),
+    **dict.fromkeys(("aliases", "transferred_from", "transferred_to"), lenient_json.texts),
+    "type": _only_text,
+    "app_user_id": _only_text,
+    "is_trial_conversion": lenient_json.flag,
+    "amount": lenient_json.number,
+    "sequence": lenient_json.whole,
+    "entitlements": _lenient_entitlements,
+    "subscriber_attributes": _lenient_attributes,
+}
+
+
+def _leniently(
+    given: Mapping[str, Any],
+) -> tuple[EventFields, dict[str, HeldEntitlement] | None, dict[str, str] | None, tuple[str, ...]]:
+    found = {name: reader(given[name]) for name, reader in _LENIENT.items() if given.get(name) is not None}
+    unread = tuple(name for name, value in found.items() if value is None)
+    held, attributes = found.pop("entitlements", None), found.pop("subscriber_attributes", None)
+    return EventFields(**found), held, attributes, unread

@@ -42,10 +42,10 @@ class SelectTogether:
 
     def __init__(self, database: Database, *statements: Any) -> None:
         self._database = database
-        self._widths = [len(one.selected_columns) for one in statements]
+        self._widths = [len(statement.selected_columns) for statement in statements]
         parts = []
-        for number, one in enumerate(statements):
-            sql = str(one.compile(dialect=database.engine.dialect)).replace("$1", f"${number + 1}")
+        for number, statement in enumerate(statements):
+            sql = str(statement.compile(dialect=database.engine.dialect)).replace("$1", f"${number + 1}")
             padding = ", NULL" * (self._widths[0] - self._widths[number])
             # Every part of it was compiled from tables.py.
             parts.append(f"SELECT {number}, part_{number}.*{padding} FROM ({sql}) AS part_{number}")  # noqa: S608
@@ -53,7 +53,7 @@ class SelectTogether:
 
     async def __call__(self, connection: AsyncConnection, *ids: Collection[str]) -> list[list[Sequence[Any]]]:
         found: list[list[Sequence[Any]]] = [[] for _ in self._widths]
-        given = tuple(self._database.listed(one) for one in ids)
+        given = tuple(self._database.listed(chosen) for chosen in ids)
         for row in await self._database.fetch(connection, self._sql, given):
             number = row[0]
             found[number].append(row[1 : 1 + self._widths[number]])
@@ -115,7 +115,7 @@ async def insert_together(
 @lru_cache(maxsize=64)
 def _together(inserts: tuple[InsertRows, ...]) -> str:
     *others, last = (insert.from_json(number) for number, insert in enumerate(inserts, start=1))
-    named = ", ".join(f"part_{number} AS ({one})" for number, one in enumerate(others))
+    named = ", ".join(f"part_{number} AS ({statement})" for number, statement in enumerate(others))
     return f"WITH {named} {last}" if named else last
 
 

@@ -76,7 +76,7 @@ class Copies:
 
     async def find(self, connection: AsyncConnection, app_user_id: str) -> LocalCopy | None:
         """The user's copy, for any of the user's ids; not locked."""
-        known = (await self.resolve(connection, [app_user_id]))[app_user_id]
+        known = await self.owner_of(connection, app_user_id)
         records = [_subscription(row) for row in await self._find(connection, [known])]
         found = _copies(records, await self._rows(connection, [known]) if records else ()).get(known)
         return found if found is not None and found.subscription.exists else None
@@ -98,7 +98,7 @@ class Copies:
             wanted, needed = set(canonical.values()), {canonical[id] for id in ids}
             records = [_subscription(row) for row in await self._lock(connection, wanted)]
             # SQLite allows one writer at a time. PostgreSQL locks rows, so the row must exist.
-            missing = set() if self._database.is_sqlite else needed - {one.app_user_id for one in records}
+            missing = set() if self._database.is_sqlite else needed - {record.app_user_id for record in records}
             if missing and not is_read:
                 # An alias has no row of its own, and must not get one.
                 settled, is_read = _leading(asked, await self._canonical(connection, keys)), True
@@ -113,7 +113,7 @@ class Copies:
             if settled == canonical:
                 copies = {id: empty_copy(id) for id in needed} | _copies(records, rows)
                 return LockedCopies(
-                    canonical, copies, *(frozenset(row[0] for row in one) for one in (processed, aside))
+                    canonical, copies, *(frozenset(row[0] for row in rows) for rows in (processed, aside))
                 )
             # Some ids are aliases, or another transaction added one while we waited for the lock.
             canonical = settled
@@ -165,10 +165,10 @@ class Copies:
             await connection.execute(insert, [{**row._mapping, "app_user_id": app_user_id} for row in moved])
             await connection.execute(delete(enrollments).where(theirs), {"ids": fresh})
 
-    async def resolve(self, connection: AsyncConnection, ids: Collection[str]) -> dict[str, str]:
-        """Maps every id to the one that its customer's copy is stored under."""
-        asked = {id: storable(id) for id in ids}
-        return _leading(asked, await self._canonical(connection, asked.values())) if asked else {}
+    async def owner_of(self, connection: AsyncConnection, app_user_id: str) -> str:
+        """The id that the customer's copy is stored under, for any of the customer's ids."""
+        key = storable(app_user_id)
+        return _leading({app_user_id: key}, await self._canonical(connection, [key]))[app_user_id]
 
 
 def _leading(asked: Mapping[str, str], named: Iterable[Any]) -> dict[str, str]:
@@ -180,9 +180,9 @@ def _leading(asked: Mapping[str, str], named: Iterable[Any]) -> dict[str, str]:
 def _copies(records: Iterable[Subscription], rows: Iterable[Sequence[Any]]) -> dict[str, LocalCopy]:
     held: dict[str, dict[str, Entitlement]] = {}
     for row in rows:
-        one = _entitlement(row[1:])
-        held.setdefault(row[0], {})[one.entitlement_id] = one
-    return {one.app_user_id: LocalCopy(one, held.get(one.app_user_id, {})) for one in records}
+        entitlement = _entitlement(row[1:])
+        held.setdefault(row[0], {})[entitlement.entitlement_id] = entitlement
+    return {record.app_user_id: LocalCopy(record, held.get(record.app_user_id, {})) for record in records}
 
 
 def _subscription(row: Sequence[Any]) -> Subscription:

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from latchkey.consumer.rules.event_handlers import CurrencyTransaction, Enrollment, Invoice
+from latchkey.consumer.rules.event_handlers import Handling
 from latchkey.consumer.rules.instants import Ms
 from latchkey.consumer.rules.received_event import ReceivedEvent
 from latchkey.consumer.storage.bulk import InsertRows, Row, SelectByIds
@@ -79,34 +79,30 @@ class Events:
         """The rows that say that these were processed, for `Copies.save`."""
         return self._record, [
             {
-                "event_id": one.id,
-                "event_type": one.type,
-                "app_user_id": one.app_user_id,
-                "environment": one.fields.environment,
+                "event_id": event.id,
+                "event_type": event.type,
+                "app_user_id": event.app_user_id,
+                "environment": event.fields.environment,
                 "processed_at": now,
             }
-            for one in done
+            for event in done
         ]
 
-    async def note(
-        self,
-        connection: AsyncConnection,
-        transactions: Sequence[CurrencyTransaction],
-        enrolled: Sequence[Enrollment],
-        issued: Sequence[Invoice],
-    ) -> None:
-        if transactions:
-            await connection.execute(self._transact, [asdict(one) for one in transactions])
-        if enrolled:
-            await connection.execute(self._enroll, [asdict(one) for one in enrolled])
-        if issued:
-            await connection.execute(self._invoice, [asdict(one) for one in issued])
+    async def note(self, connection: AsyncConnection, handled: Sequence[Handling]) -> None:
+        """Stores the currency transactions, enrollments and invoices of the events."""
+        for statement, found in (
+            (self._transact, [handling.transaction for handling in handled]),
+            (self._enroll, [handling.enrollment for handling in handled]),
+            (self._invoice, [handling.invoice for handling in handled]),
+        ):
+            if rows := [asdict(row) for row in found if row is not None]:
+                await connection.execute(statement, rows)
 
     async def keep(self, connection: AsyncConnection, events: Sequence[ReceivedEvent], now: Ms) -> None:
         """Stores the bodies of events with fields that could not be used."""
         rows = [
-            {"event_id": one.id, "unread_fields": ",".join(one.unread), "body": one.body, "received_at": now}
-            for one in events
+            {"event_id": event.id, "unread_fields": ",".join(event.unread), "body": event.body, "received_at": now}
+            for event in events
         ]
         if rows:
             await connection.execute(self._keep, rows)

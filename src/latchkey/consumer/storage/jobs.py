@@ -54,9 +54,9 @@ class Jobs:
     async def add(self, connection: AsyncConnection, new: Iterable[NewJob], run_at: Ms) -> None:
         """In the caller's transaction: committed jobs will run."""
         rows = [
-            {"kind": one.kind, "key": one.key, "payload": dict(one.payload), "run_at": run_at, "created_at": run_at}
+            _row(job, run_at)
             # Sorted, so that two transactions never deadlock.
-            for one in sorted(new, key=lambda one: (one.kind, one.key))
+            for job in sorted(new, key=lambda job: (job.kind, job.key))
         ]
         if rows:
             await connection.execute(self._add, rows)
@@ -88,9 +88,8 @@ class Jobs:
 
     async def ensure(self, new: NewJob, run_at: Ms) -> None:
         """Adds the job if there is none; a pending one is unchanged."""
-        row = {"kind": new.kind, "key": new.key, "payload": dict(new.payload), "run_at": run_at, "created_at": run_at}
         insert = self._database.insert(jobs).on_conflict_do_nothing()
-        await self._database.write(lambda connection: connection.execute(insert, row))
+        await self._database.write(lambda connection: connection.execute(insert, _row(new, run_at)))
 
     async def finish(self, job: Job, now: Ms, again_at: Ms | None = None) -> None:
         """Done, or to run again at `again_at`. A job that was added again meanwhile is due at once."""
@@ -127,3 +126,7 @@ class Jobs:
     async def waiting(self) -> int:
         async with self._database.reading() as connection:
             return await connection.scalar(select(func.count()).select_from(jobs)) or 0
+
+
+def _row(job: NewJob, run_at: Ms) -> dict[str, Any]:
+    return {"kind": job.kind, "key": job.key, "payload": dict(job.payload), "run_at": run_at, "created_at": run_at}

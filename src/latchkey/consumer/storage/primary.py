@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from latchkey.database_address import Address, Host
@@ -38,7 +39,7 @@ class Primary:
             for task in asking:
                 task.cancel()
             await asyncio.gather(*asking, return_exceptions=True)
-            best = max(found, key=lambda one: one[0], default=(0, None))
+            best = max(found, key=itemgetter(0), default=(0, None))
             for timeline, connection in found:
                 if connection is not best[1] or timeline < self._highest:
                     connection.terminate()

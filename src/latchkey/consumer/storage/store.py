@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from latchkey.consumer.storage.copies import Copies
 from latchkey.consumer.storage.database import Database
 from latchkey.consumer.storage.devices import Devices
 from latchkey.consumer.storage.events import Events
 from latchkey.consumer.storage.jobs import Jobs
+
+T = TypeVar("T")
 
 
 class Store:
@@ -16,6 +23,21 @@ class Store:
         self.events = Events(self.database)
         self.jobs = Jobs(self.database)
         self.devices = Devices(self.database)
+
+    async def balances(self, app_user_id: str) -> dict[str, int | float]:
+        return await self._of_customer(app_user_id, self.events.balances)
+
+    async def experiments(self, app_user_id: str) -> dict[str, str]:
+        return await self._of_customer(app_user_id, self.events.experiments)
+
+    async def invoices(self, app_user_id: str) -> list[bytes]:
+        return await self._of_customer(app_user_id, self.events.invoices)
+
+    async def _of_customer(self, app_user_id: str, read: Callable[[AsyncConnection, str], Awaitable[T]]) -> T:
+        """What is stored under the customer's id, for any of the customer's ids."""
+        async with self.database.reading() as connection:
+            owner = await self.copies.owner_of(connection, app_user_id)
+            return await read(connection, owner)
 
     async def close(self) -> None:
         await self.database.close()
