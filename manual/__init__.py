@@ -1,1 +1,1 @@
-"""Builds the site of the documentation: `make docs` (decision 0108)."""
+"""Builds the site of the documentation: `make docs`."""

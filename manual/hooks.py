@@ -21,7 +21,6 @@ log = logging.getLogger("mkdocs.manual")
 _SOURCES = {page: source for source, page in OTHERS.items()}
 # The start page, and the words on it that lead to the API reference.
 _HOME, _API = "README.md", "every operation with examples"
-_TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -35,15 +34,13 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         if "Reference" in one:
             pages = [f"{api_reference.FOLDER}/{slug(tag)}.md" for tag in api_reference.areas()]
             one["Reference"].append({"API": [f"{api_reference.FOLDER}/README.md", *pages]})
-        if "Decisions" in one:
-            one["Decisions"].extend(f"decisions/{path.name}" for path in _decisions())
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     for source, page in OTHERS.items():
         files.append(File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8")))
-    for page, content in {**api_reference.pages(), "decisions/README.md": _index_of_decisions()}.items():
+    for page, content in api_reference.pages().items():
         files.append(File.generated(config, page, content=content))
     return files
 
@@ -57,15 +54,3 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         # The repository has no such page to link to.
         made = made.replace(_API, f"[{_API}]({api_reference.FOLDER}/README.md)")
     return adapted(made)
-
-
-def _decisions() -> list[Any]:
-    return sorted((ROOT / DOCS / "decisions").glob("0*.md"))
-
-
-def _index_of_decisions() -> str:
-    lines = ["# Decisions", "", "Why things are as they are: one page for each decision.", ""]
-    for path in _decisions():
-        title = _TITLE.search(path.read_text(encoding="utf-8"))
-        lines.append(f"- [{title[1] if title else path.stem}]({path.name})")
-    return "\n".join(lines)

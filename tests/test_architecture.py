@@ -130,7 +130,7 @@ DRIVER = ("asyncpg", "latchkey.storage.sql", "latchkey.storage.database.Record")
 DRIVER_CALLS = {"fetch", "fetchrow", "fetchval", "fetchmany", "execute", "executemany", "prepare", "cursor"}
 DRIVER_CALLS |= {"copy_records_to_table", "copy_to_table", "copy_from_query", "copy_from_table", "add_listener"}
 
-# The HTTP client is young, and another one may have to take its place: one module knows it (decision 0064).
+# The HTTP client is young, and another one may have to take its place: one module knows it.
 HTTP_LIBRARY, ADAPTER = "pyreqwest", "http_client.py"
 
 NAMELESS = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc", "base"}

@@ -1,4 +1,4 @@
-"""The HTTP client. This is the only module that imports pyreqwest, which is young (decision 0064).
+"""The HTTP client. This is the only module that imports pyreqwest, which is young.
 
     async with HttpClient(extra_ca=pem, timeout=10) as http:
         response = await http.ask("POST", url, authorization=f"Bearer {key}", body=b"{}")

@@ -63,13 +63,13 @@ def test_nothing_is_loaded_from_another_host(site: Path) -> None:
 
 
 def test_the_start_page_leads_to_every_page(site: Path) -> None:
-    """Decisions and the areas of the API have an index of their own."""
+    """The pages about the architecture and the areas of the API have an index of their own."""
     home = (site / "index.html").read_text(encoding="utf-8").split("<article", 1)[1].split("</article>", 1)[0]
     linked = {path.partition("#")[0] for path in re.findall(r'href="?([^" >]+)', home)}
-    assert {"api/index.html", "decisions/index.html"} <= {
+    assert {"api/index.html", "architecture/index.html"} <= {
         one.removesuffix("/") + ("" if "." in one else "/index.html") for one in linked
     }
-    listed = [path for path in site.rglob("*.html") if path.parent.name not in ("api", "decisions")]
+    listed = [path for path in site.rglob("*.html") if path.parent.name not in ("api", "architecture")]
     named = {str(path.relative_to(site)) for path in listed} - {"index.html", "404.html"}
     assert named - linked == set()
 
@@ -137,9 +137,7 @@ def test_links_lead_to_pages_or_are_named_as_files() -> None:
 
     assert link(f"{UP}/README.md#how-fast") == "[x](overview.md#how-fast)"
     assert link("docs/cli.md", "README.md", "overview.md") == "[x](cli.md)"
-    assert (
-        link(f"{UP}/import.md", "docs/decisions/0080-imports.md", "decisions/0080-imports.md") == f"[x]({UP}/import.md)"
-    )
+    assert link(f"{UP}/import.md", "docs/architecture/imports.md", "architecture/imports.md") == f"[x]({UP}/import.md)"
     assert link(f"{UP}/deploy/proxy/nginx.conf") == "x (`deploy/proxy/nginx.conf` in the repository)"
     assert link("https://example.com") == "[x](https://example.com)"
     assert rewritten("```\n[x](nowhere.md)\n```", "docs/a.md", "a.md", missing.append).count("[x]") == 1

@@ -28,7 +28,7 @@ def told_by(*snapshots: Subscription) -> list[EventType]:
     return book.types()
 
 
-# Decision 16.
+# Trials.
 
 
 def test_a_trial_begins_with_trial_started_alone_and_converts_into_an_initial_purchase() -> None:

@@ -167,7 +167,7 @@ ROWS = [
     Row(
         T.BILLING_ISSUE,
         causes.payment_failed_with_grace,
-        # The subscription's own end stays the paid one; the entitlement's is the end of grace (decision 10).
+        # The subscription's own end stays the paid one; the entitlement's is the end of grace.
         {"grace_period_expires_at_ms": MONTH_END + 6 * DAY, "expiration_at_ms": MONTH_END},
         is_paid=False,
         holds={"pro": "2026-02-21T12:00:00Z"},

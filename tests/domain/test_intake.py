@@ -25,7 +25,7 @@ def outage(book: Book, product: Product = PRO_MONTHLY, now: Ms | None = None) ->
     return book.take_in(actions.store_outage(book.customer, product, now, id=f"outage {now}", environment=sandbox), now)
 
 
-# Temporary grants (decision 22).
+# Temporary grants.
 
 
 def test_a_temporary_grant_lasts_at_most_a_day_and_then_expires() -> None:

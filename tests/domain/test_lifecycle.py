@@ -215,7 +215,7 @@ def test_a_late_word_that_renewal_was_on_gives_the_store_its_leeway_again() -> N
     assert tick(on_again, END + HOUR).expired is None
 
 
-# Grace (decision 10).
+# Grace.
 
 
 FAILING = actions.fail_billing(SUB, NOON + DAY, grace_days=6)

@@ -170,7 +170,7 @@ def hammer(url: str, digests: list[bytes], start: Barrier, granted: multiprocess
 
 @pytest.mark.processes
 async def test_two_processes_together_get_exactly_what_one_would(database: Database) -> None:
-    """A limit that is counted exactly, and one that allows leases (decision 0085)."""
+    """A limit that is counted exactly, and one that allows leases."""
     await hold_minute(database)
     exact, leased = await key(database, "exact", limit=480), await key(database, "leased", limit=900)
     context = multiprocessing.get_context("spawn")

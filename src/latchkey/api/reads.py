@@ -1,7 +1,7 @@
 """The two hot reads, without a framework in between.
 
 A request needs one question, which authenticates it and reads the customer, and shares its query with all other
-requests of the same tick. Decision 0011 has the measurements against the same reads as framework routes.
+requests of the same tick.
 """
 
 from __future__ import annotations

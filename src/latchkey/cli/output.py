@@ -1,4 +1,4 @@
-"""What commands print: text for people, or JSON for programs (decision 0107); and instants as people read and type
+"""What commands print: text for people, or JSON for programs; and instants as people read and type
 them."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Looks after processes that run but do not work (decision 0093): one says every second that its event loop turns, and
+"""Looks after processes that run but do not work: one says every second that its event loop turns, and
 is killed and started again if it is silent for too long. Those that crash again and again are reported.
 
 Time is counted in turns of the supervisor's own loop, not by a clock: after the whole machine was suspended or starved,

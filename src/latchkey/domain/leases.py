@@ -2,7 +2,7 @@
 
 A lease was counted in the database before its requests come, in the run of requests that it names. So a request that a
 lease covers is admitted without asking. The SQL function `take_requests` grants leases and takes them back. Instants
-are in seconds of the process's own clock, which only goes forward. Decision 0085.
+are in seconds of the process's own clock, which only goes forward.
 """
 
 from __future__ import annotations

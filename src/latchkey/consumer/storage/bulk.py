@@ -1,7 +1,7 @@
 """The statements that run for every batch of events: each is compiled once, and handles all rows of a batch.
 
 They are sent as text, with values as the driver takes them. Given as SQLAlchemy statements they are converted value by
-value, which costs more than the database's own work (decision 0088). JSON is therefore given as text, and SQLite
+value, which costs more than the database's own work. JSON is therefore given as text, and SQLite
 answers with it, and with 0 and 1 instead of false and true.
 """
 

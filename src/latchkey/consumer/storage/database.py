@@ -90,7 +90,7 @@ class Database:
         self, connection: AsyncConnection, sql: str, values: tuple[Any, ...] = ()
     ) -> Sequence[Sequence[Any]]:
         """The rows, if any, of a statement in the driver's own words, in the connection's transaction. The driver is
-        called directly: through SQLAlchemy a statement costs about as much again (decision 0088)."""
+        called directly: through SQLAlchemy a statement costs about as much again."""
         raw = await connection.get_raw_connection()
         driver: Any = raw.driver_connection
         rows: Sequence[Sequence[Any]]

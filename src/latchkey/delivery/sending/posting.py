@@ -1,7 +1,7 @@
 """One request to a receiver, until its status has arrived.
 
 A `Letter` is what is sent. A `Post` sends it without a task: it steps the client's coroutine itself, as a task would. A
-task for each delivery, with the coroutines in it, would take a tenth of the worker's time (decision 0114).
+task for each delivery, with the coroutines in it, would take a tenth of the worker's time.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ body does not change the outcome. So `Sender.post` returns a `Reply` when the st
 
 The worker calls `at_once` for a whole batch, shortly before it is recorded. The alternative is to read every body in
 the delivery's own task, which the client's thread must then wake a second time. In two of three runs that took 6 to 8 %
-more CPU for a delivery and made 10 % fewer a second (decision 0062).
+more CPU for a delivery and made 10 % fewer a second.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ create table feeds (
     part integer not null default 0
 ) with (fillfactor = 50);
 
--- Parts: stretches of time, by number. Events, deliveries and attempts are partitioned by part (decision 92). New rows
+-- Parts: stretches of time, by number. Events, deliveries and attempts are partitioned by part. New rows
 -- belong to the highest. Part -1, which is opened with the second part, keeps deliveries that outlive the part they were
 -- in.
 create table parts (
@@ -380,7 +380,7 @@ create table events (
     body json not null,
     part integer not null default 0
     -- Each partition has three unique keys, which `open_part` creates: (project_id, position), (id, project_id) and
-    -- (customer_id, project_id, sequence). Decision 92 says what keeps them unique over all partitions.
+    -- (customer_id, project_id, sequence). docs/architecture/database.md says what keeps them unique over all partitions.
 ) partition by range (part);
 -- For erasure: the ids of an erased customer are also in the TRANSFER events of those who received its purchases.
 create index events_of_transfers on events (project_id, customer_id) where type = 'TRANSFER';
@@ -1268,7 +1268,7 @@ create table restores (
     primary key (system_identifier, database_oid, timeline)
 );
 
--- Customer lists (decision 104). The roller's progress in a project: the last event of the feed that is in the facets, and
+-- Customer lists. The roller's progress in a project: the last event of the feed that is in the facets, and
 -- how far it has walked through the customers by their ids (see usecases/rolling/rolled.py).
 create table facet_rolls (
     project_id text primary key references projects (id) on delete cascade,
@@ -1421,7 +1421,7 @@ $$;
 
 -- Everything that a change to customers of one project writes, in one statement: customers, who owns which purchase,
 -- virtual currency, the queue of deliveries and the events. A call outside a transaction is a transaction of its own, so a
--- purchase is written and committed in one round trip (decision 84).
+-- purchase is written and committed in one round trip.
 --
 -- `changes` has an array of rows for each table that is written; tables without rows are left out. JSON documents that are
 -- stored as they are come beside it, and the rows name them by their place: PostgreSQL would read their text three times
@@ -1614,7 +1614,7 @@ begin
         made := made || wake_deliveries(woken);
     end if;
 
-    -- Last: the feed's lock is held until the commit, so positions are in the order of commits (decision 6).
+    -- Last: the feed's lock is held until the commit, so positions are in the order of commits.
     -- A project's parts never go back, so no part after this one has an event of the project.
     update feeds set position = position + cardinality(event_ids), part = greatest(part, now_part)
     where project_id = of_project
@@ -1696,8 +1696,7 @@ end $$;
 
 select open_part(0, 0);
 
--- Accounts that may see what concerns the whole deployment and not one project. Granted by `latchkey user operator` only
--- (decision 91).
+-- Accounts that may see what concerns the whole deployment and not one project. Granted by `latchkey user operator` only.
 create table operators (
     account_id text primary key references accounts (id) on delete cascade,
     granted_at bigint not null

@@ -2,7 +2,7 @@
 
 Apple's library checks the certificate chain (`certificate_chains.py`). Checked anew for every signature that would take
 many times as long as the signature itself, so a chain that was found good is kept, with the time in which all of its
-certificates are valid. The signature of a payload is checked every time. Decision 0066 has the measurements and says
+certificates are valid. The signature of a payload is checked every time. docs/architecture/apple.md says
 why that is safe.
 """
 

@@ -1,7 +1,7 @@
 """The log of requests for each API key, and when keys were last used.
 
 A request only appends to a buffer in memory. About once a second each process writes what it has: one statement for all
-its keys. So a request costs no write, and a crash loses a second of the log. Decision 0096.
+its keys. So a request costs no write, and a crash loses a second of the log.
 """
 
 from __future__ import annotations

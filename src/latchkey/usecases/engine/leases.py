@@ -1,7 +1,7 @@
 """The leases of this process, for all its requests: those that read and those that write.
 
 A batch asks `plan` what to tell the database for each key, and tells `learn` what the database said, or `fail` that it
-said nothing. A lease that no request hands back is handed back by a timer. Decision 0085.
+said nothing. A lease that no request hands back is handed back by a timer.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 No row may be missed by a series of increments, whatever was being written while each of them ran. So a cursor is not a
 time: a transaction that began before it may commit after it. It is what PostgreSQL knows for certain:
 
-- events have positions without gaps, in the order of commits (decision 6);
+- events have positions without gaps, in the order of commits;
 - every other row carries the id of the transaction that wrote it. The cursor holds the oldest transaction that was
   still running (`xid`). The next export takes every row written by that transaction or a later one. Rows of
   transactions that the first export saw already are exported twice, and none is missed.

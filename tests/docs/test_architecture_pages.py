@@ -1,0 +1,31 @@
+"""The pages about the architecture: the index leads to each of them, and the tests that they name exist."""
+
+from __future__ import annotations
+
+import re
+
+from tests.tracked import ROOT
+
+PAGES = sorted((ROOT / "docs" / "architecture").glob("*.md"))
+_NAMED = re.compile(r"`(test_[a-z0-9_]+)`")
+_TEST = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
+
+
+def test_pages_name_tests_that_exist() -> None:
+    tests = {name for path in (ROOT / "tests").rglob("test_*.py") for name in _TEST.findall(path.read_text("utf-8"))}
+    gone = [
+        f"{page.name}: {name}"
+        for page in PAGES
+        for name in _NAMED.findall(page.read_text("utf-8"))
+        if name not in tests
+    ]
+    assert not gone
+
+
+def test_every_page_names_tests_and_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "architecture" / "README.md").read_text("utf-8")
+    for page in PAGES:
+        if page.name == "README.md":
+            continue
+        assert f"]({page.name})" in index, page.name
+        assert _NAMED.search(page.read_text("utf-8").partition("## Held by")[2]), page.name
