@@ -51,8 +51,8 @@ class Receipts:
 
     def _sold(self, product_id: str) -> dict[str, Any]:
         id = self.store.sell(product_id=product_id, buyer=product_id)
-        purchase = self.store.life.purchases[id]
-        return apple_payloads.transaction(APP, self.store.life, purchase, purchase.latest, real_now())
+        purchase = self.store.books.purchases[id]
+        return apple_payloads.transaction(APP, self.store.books, purchase, purchase.latest, real_now())
 
     def _signed(self, product_id: str) -> str:
         """The same purchase by somebody else: only the ids differ. The emulator keeps no record of it."""

@@ -184,7 +184,7 @@ async def test_a_purchase_is_made_as_stripe(site: Site) -> None:
             assert (await me.post(f"{start}/sell", sale)).status == 303
         finally:
             name_stores(site, *named)
-        [truth] = emulator.truth()
+        [truth] = emulator.expected_states()
         assert (truth.account_token, truth.active) == ("sven", True)
 
 

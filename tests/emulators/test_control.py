@@ -143,7 +143,7 @@ async def test_wrong_questions_get_a_clear_answer_and_change_nothing(
     got, said = await desk.ask(method, path, body)
     assert got == status, said
     assert said["error"]
-    assert desk.store.truth() == []
+    assert desk.store.expected_states() == []
 
 
 async def test_a_web_page_cannot_use_it(desk: Desk) -> None:
@@ -157,4 +157,4 @@ async def test_a_web_page_cannot_use_it(desk: Desk) -> None:
         headers={"Content-Type": "text/plain"},
     )
     assert sneaky.status_code == 400
-    assert desk.store.truth() == []
+    assert desk.store.expected_states() == []

@@ -42,7 +42,7 @@ async def silent(google: World) -> World:
 async def test_google_gives_the_token_of_the_last_order(silent: World, tmp_path: Path) -> None:
     world = silent
     token = world.store.sell(product_id="pro_monthly:monthly", buyer="ada")
-    purchase = world.store.life.purchases[token]
+    purchase = world.store.books.purchases[token]
     [order] = purchase.orders
     await imported(
         world,

@@ -130,7 +130,7 @@ async def converges(world: World) -> None:
         await world.processor.read_histories()
         await world.process()
     await world.move(world.now + 1)
-    for truth in world.store.truth():
+    for truth in world.store.expected_states():
         if not truth.replaced:
             if world.store.name != "apple" and not await world.is_known(truth.id):
                 # Google can only be asked about a token. Phones show what they hold at every launch.

@@ -99,7 +99,7 @@ async def test_google_gives_one_payment_back_and_access_stays(google: World) -> 
         reply = await act(google, found, f"transactions/{order}/actions/refund")
         assert reply.status == 200, reply
         assert reply.json()["id"] == order
-    assert [one.refunded_at is not None for one in google.store.life.purchases[purchase].orders] == [True, True]
+    assert [one.refunded_at is not None for one in google.store.books.purchases[purchase].orders] == [True, True]
     after = await subscription(google, first)
     assert (after["gives_access"], after["auto_renewal_status"]) == (True, "will_renew")
     await google.settle()

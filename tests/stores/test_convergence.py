@@ -51,6 +51,6 @@ async def test_a_lost_revocation_of_a_yearly_subscription_is_found_within_a_mont
         store.misbehave(drop=1.0)
         store.act(bought, "revoke")
         await made.move(made.now + 31 * DAY, every=DAY)
-        [truth] = store.truth()
+        [truth] = store.expected_states()
         assert not truth.active
         await agrees(made, truth)

@@ -116,7 +116,7 @@ async def test_a_refunded_top_up_leaves_the_access_that_google_leaves(google: Wo
     assert await access(google, "ada") == {"pro"}
     google.store.act(second, "refund")
     await google.settle()
-    [truth] = [one for one in google.store.truth() if not one.replaced]
+    [truth] = [one for one in google.store.expected_states() if not one.replaced]
     assert not truth.active
     assert await access(google, "ada") == set()
     shown = await v1(google, "ada")

@@ -129,7 +129,7 @@ async def test_what_was_paid_with_credit_is_not_counted_again(billing: World) ->
     await billing.move(billing.now + 30 * DAY)
     await billing.settle()
     assert isinstance(billing.store, StripeEmulator)
-    paid = sum(one.amount for one in billing.store.life.charges.values() if one.succeeded)
+    paid = sum(one.amount for one in billing.store.books.charges.values() if one.succeeded)
     told = [one for one in await billing.events("ada") if one["type"] != "INVOICE_ISSUANCE"]
     assert [one["type"] for one in told][-1] == "RENEWAL"
     assert round(sum(one["price_in_purchased_currency"] for one in told) * 100) == paid
@@ -147,7 +147,7 @@ async def test_an_item_that_is_removed_ends_there(billing: World, position: int,
     purchase = await bought(billing, also=["team_monthly"])
     assert await access(billing, "ada") == {"pro", "team"}
     await billing.move(billing.now + 3 * DAY)
-    item, removed_at = billing.store.life.subscriptions[purchase].items[position], billing.now // 1000 * 1000
+    item, removed_at = billing.store.books.subscriptions[purchase].items[position], billing.now // 1000 * 1000
     billing.store.act(purchase, "remove_item", item=item.id, proration=proration)
     await billing.settle()
     told = (await billing.events("ada"))[-1]
@@ -164,7 +164,7 @@ async def test_an_item_that_is_removed_ends_there(billing: World, position: int,
     await billing.settle()
     assert (await types(billing, "ada")).count("RENEWAL") == 1
     assert await access(billing, "ada") == kept
-    paid = sum(one.amount for one in billing.store.life.charges.values() if one.succeeded)
+    paid = sum(one.amount for one in billing.store.books.charges.values() if one.succeeded)
     money = [one for one in await billing.events("ada") if one["type"] in ("INITIAL_PURCHASE", "RENEWAL")]
     assert round(sum(one["price_in_purchased_currency"] for one in money) * 100) == paid
 
@@ -208,7 +208,7 @@ async def test_a_purchase_belongs_to_the_app_that_sold_it_as_long_as_that_app_is
 async def test_a_page_shows_the_id_of_a_subscription_or_of_a_checkout(billing: World) -> None:
     billing.store.misbehave(drop=1.0)
     purchase = await bought(billing, account_token=None, checkout=True)
-    session = next(iter(billing.store.life.sessions))
+    session = next(iter(billing.store.books.sessions))
     for token in (purchase, session, purchase):
         reply = await shown(billing, token)
         assert reply.status == 200, reply
@@ -236,7 +236,7 @@ async def test_what_stripe_does_not_know_is_no_receipt(billing: World, token: st
 async def test_the_id_of_another_account_is_no_receipt(billing: World) -> None:
     """Its API key does not find it."""
     purchase = await bought(billing)
-    one = billing.store.life.subscriptions.pop(purchase)
+    one = billing.store.books.subscriptions.pop(purchase)
     assert (await shown(billing, one.id, "eve")).json()["code"] == 7103
 
 
@@ -339,7 +339,7 @@ async def test_stripe_cancels_extends_and_refunds(billing: World) -> None:
     assert not billing.store.known(purchase).auto_renew
     reply = await act(billing, found, "actions/refund")
     assert (reply.status, reply.json()["gives_access"]) == (200, False)
-    assert [one.refunded for one in billing.store.life.charges.values()] == [999]
+    assert [one.refunded for one in billing.store.books.charges.values()] == [999]
     assert not billing.store.known(purchase).active
     await billing.settle()
     assert await types(billing, "ada") == [

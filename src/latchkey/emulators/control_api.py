@@ -91,9 +91,9 @@ class _Control:
             "store": self._store.name,
             "clock": to_iso(self._store.clock.now()),
             "notification_url": self._store.notification_url,
-            "purchases": len(self._store.truth()),
+            "purchases": len(self._store.expected_states()),
             "notifications": {
-                state: sum(one.state == state for one in messages)
+                state: sum(message.state == state for message in messages)
                 for state in ("waiting", "delivered", "lost", "given up")
             },
             "misbehaviour": self._store.dice.wanted,
@@ -107,7 +107,7 @@ class _Control:
         return {"products": self._store.products()}
 
     async def purchases(self, _: Request) -> Any:
-        return {"purchases": [asdict(one) for one in self._store.truth()]}
+        return {"purchases": [asdict(state) for state in self._store.expected_states()]}
 
     async def purchase(self, request: Request) -> Any:
         return self._shown(str(request.path_params["id"]))
@@ -145,8 +145,10 @@ class _Control:
         limit = query.get("limit", "100")
         if not limit.isdigit() or not 1 <= int(limit) <= 1000:
             raise Invalid("limit is 1 to 1000.", param="limit")
-        wanted = [one for one in self._store.outbox.messages if query.get("purchase") in (None, one.subject)]
-        return {"notifications": [_message(one) for one in reversed(wanted[-int(limit) :])]}
+        wanted = [
+            message for message in self._store.outbox.messages if query.get("purchase") in (None, message.subject)
+        ]
+        return {"notifications": [_message(item) for item in reversed(wanted[-int(limit) :])]}
 
     async def send_test(self, _: Request) -> Any:
         id = self._store.send_test()
@@ -179,7 +181,7 @@ class _Control:
         return {"notification_url": self._store.notification_url}
 
     def _message(self, id: str) -> Notification:
-        found = next((one for one in self._store.outbox.messages if one.id == id), None)
+        found = next((message for message in self._store.outbox.messages if message.id == id), None)
         if found is None:
             raise NotFound(f"The store has sent no notification {id!r}.", param="id")
         return found
@@ -191,7 +193,7 @@ class _Control:
 
 def moment(move: _ClockMove, now: Ms) -> Ms:
     """Where the clock is to stand."""
-    if sum(one is not None for one in (move.by, move.to, move.to_ms)) != 1:
+    if sum(given is not None for given in (move.by, move.to, move.to_ms)) != 1:
         raise Invalid(
             'Say one of {"by": "P1M"}, {"to": "2027-01-31T12:00:00Z"} and {"to_ms": 1801396800000}.', param="by"
         )
@@ -272,7 +274,7 @@ def _message(message: Notification) -> dict[str, Any]:
         "at_ms": message.at,
         "state": message.state,
         "next_try_ms": message.due_at if message.state == "waiting" else None,
-        "attempts": [asdict(one) for one in message.attempts],
+        "attempts": [asdict(attempt) for attempt in message.attempts],
     }
 
 

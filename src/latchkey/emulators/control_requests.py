@@ -1,5 +1,4 @@
-"""What can be asked of a pretend store in JSON: acts on a purchase, which are functions whose keyword parameters are
-the options of the act; and durations and prices."""
+"""Requests of the control API: acts on a purchase, durations and prices."""
 
 from __future__ import annotations
 
@@ -20,26 +19,52 @@ class ControlRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     pass
 
 
+class ProductRequest(ControlRequest, frozen=True, kw_only=True):
+    id: str
+    price: float = 9.99
+    currency: str = "USD"
+    period: str | None = None
+    trial: str | None = None
+
+    def length(self) -> Duration | None:
+        return duration_of(self.period, "period") if self.period else None
+
+    def trial_length(self) -> Duration | None:
+        return duration_of(self.trial, "trial") if self.trial else None
+
+
+class SaleRequest(ControlRequest, frozen=True, kw_only=True):
+    # As Latchkey names it: with the base plan of Google, or the price of Stripe, after a colon.
+    product_id: str
+    # The customer of the store.
+    buyer: str = "somebody"
+    # What the app reports to the store about its user.
+    account_token: str | None = None
+    trial: bool = False
+
+
 class Acts:
-    """Acts by name. Each is called with the store's books, the moment and the purchase, then with its options. The
-    option `for`, which Python cannot have as a parameter, is `duration` there."""
+    """Acts by name. An act is a function, and its keyword-only parameters are the options of the act. The option `for`,
+    which Python cannot have as a parameter, is `duration` there."""
 
     def __init__(self, **acts: Callable[..., Any]) -> None:
         self._acts = {name: (act, _options(name, act)) for name, act in acts.items()}
 
-    def apply(self, life: Any, now: int, purchase: str, name: str, options: Mapping[str, Any]) -> Any:
+    def apply(self, name: str, options: Mapping[str, Any], *context: Any) -> Any:
+        """Calls the act with the context (the books and the purchase) and the options."""
         if name not in self._acts:
             raise Invalid(f"There is no act {name!r}, only {', '.join(sorted(self._acts))}.", param="act")
         act, shape = self._acts[name]
-        return act(life, now, purchase, **msgspec.structs.asdict(converted(options, shape)))
+        return act(*context, **msgspec.structs.asdict(converted(options, shape)))
 
 
 def _options(name: str, act: Callable[..., Any]) -> type[msgspec.Struct]:
     hints = get_type_hints(act)
     fields: list[Any] = []
-    for parameter in list(inspect.signature(act).parameters.values())[3:]:
-        required = parameter.default is inspect.Parameter.empty
-        fields.append((parameter.name, hints[parameter.name], *(() if required else (parameter.default,))))
+    for parameter in inspect.signature(act).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            required = parameter.default is inspect.Parameter.empty
+            fields.append((parameter.name, hints[parameter.name], *(() if required else (parameter.default,))))
     return msgspec.defstruct(
         name, fields, forbid_unknown_fields=True, kw_only=True, frozen=True, rename={"duration": "for"}
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from starlette.applications import Starlette
@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
 from latchkey.emulators.control_requests import converted
+from latchkey.emulators.due_events import DueEvent, advance
 from latchkey.emulators.emulator_clock import EmulatorClock
 from latchkey.emulators.expected_state import ExpectedState
 from latchkey.emulators.misbehaviour import Dice, Misbehaviour
@@ -28,9 +29,13 @@ class Emulator(ABC, Generic[L, N]):
     lies: ClassVar[frozenset[str]]
     # Statuses by which the service says that it took a notification.
     accepted: ClassVar[frozenset[int]]
+    # What a new store sells.
+    first_products: ClassVar[tuple[dict[str, Any], ...]]
+    # The unit of time in the books.
+    unit: ClassVar[Ms] = 1
 
-    def __init__(self, life: L, clock: EmulatorClock, *, extra_ca: Callable[[], bytes | None] = lambda: None) -> None:
-        self.life = life
+    def __init__(self, books: L, clock: EmulatorClock, *, extra_ca: Callable[[], bytes | None] = lambda: None) -> None:
+        self.books = books
         self.clock = clock
         self.dice = Dice(self.lies)
         self.outbox = NotificationOutbox(
@@ -67,13 +72,18 @@ class Emulator(ABC, Generic[L, N]):
     @abstractmethod
     def _test_notice(self) -> N: ...
 
+    def add_first_products(self) -> None:
+        if not self.products():
+            for product in self.first_products:
+                self.add_product(product)
+
     # What the store knows.
 
     @abstractmethod
     def products(self) -> list[dict[str, Any]]: ...
 
     @abstractmethod
-    def truth(self) -> list[ExpectedState]: ...
+    def expected_states(self) -> list[ExpectedState]: ...
 
     @abstractmethod
     def receipt(self, purchase: str) -> dict[str, Any]:
@@ -88,11 +98,17 @@ class Emulator(ABC, Generic[L, N]):
         """The store's API."""
 
     @abstractmethod
-    def _advance(self, until: Ms) -> None: ...
+    def _due_events(self, books: L) -> Iterable[DueEvent]:
+        """What time will change in the books; each begins with its moment, in `unit`."""
 
     @abstractmethod
+    def _happen(self, books: L, event: DueEvent) -> tuple[L, tuple[N, ...]]: ...
+
+    def _advance(self, until: Ms) -> None:
+        self._change(*advance(self.books, until // self.unit, self._due_events, self._happen))
+
     def _due_at(self) -> Ms | None:
-        """When time next changes something in the books."""
+        return min((event[0] * self.unit for event in self._due_events(self.books)), default=None)
 
     # Notifications.
 
@@ -121,9 +137,9 @@ class Emulator(ABC, Generic[L, N]):
 
     def known(self, purchase: str) -> ExpectedState:
         """By what the control API or Latchkey calls it. Of a chain of replacements, the newest."""
-        known = self.truth()
-        found = next((one for one in known if one.purchase == purchase), None)
-        found = found or next((one for one in reversed(known) if one.id == purchase), None)
+        known = self.expected_states()
+        found = next((state for state in known if state.purchase == purchase), None)
+        found = found or next((state for state in reversed(known) if state.id == purchase), None)
         if found is None:
             raise NotFound(f"The store knows no purchase {purchase!r}.", param="purchase")
         return found
@@ -153,17 +169,17 @@ class Emulator(ABC, Generic[L, N]):
                 await between(self.clock.now())
         self.clock.reach(to)
         if forward:
-            self.kept(self.life)
+            self.kept(self.books)
         if between is not None:
             await between(self.clock.now())
 
     async def close(self) -> None:
         await self.outbox.close()
 
-    def _change(self, life: L, notices: tuple[N, ...]) -> None:
-        if life is self.life and not notices:
+    def _change(self, books: L, notices: tuple[N, ...]) -> None:
+        if books is self.books and not notices:
             return
-        self.life = life
+        self.books = books
         for notice in notices:
             self.outbox.post(self._message(notice))
-        self.kept(life)
+        self.kept(books)

@@ -90,15 +90,15 @@ class NotificationOutbox:
 
     def hold(self, subject: str, until: Ms) -> None:
         """Send what waits about this purchase not before `until`."""
-        for one in self.waiting():
-            if one.subject == subject:
-                one.due_at = max(one.due_at, until)
+        for message in self.waiting():
+            if message.subject == subject:
+                message.due_at = max(message.due_at, until)
 
     def waiting(self) -> list[Notification]:
-        return [one for one in self.messages if one.state == "waiting"]
+        return [message for message in self.messages if message.state == "waiting"]
 
     def next_due(self) -> Ms | None:
-        return min((one.due_at for one in self.waiting()), default=None) if self.url else None
+        return min((message.due_at for message in self.waiting()), default=None) if self.url else None
 
     async def deliver(self, *, everything: bool = False) -> None:
         """Send what is due; with `everything`, also what is held back or waits for its next try."""
@@ -106,9 +106,9 @@ class NotificationOutbox:
             return
         async with self._sending:
             tried: set[str] = set()
-            while due := [one for one in self._in_order() if one.id not in tried and (everything or self._due(one))]:
-                tried.add(due[0].id)
-                await self._send(due[0])
+            while message := self._next(tried, everything):
+                tried.add(message.id)
+                await self._send(message)
 
     async def send_again(self, message: Notification) -> SendAttempt:
         """Once more, whatever became of it before."""
@@ -127,7 +127,11 @@ class NotificationOutbox:
 
     def _in_order(self) -> list[Notification]:
         """One that is overtaken by two comes after the second of them."""
-        return sorted(self.waiting(), key=lambda one: (one.number + one.fate.overtaken_by, -one.number))
+        return sorted(self.waiting(), key=lambda message: (message.number + message.fate.overtaken_by, -message.number))
+
+    def _next(self, tried: set[str], everything: bool) -> Notification | None:
+        waiting = (message for message in self._in_order() if message.id not in tried)
+        return next((message for message in waiting if everything or self._due(message)), None)
 
     def _due(self, message: Notification) -> bool:
         if message.due_at <= self._clock.now():

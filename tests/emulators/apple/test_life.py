@@ -12,52 +12,33 @@ from latchkey.emulators.apple import apple_due_events
 from latchkey.emulators.apple.apple_books import AppleBooks, ApplePurchase, AppleStatus
 from latchkey.emulators.apple.apple_control_requests import ACTS, FIRST_PRODUCTS, AppleProductRequest, AppleSaleRequest
 from latchkey.emulators.control_requests import converted
+from tests.emulators.emulated_purchase import EmulatedPurchase, Step
 
 START: Ms = 1_800_000_000_000
 MONTH = parse_duration("P1M")
 
 
-class World:
-    def __init__(self) -> None:
-        products = tuple(converted(one, AppleProductRequest).product() for one in FIRST_PRODUCTS)
-        self.life, self.now = AppleBooks(products=products), START
-        self.told: list[str] = []
-        self.id = ""
+class AppleLife(EmulatedPurchase[AppleBooks]):
+    rules = apple_due_events
 
     def buy(self, product_id: str = "pro_monthly", **sale: Any) -> None:
-        life, notices = converted({"product_id": product_id, **sale}, AppleSaleRequest).apply(self.life, self.now)
+        request = converted({"product_id": product_id, **sale}, AppleSaleRequest)
+        books, notices = request.apply(self.books, self.now)
         assert notices[0].purchase is not None
         self.id = notices[0].purchase.id
-        self._keep(life, notices)
+        self.keep((books, notices))
 
     def act(self, act: str, **options: Any) -> None:
-        self._keep(*ACTS.apply(self.life, self.now, self.id, act, options))
-
-    def pass_by(self, duration: str) -> None:
-        self.now = add(self.now, parse_duration(duration))
-        self._keep(*apple_due_events.advance(self.life, self.now))
-
-    def _keep(self, life: AppleBooks, notices: Any) -> None:
-        self.life = life
-        self.told += [one.kind for one in notices]
+        self.keep(ACTS.apply(act, options, self.books, self.now, self.id))
 
     @property
     def purchase(self) -> ApplePurchase:
-        return self.life.purchases[self.id]
+        return self.books.purchases[self.id]
 
 
-def live(*steps: str | tuple[str, dict[str, Any]]) -> World:
-    """A step is a duration that passes, or an act with its options; `buy` buys pro_monthly unless told otherwise."""
-    world = World()
-    for step in steps:
-        name, options = step if isinstance(step, tuple) else (step, {})
-        if name.startswith("P"):
-            world.pass_by(name)
-        elif name == "buy":
-            world.buy(**options)
-        else:
-            world.act(name, **options)
-    return world
+def live(*steps: Step) -> AppleLife:
+    products = tuple(converted(product, AppleProductRequest).product() for product in FIRST_PRODUCTS)
+    return AppleLife(AppleBooks(products=products)).live(*steps)
 
 
 PROMO = {"offer": {"kind": "promotional", "price": 1.0, "id": "half"}}
@@ -222,7 +203,7 @@ LIVES: list[tuple[str, list[Any], list[str], AppleStatus | None]] = [
 @pytest.mark.parametrize(("steps", "told", "status"), [one[1:] for one in LIVES], ids=[one[0] for one in LIVES])
 def test_a_life_and_what_apple_tells_of_it(steps: list[Any], told: list[str], status: AppleStatus | None) -> None:
     world = live(*steps)
-    assert world.told == told
+    assert world.sent == told
     assert world.purchase.status is status
 
 
@@ -256,7 +237,7 @@ def test_an_introductory_price_lasts_for_its_periods() -> None:
 
 def test_a_resubscription_goes_on_under_the_first_transaction_id() -> None:
     world = live("buy", "cancel", "P2M", "buy")
-    assert len(world.life.purchases) == 1
+    assert len(world.books.purchases) == 1
     assert world.purchase.id == world.purchase.transactions[0].id
 
 
@@ -299,6 +280,6 @@ def test_what_makes_no_sense_is_refused_and_said(steps: list[Any], refused: str)
 def test_time_in_one_step_or_in_many_ends_the_same() -> None:
     once = live(("buy", {"trial": True}), ("fail_billing", {"grace_days": 3}), "P400D")
     daily = live(("buy", {"trial": True}), ("fail_billing", {"grace_days": 3}), *["P1D"] * 400)
-    assert once.life == daily.life
-    assert once.told == daily.told
+    assert once.books == daily.books
+    assert once.sent == daily.sent
     assert daily.now == START + 400 * DAY

@@ -10,63 +10,52 @@ from latchkey.domain.instants import DAY, Ms, add, parse_duration
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.control_requests import converted
 from latchkey.emulators.google import google_due_events
-from latchkey.emulators.google.google_books import CancelledBy, GoogleBooks, GooglePhase, GooglePurchase, GoogleState
+from latchkey.emulators.google.google_books import (
+    CancelledBy,
+    GoogleBooks,
+    GooglePhase,
+    GooglePurchase,
+    GoogleState,
+    GoogleStep,
+)
 from latchkey.emulators.google.google_control_requests import (
     ACTS,
     FIRST_PRODUCTS,
     GoogleProductRequest,
     GoogleSaleRequest,
 )
+from tests.emulators.emulated_purchase import EmulatedPurchase, Step
 
 START: Ms = 1_800_000_000_000
 MONTH = parse_duration("P1M")
 
 
-class World:
-    def __init__(self) -> None:
-        products = tuple(converted(one, GoogleProductRequest).product() for one in FIRST_PRODUCTS)
-        self.life, self.now = GoogleBooks(products=products, series="tests"), START
-        self.told: list[str] = []
-        self.token = ""
+class GoogleLife(EmulatedPurchase[GoogleBooks]):
+    rules = google_due_events
 
     def buy(self, product_id: str = "pro_monthly:monthly", *, acknowledged: bool = True, **sale: Any) -> None:
-        before = self.life.purchases.keys()
-        asked = converted({"product_id": product_id, **sale}, GoogleSaleRequest)
-        self._keep(before, *asked.apply(self.life, self.now, test=True))
+        request = converted({"product_id": product_id, **sale}, GoogleSaleRequest)
+        self.keep(request.apply(self.books, self.now, test=True))
         if acknowledged:
             self.act("acknowledge")
 
     def act(self, act: str, **options: Any) -> None:
-        before = self.life.purchases.keys()
-        self._keep(before, *ACTS.apply(self.life, self.now, self.token, act, options))
+        self.keep(ACTS.apply(act, options, self.books, self.now, self.id))
 
-    def pass_by(self, duration: str) -> None:
-        self.now = add(self.now, parse_duration(duration))
-        self._keep(self.life.purchases.keys(), *google_due_events.advance(self.life, self.now))
-
-    def _keep(self, before: Any, life: GoogleBooks, notices: Any) -> None:
-        self.life = life
-        self.told += [one.kind for one in notices]
-        self.token = next(iter(life.purchases.keys() - before), self.token)
+    def keep(self, step: GoogleStep) -> None:
+        before = self.books.purchases.keys()
+        super().keep(step)
+        self.id = next(iter(self.books.purchases.keys() - before), self.id)
 
     @property
     def purchase(self) -> GooglePurchase:
-        return self.life.purchases[self.token]
+        return self.books.purchases[self.id]
 
 
-def live(*steps: str | tuple[str, dict[str, Any]]) -> World:
-    """A step is a duration that passes, or an act with its options; `buy` buys pro_monthly:monthly and acknowledges it,
-    unless told otherwise."""
-    world = World()
-    for step in steps:
-        name, options = step if isinstance(step, tuple) else (step, {})
-        if name.startswith("P"):
-            world.pass_by(name)
-        elif name == "buy":
-            world.buy(**options)
-        else:
-            world.act(name, **options)
-    return world
+def live(*steps: Step) -> GoogleLife:
+    """`buy` also acknowledges, unless `acknowledged` is False."""
+    products = tuple(converted(product, GoogleProductRequest).product() for product in FIRST_PRODUCTS)
+    return GoogleLife(GoogleBooks(products=products, series="tests")).live(*steps)
 
 
 PREPAID = ("buy", {"product_id": "pro_monthly:prepaid"})
@@ -223,7 +212,7 @@ LIVES: list[tuple[str, list[Any], list[str], GoogleState]] = [
 @pytest.mark.parametrize(("steps", "told", "state"), [one[1:] for one in LIVES], ids=[one[0] for one in LIVES])
 def test_a_life_and_what_google_tells_of_it(steps: list[Any], told: list[str], state: GoogleState) -> None:
     world = live(*steps)
-    assert world.told == told
+    assert world.sent == told
     assert world.purchase.state is state
 
 
@@ -249,10 +238,10 @@ def test_a_grace_period_moves_the_end_and_a_payment_within_it_keeps_the_billing_
 
 def test_a_replacement_has_a_new_token_that_points_to_the_old_one() -> None:
     world = live("buy")
-    old = world.token
+    old = world.id
     world.act("change", product_id="team_monthly:monthly")
-    assert world.purchase.replaces == old != world.token
-    assert world.life.purchases[old].cancelled_by is CancelledBy.REPLACEMENT
+    assert world.purchase.replaces == old != world.id
+    assert world.books.purchases[old].cancelled_by is CancelledBy.REPLACEMENT
     assert world.purchase.acknowledged is False
 
 
@@ -281,7 +270,7 @@ def test_an_introductory_price_lasts_for_its_periods() -> None:
 
 def test_ids_have_googles_form_and_differ() -> None:
     world = live("buy", ("buy", {"product_id": "coins_100"}))
-    one, other = world.life.purchases.values()
+    one, other = world.books.purchases.values()
     assert one.token != other.token
     assert len(one.token) > 100
     assert [len(part) for part in one.orders[0].id.removeprefix("GPA.").split("-")] == [4, 4, 4, 5]
@@ -317,11 +306,11 @@ def test_what_makes_no_sense_is_refused_and_said(steps: list[Any], refused: str)
 
 def test_a_consumed_purchase_can_be_bought_again() -> None:
     coins = ("buy", {"product_id": "coins_100"})
-    assert len(live(coins, "consume", coins).life.purchases) == 2
+    assert len(live(coins, "consume", coins).books.purchases) == 2
 
 
 def test_time_in_one_step_or_in_many_ends_the_same() -> None:
     once = live(("buy", {"trial": True}), GRACE, "P400D")
     daily = live(("buy", {"trial": True}), GRACE, *["P1D"] * 400)
-    assert once.life == daily.life
-    assert once.told == daily.told
+    assert once.books == daily.books
+    assert once.sent == daily.sent

@@ -64,7 +64,7 @@ async def test_a_session_can_begin_with_a_trial_or_be_for_one_payment(stripe_key
         trial = await desk.ask(lambda v1: v1.checkout.sessions.create(body))
         _, shown = await as_page(desk, f"/v1/payment_pages/{trial.id}/confirm", client_secret=trial.client_secret)
         assert shown["free"] is True
-        assert [one.in_trial for one in desk.store.truth()] == [True]
+        assert [one.in_trial for one in desk.store.expected_states()] == [True]
         once = embedded(
             mode="payment",
             line_items=[{"price": "price_coins_100", "quantity": 2}],
@@ -96,7 +96,7 @@ async def test_the_hosted_page_takes_payment_and_sends_the_customer_back(stripe_
         paid = await asyncio.to_thread(requests.post, made.url, allow_redirects=False)
         assert (paid.status_code, paid.headers["location"]) == (303, f"https://shop.example/thanks?session={made.id}")
         assert (await asyncio.to_thread(requests.get, made.url)).status_code == 410
-        assert [one.active for one in desk.store.truth()] == [True]
+        assert [one.active for one in desk.store.expected_states()] == [True]
 
 
 async def test_the_hosted_page_offers_a_trial_as_one_and_says_when_it_is_over(stripe_keys: StripeKeys) -> None:
@@ -203,7 +203,7 @@ async def test_a_session_nobody_pays_expires(stripe_keys: StripeKeys) -> None:
         made = await desk.ask(lambda v1: v1.checkout.sessions.create(embedded()))
         await desk.store.move(made.expires_at * 1000)
         assert (await desk.ask(lambda v1: v1.checkout.sessions.retrieve(made.id))).status == "expired"
-        assert desk.store.truth() == []
+        assert desk.store.expected_states() == []
 
 
 async def test_the_stand_in_for_stripe_js_knows_where_it_came_from(stripe_keys: StripeKeys) -> None:

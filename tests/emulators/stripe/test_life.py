@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 
-from latchkey.domain.instants import SECOND, add, parse_duration
+from latchkey.domain.instants import SECOND
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.emulators.control_requests import converted
 from latchkey.emulators.expected_state import ExpectedState
@@ -16,19 +17,22 @@ from latchkey.emulators.stripe.stripe_books import (
     Seconds,
     StripeBooks,
     StripeInvoice,
+    StripeStep,
     StripeSubscription,
 )
+from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_control_requests import (
     FIRST_PRODUCTS,
     StripeProductRequest,
     StripeSaleRequest,
-    acted,
+    act_on,
     smallest_units,
 )
 from latchkey.emulators.stripe.stripe_emulator import SENT
-from latchkey.emulators.stripe.stripe_expected_state import truth_of_session, truth_of_subscription
+from latchkey.emulators.stripe.stripe_expected_state import expected_of_session, expected_of_subscription
+from tests.emulators.emulated_purchase import EmulatedPurchase, Step
 
-# The 31st of January 2027, so that months of different lengths follow.
+T = TypeVar("T")
 START: Seconds = 1_801_396_800
 
 SHORT = {
@@ -46,57 +50,49 @@ SHORT = {
 }
 
 
-class World:
-    def __init__(self) -> None:
-        life = StripeBooks(series="tests")
-        for one in FIRST_PRODUCTS:
-            life = converted(one, StripeProductRequest).apply(life, START)
-        self.life, self.now = life, START
-        self.told: list[str] = []
-        self.id = ""
+class StripeLife(EmulatedPurchase[StripeBooks]):
+    rules = stripe_due_events
+    unit = SECOND
+    # The 31st of January 2027, so that months of different lengths follow.
+    start = START * SECOND
 
     def buy(self, product_id: str = "pro_monthly", **sale: Any) -> None:
-        step, self.id = converted({"product_id": product_id, **sale}, StripeSaleRequest).apply(self.life, self.now)
-        self._keep(step)
+        request = converted({"product_id": product_id, **sale}, StripeSaleRequest)
+        self.id = self.change(request.apply)
 
     def act(self, act: str, **options: Any) -> None:
-        self._keep(acted(self.life, self.now, self.id, act, options))
+        self.change(lambda changes: act_on(changes, self.id, act, options))
 
-    def pass_by(self, duration: str) -> None:
-        self.now = add(self.now * SECOND, parse_duration(duration)) // SECOND
-        self._keep(stripe_due_events.advance(self.life, self.now))
+    def change(self, change: Callable[[StripeChangeset], T]) -> T:
+        changes = StripeChangeset(self.books, self.now // SECOND)
+        done = change(changes)
+        self.keep(changes.step())
+        return done
 
-    def _keep(self, step: Any) -> None:
-        self.life = step[0]
-        self.told += [SHORT.get(one.type, one.type) for one in step[1] if one.type in SENT]
+    def keep(self, step: StripeStep) -> None:
+        self.books = step[0]
+        self.sent += [SHORT.get(event.type, event.type) for event in step[1] if event.type in SENT]
 
     @property
     def subscription(self) -> StripeSubscription:
-        return self.life.subscriptions[self.id]
+        return self.books.subscriptions[self.id]
 
     @property
     def invoices(self) -> list[StripeInvoice]:
-        return list(self.life.invoices.values())
+        return list(self.books.invoices.values())
 
     @property
-    def truth(self) -> ExpectedState:
-        if self.id in self.life.sessions:
-            return truth_of_session(self.life, self.life.sessions[self.id])[0]
-        return truth_of_subscription(self.life, self.subscription, self.now)
+    def expected(self) -> ExpectedState:
+        if self.id in self.books.sessions:
+            return expected_of_session(self.books, self.books.sessions[self.id])[0]
+        return expected_of_subscription(self.books, self.subscription, self.now // SECOND)
 
 
-def live(*steps: str | tuple[str, dict[str, Any]]) -> World:
-    """A step is a duration that passes, or an act with its options; `buy` buys pro_monthly unless told otherwise."""
-    world = World()
-    for step in steps:
-        name, options = step if isinstance(step, tuple) else (step, {})
-        if name.startswith("P"):
-            world.pass_by(name)
-        elif name == "buy":
-            world.buy(**options)
-        else:
-            world.act(name, **options)
-    return world
+def live(*steps: Step) -> StripeLife:
+    life = StripeLife(StripeBooks(series="tests"))
+    for product in FIRST_PRODUCTS:
+        life.change(converted(product, StripeProductRequest).apply)
+    return life.live(*steps)
 
 
 BOUGHT = ["created", "finalized", "paid"]
@@ -180,12 +176,12 @@ LIVES: list[tuple[str, list[Any], list[str], str]] = [
 @pytest.mark.parametrize(("steps", "told", "status"), [one[1:] for one in LIVES], ids=[one[0] for one in LIVES])
 def test_a_life_sends_the_events_that_stripe_sends(steps: list[Any], told: list[str], status: str) -> None:
     world = live(*steps)
-    assert (world.told, world.subscription.status) == (told, status)
+    assert (world.sent, world.subscription.status) == (told, status)
 
 
 def test_billing_dates_follow_the_day_of_the_first_payment() -> None:
     ends = [one.lines[0].ends for one in live("buy", "P4M").invoices]
-    days = [(one - START) // DAY_S for one in ends]
+    days = [(end - START) // DAY_S for end in ends]
     assert days == [28, 59, 89, 120, 150]
 
 
@@ -193,16 +189,16 @@ def test_an_upgrade_credits_the_old_price_and_debits_the_new_for_the_time_left()
     world = live("buy", "P14D", ("change", {"product_id": "team_monthly"}))
     credit, debit = world.invoices[-1].lines
     assert (credit.amount, debit.amount) == (-500, 1500)
-    assert (credit.proration, debit.starts, debit.ends) == (True, world.now, world.subscription.ends)
-    assert (world.invoices[-1].amount_paid, world.truth.product_id) == (1000, "team_monthly:price_team_monthly")
+    assert (credit.proration, debit.starts, debit.ends) == (True, world.now // SECOND, world.subscription.ends)
+    assert (world.invoices[-1].amount_paid, world.expected.product_id) == (1000, "team_monthly:price_team_monthly")
 
 
 def test_a_downgrade_leaves_a_credit_that_the_next_invoice_uses_up() -> None:
     world = live(("buy", {"product_id": "team_monthly"}), "P14D", ("change", {"product_id": "basic_monthly"}))
-    (customer,) = world.life.customers.values()
+    (customer,) = world.books.customers.values()
     assert (world.invoices[-1].status, world.invoices[-1].amount_paid, customer.balance) == ("paid", 0, -1250)
     world.pass_by("P1M")
-    (customer,) = world.life.customers.values()
+    (customer,) = world.books.customers.values()
     assert (world.invoices[-1].amount_due, customer.balance) == (0, -751)
 
 
@@ -217,8 +213,8 @@ def test_prorations_that_wait_come_with_the_next_invoice() -> None:
 def test_another_interval_begins_a_new_period_with_a_credit() -> None:
     world = live("buy", "P14D", ("change", {"product_id": "pro_yearly"}))
     credit, full = world.invoices[-1].lines
-    assert (credit.amount, full.amount, full.starts) == (-500, 7999, world.now)
-    assert world.subscription.anchor == world.now
+    assert (credit.amount, full.amount, full.starts) == (-500, 7999, world.now // SECOND)
+    assert world.subscription.anchor == world.now // SECOND
 
 
 TRUTHS: list[tuple[str, list[Any], dict[str, Any]]] = [
@@ -248,7 +244,7 @@ TRUTHS: list[tuple[str, list[Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("steps", "true"), [one[1:] for one in TRUTHS], ids=[one[0] for one in TRUTHS])
 def test_the_truth_of_a_purchase(steps: list[Any], true: dict[str, Any]) -> None:
-    truth = live(*steps).truth
+    truth = live(*steps).expected
     assert {name: getattr(truth, name) for name in true} == true
 
 
@@ -297,9 +293,9 @@ def test_an_amount_with_too_many_decimals_is_refused() -> None:
 
 
 def test_a_product_with_two_prices_is_bought_by_its_price() -> None:
-    world = World()
+    world = live()
     second = {"id": "pro_monthly", "price_id": "price_eur", "price": 8.99, "currency": "EUR", "period": "P1M"}
-    world.life = converted(second, StripeProductRequest).apply(world.life, START)
+    world.change(converted(second, StripeProductRequest).apply)
     with pytest.raises(NotFound):
         world.buy("pro_monthly")
     world.buy("pro_monthly:price_eur")

@@ -167,11 +167,11 @@ async def test_a_trial_in_a_form_begins_when_the_card_is_saved_and_only_once(for
     assert made.handle.startswith("seti_")
     assert (await form.sale(made.handle, order)).standing is Standing.OPEN
     # Stripe would begin a trial at once if the subscription was created before the card.
-    assert form.desk.store.life.subscriptions == {}
+    assert form.desk.store.books.subscriptions == {}
     assert await form.pays(made.client_secret) == 200
     sale = await form.sale(made.handle, order)
     assert await form.sale(made.handle, order) == sale
-    [subscription] = form.desk.store.life.subscriptions
+    [subscription] = form.desk.store.books.subscriptions
     assert (sale.standing, sale.receipt) == (Standing.PAID, subscription)
     [seen] = (await form.read(sale)).seen
     assert isinstance(seen.snapshot, Subscription)
@@ -236,7 +236,7 @@ async def test_a_buyer_with_another_email_is_another_customer_of_stripe(form: Co
     for email in emails:
         order = ordered("team_monthly", email=email)
         await form.stripe.confirm_sale(form.app, order, None)
-    made = {one.customer for one in form.desk.store.life.subscriptions.values()}
+    made = {one.customer for one in form.desk.store.books.subscriptions.values()}
     assert len(made) == 2
     assert victim.id not in made
 
@@ -261,7 +261,7 @@ async def test_what_stripe_would_sell_differently_is_refused(form: Counter, what
     ):
         with pytest.raises(ActionRefused, match=reason):
             await ask()
-    assert form.desk.store.life.subscriptions == {}
+    assert form.desk.store.books.subscriptions == {}
 
 
 async def test_the_embedded_page_shows_stripes_own_price_so_the_catalogs_may_differ(hosted: Counter) -> None:

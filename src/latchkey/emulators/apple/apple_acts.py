@@ -4,9 +4,10 @@ Store would send. No clock, no I/O, no randomness: `now` comes in."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 from latchkey.domain.instants import DAY, Ms, to_iso
-from latchkey.domain.refusal import Refusal
+from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.emulators.apple.apple_books import (
     AppleBooks,
     AppleKind,
@@ -26,8 +27,8 @@ from latchkey.emulators.apple.apple_purchases import kept, noticed, product_of, 
 _RUNNING = (AppleStatus.ACTIVE, AppleStatus.GRACE, AppleStatus.BILLING_RETRY)
 
 
-def cancel(life: AppleBooks, now: Ms, id: str) -> AppleStep:
-    purchase, renewal = _running(life, id)
+def cancel(books: AppleBooks, now: Ms, id: str) -> AppleStep:
+    purchase, renewal = _running(books, id)
     if not renewal.auto_renew:
         raise Refusal("Renewal is off already.", param="act")
     product = purchase.latest.product_id
@@ -38,44 +39,46 @@ def cancel(life: AppleBooks, now: Ms, id: str) -> AppleStep:
         # Access had ended already, and now no payment is tried any more.
         purchase = expired(purchase, ExpirationIntent.BILLING)
         notices.append(noticed("EXPIRED", "BILLING_RETRY", now, purchase))
-    return kept(life, purchase), tuple(notices)
+    return kept(books, purchase), tuple(notices)
 
 
-def uncancel(life: AppleBooks, now: Ms, id: str) -> AppleStep:
-    purchase, renewal = _running(life, id)
+def uncancel(books: AppleBooks, now: Ms, id: str) -> AppleStep:
+    purchase, renewal = _running(books, id)
     if renewal.auto_renew and renewal.will_end is None:
         raise Refusal("Renewal is on already.", param="act")
     was_on = renewal.auto_renew
     purchase = replace(purchase, renewal=replace(renewal, auto_renew=True, will_end=None))
     notices = () if was_on else (noticed("DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_ENABLED", now, purchase),)
-    return kept(life, purchase), notices
+    return kept(books, purchase), notices
 
 
-def fail_billing(life: AppleBooks, now: Ms, id: str, *, grace_days: int = 0) -> AppleStep:  # noqa: ARG001 - as all acts
-    """The payment of the next renewal will fail. The App Store says so when the renewal is due."""
-    purchase, renewal = _running(life, id)
+def fail_billing(books: AppleBooks, now: Ms, id: str, *, grace_days: int = 0) -> AppleStep:  # noqa: ARG001 - as all acts
+    """The payment of the next renewal will fail. The App Store reports it when the renewal is due."""
+    if not 0 <= grace_days <= 28:
+        raise Invalid("grace_days is 0 to 28.", param="grace_days")
+    purchase, renewal = _running(books, id)
     if purchase.status is not AppleStatus.ACTIVE:
         raise Refusal("A payment has failed already; use recover.", param="act")
     if not renewal.auto_renew:
         raise Refusal("Renewal is off, so no payment is due; use uncancel first.", param="act")
-    return kept(life, replace(purchase, renewal=replace(renewal, fails_with_grace=grace_days))), ()
+    return kept(books, replace(purchase, renewal=replace(renewal, fails_with_grace=grace_days))), ()
 
 
-def recover(life: AppleBooks, now: Ms, id: str) -> AppleStep:
-    purchase, renewal = _running(life, id)
+def recover(books: AppleBooks, now: Ms, id: str) -> AppleStep:
+    purchase, renewal = _running(books, id)
     if purchase.status is AppleStatus.ACTIVE:
         if renewal.fails_with_grace is None:
             raise Refusal("No payment has failed, so there is nothing to recover.", param="act")
-        return kept(life, replace(purchase, renewal=replace(renewal, fails_with_grace=None))), ()
+        return kept(books, replace(purchase, renewal=replace(renewal, fails_with_grace=None))), ()
     if not renewal.auto_renew:
         raise Refusal("Renewal is off, so no payment is tried; use uncancel first.", param="act")
     # Within the grace period nothing was missed. After it the new period begins with the payment.
     follows = (purchase.latest.expires_at or 0) if purchase.status is AppleStatus.GRACE else 0
     offer, rest = renewal_offer(renewal)
-    life, paid = started(
-        life,
+    books, paid = started(
+        books,
         now,
-        product_of(life, renewal.product_id),
+        product_of(books, renewal.product_id),
         offer,
         family=purchase.family,
         reason="RENEWAL",
@@ -83,35 +86,42 @@ def recover(life: AppleBooks, now: Ms, id: str) -> AppleStep:
     )
     rest = replace(rest, intent=None, grace_ends_at=None, retries_until=None, fails_with_grace=None)
     purchase = replace(purchase, transactions=(*purchase.transactions, paid), status=AppleStatus.ACTIVE, renewal=rest)
-    return kept(life, purchase), (noticed("DID_RENEW", "BILLING_RECOVERY", now, purchase),)
+    return kept(books, purchase), (noticed("DID_RENEW", "BILLING_RECOVERY", now, purchase),)
 
 
-def expire(life: AppleBooks, now: Ms, id: str, *, intent: ExpirationIntent = ExpirationIntent.CANCELLED) -> AppleStep:
+def expire(
+    books: AppleBooks,
+    now: Ms,
+    id: str,
+    *,
+    reason: Literal["voluntary", "billing", "price_increase", "not_for_sale"] = "voluntary",
+) -> AppleStep:
     """The subscription will not be renewed when its period ends, for this reason."""
-    purchase, renewal = _running(life, id)
-    if intent is ExpirationIntent.CANCELLED:
-        return cancel(life, now, id)
-    if intent is ExpirationIntent.BILLING:
-        return fail_billing(life, now, id)
+    purchase, renewal = _running(books, id)
+    if reason == "voluntary":
+        return cancel(books, now, id)
+    if reason == "billing":
+        return fail_billing(books, now, id)
     if purchase.status is not AppleStatus.ACTIVE:
         raise Refusal("A payment has failed, and the subscription ends for that reason.", param="act")
-    return kept(life, replace(purchase, renewal=replace(renewal, will_end=intent))), ()
+    will_end = ExpirationIntent[reason.upper()]
+    return kept(books, replace(purchase, renewal=replace(renewal, will_end=will_end))), ()
 
 
-def refund(life: AppleBooks, now: Ms, id: str, *, transaction: str | None = None) -> AppleStep:
+def refund(books: AppleBooks, now: Ms, id: str, *, transaction: str | None = None) -> AppleStep:
     """Of the latest transaction that cost something, or of the named one."""
-    purchase = purchase_of(life, id)
+    purchase = purchase_of(books, id)
     paid = _to_refund(purchase, transaction)
     given_back = replace(paid, revoked_at=now, refunded=True)
     purchase = _changed(purchase, given_back)
     if purchase.kind is AppleKind.SUBSCRIPTION and purchase.latest.id == paid.id and purchase.status in _RUNNING:
         purchase = replace(purchase, status=AppleStatus.REVOKED)
-    return kept(life, purchase), (noticed("REFUND", None, now, purchase, given_back),)
+    return kept(books, purchase), (noticed("REFUND", None, now, purchase, given_back),)
 
 
-def reverse_refund(life: AppleBooks, now: Ms, id: str, *, transaction: str | None = None) -> AppleStep:
-    purchase = purchase_of(life, id)
-    refunded = [one for one in purchase.transactions if one.refunded and transaction in (None, one.id)]
+def reverse_refund(books: AppleBooks, now: Ms, id: str, *, transaction: str | None = None) -> AppleStep:
+    purchase = purchase_of(books, id)
+    refunded = [paid for paid in purchase.transactions if paid.refunded and transaction in (None, paid.id)]
     if not refunded:
         raise Refusal("Nothing was refunded, so there is nothing to reverse.", param="act")
     restored = replace(refunded[-1], revoked_at=None, refunded=False)
@@ -119,76 +129,71 @@ def reverse_refund(life: AppleBooks, now: Ms, id: str, *, transaction: str | Non
     if purchase.status is AppleStatus.REVOKED and purchase.latest.id == restored.id:
         runs = (restored.expires_at or 0) > now
         purchase = replace(purchase, status=AppleStatus.ACTIVE) if runs else expired(purchase, ExpirationIntent.OTHER)
-    return kept(life, purchase), (noticed("REFUND_REVERSED", None, now, purchase, restored),)
+    return kept(books, purchase), (noticed("REFUND_REVERSED", None, now, purchase, restored),)
 
 
-def decline_refund(life: AppleBooks, now: Ms, id: str) -> AppleStep:
-    purchase = purchase_of(life, id)
-    return life, (noticed("REFUND_DECLINED", None, now, purchase),)
+def decline_refund(books: AppleBooks, now: Ms, id: str) -> AppleStep:
+    purchase = purchase_of(books, id)
+    return books, (noticed("REFUND_DECLINED", None, now, purchase),)
 
 
-def request_consumption(life: AppleBooks, now: Ms, id: str) -> AppleStep:
+def request_consumption(books: AppleBooks, now: Ms, id: str) -> AppleStep:
     """The customer asks for a refund, and the App Store asks how much was used."""
-    purchase = purchase_of(life, id)
-    return life, (noticed("CONSUMPTION_REQUEST", None, now, purchase),)
+    purchase = purchase_of(books, id)
+    return books, (noticed("CONSUMPTION_REQUEST", None, now, purchase),)
 
 
-def change(life: AppleBooks, now: Ms, id: str, product_id: str, *, offer: AppleOffer | None = None) -> AppleStep:
+def change(books: AppleBooks, now: Ms, id: str, product_id: str, *, offer: AppleOffer | None = None) -> AppleStep:
     """To another product of the group: at once if it is an upgrade, or of the same rank and length; otherwise with the
     next period."""
-    purchase, renewal = _running(life, id)
+    purchase, renewal = _running(books, id)
     if purchase.status is not AppleStatus.ACTIVE:
         raise Refusal("A payment has failed; use recover first.", param="act")
-    new, old = product_of(life, product_id), product_of(life, purchase.latest.product_id)
+    new, old = product_of(books, product_id), product_of(books, purchase.latest.product_id)
     if new.kind is not AppleKind.SUBSCRIPTION or new.group != old.group:
         raise Refusal(f"{new.id!r} is not a subscription of the group {old.group!r}.", param="product_id")
     if new.id == renewal.product_id:
         raise Refusal(f"The next period is {new.id!r} already.", param="product_id")
-    now_or_later = "UPGRADE" if new.level < old.level or (new.level, new.period) == (old.level, old.period) else ""
     if new.id == old.id:
         purchase = replace(purchase, renewal=replace(renewal, product_id=new.id, offer=None, offers_left=0))
-        return kept(life, purchase), (noticed("DID_CHANGE_RENEWAL_PREF", None, now, purchase),)
-    if not now_or_later:
-        later = replace(
-            renewal, product_id=new.id, auto_renew=True, offer=offer, offers_left=offer.periods if offer else 0
-        )
-        purchase = replace(purchase, renewal=later)
-        type = "OFFER_REDEEMED" if offer else "DID_CHANGE_RENEWAL_PREF"
-        return kept(life, purchase), (noticed(type, "DOWNGRADE", now, purchase),)
-    left = replace(purchase.latest, upgraded=True)
-    life, bought = started(life, now, new, offer, family=purchase.family, reason="PURCHASE")
-    purchase = replace(
-        purchase,
-        transactions=(*purchase.transactions[:-1], left, bought),
-        renewal=AppleRenewal(product_id=new.id, offer=offer, offers_left=offer.periods - 1 if offer else 0),
-    )
+        return kept(books, purchase), (noticed("DID_CHANGE_RENEWAL_PREF", None, now, purchase),)
     type = "OFFER_REDEEMED" if offer else "DID_CHANGE_RENEWAL_PREF"
-    return kept(life, purchase), (noticed(type, "UPGRADE", now, purchase),)
+    periods = offer.periods if offer else 0
+    if new.level < old.level or (new.level, new.period) == (old.level, old.period):
+        left = replace(purchase.latest, upgraded=True)
+        books, bought = started(books, now, new, offer, family=purchase.family, reason="PURCHASE")
+        renewal = AppleRenewal(product_id=new.id, offer=offer, offers_left=max(periods - 1, 0))
+        transactions = (*purchase.transactions[:-1], left, bought)
+        purchase = replace(purchase, transactions=transactions, renewal=renewal)
+        return kept(books, purchase), (noticed(type, "UPGRADE", now, purchase),)
+    renewal = replace(renewal, product_id=new.id, auto_renew=True, offer=offer, offers_left=periods)
+    purchase = replace(purchase, renewal=renewal)
+    return kept(books, purchase), (noticed(type, "DOWNGRADE", now, purchase),)
 
 
-def redeem(life: AppleBooks, now: Ms, id: str, offer: AppleOffer) -> AppleStep:
+def redeem(books: AppleBooks, now: Ms, id: str, offer: AppleOffer) -> AppleStep:
     """An offer for a subscription that runs. It counts from the next period on."""
-    purchase, renewal = _running(life, id)
+    purchase, renewal = _running(books, id)
     if offer.kind is AppleOfferKind.INTRODUCTORY:
         raise Refusal("An introductory offer is only for a first purchase.", param="offer")
     later = replace(renewal, auto_renew=True, offer=offer, offers_left=offer.periods)
     purchase = replace(purchase, renewal=later)
-    return kept(life, purchase), (noticed("OFFER_REDEEMED", None, now, purchase),)
+    return kept(books, purchase), (noticed("OFFER_REDEEMED", None, now, purchase),)
 
 
-def extend(life: AppleBooks, now: Ms, id: str, *, days: int = 7) -> AppleStep:
-    purchase, _ = _running(life, id)
+def extend(books: AppleBooks, now: Ms, id: str, *, days: int = 7) -> AppleStep:
+    purchase, _ = _running(books, id)
     if purchase.status is not AppleStatus.ACTIVE:
         raise Refusal("Only a subscription whose payments are in order can be extended.", param="act")
     if not 1 <= days <= 90:
         raise Refusal("The App Store extends a subscription by 1 to 90 days.", param="days")
     longer = replace(purchase.latest, expires_at=(purchase.latest.expires_at or now) + days * DAY)
     purchase = _changed(purchase, longer)
-    return kept(life, purchase), (noticed("RENEWAL_EXTENDED", None, now, purchase),)
+    return kept(books, purchase), (noticed("RENEWAL_EXTENDED", None, now, purchase),)
 
 
-def end_family_sharing(life: AppleBooks, now: Ms, id: str) -> AppleStep:
-    purchase = purchase_of(life, id)
+def end_family_sharing(books: AppleBooks, now: Ms, id: str) -> AppleStep:
+    purchase = purchase_of(books, id)
     if not purchase.family:
         raise Refusal("This purchase is not shared by a family member; use refund.", param="act")
     if purchase.latest.revoked_at is not None or purchase.status is AppleStatus.EXPIRED:
@@ -197,22 +202,22 @@ def end_family_sharing(life: AppleBooks, now: Ms, id: str) -> AppleStep:
     purchase = _changed(purchase, ended)
     if purchase.kind is AppleKind.SUBSCRIPTION:
         purchase = replace(purchase, status=AppleStatus.REVOKED)
-    return kept(life, purchase), (noticed("REVOKE", None, now, purchase, ended),)
+    return kept(books, purchase), (noticed("REVOKE", None, now, purchase, ended),)
 
 
-def announce_price_increase(life: AppleBooks, now: Ms, id: str, *, agreed: bool = False) -> AppleStep:
+def announce_price_increase(books: AppleBooks, now: Ms, id: str, *, agreed: bool = False) -> AppleStep:
     """The customer is asked to agree to a higher price, or has agreed."""
-    purchase, renewal = _running(life, id)
+    purchase, renewal = _running(books, id)
     purchase = replace(purchase, renewal=replace(renewal, price_increase=int(agreed)))
-    return kept(life, purchase), (noticed("PRICE_INCREASE", "ACCEPTED" if agreed else "PENDING", now, purchase),)
+    return kept(books, purchase), (noticed("PRICE_INCREASE", "ACCEPTED" if agreed else "PENDING", now, purchase),)
 
 
 def checking_notice(now: Ms) -> AppleNotice:
     return AppleNotice(type="TEST", subtype=None, at=now)
 
 
-def _running(life: AppleBooks, id: str) -> tuple[ApplePurchase, AppleRenewal]:
-    purchase = purchase_of(life, id)
+def _running(books: AppleBooks, id: str) -> tuple[ApplePurchase, AppleRenewal]:
+    purchase = purchase_of(books, id)
     if purchase.renewal is None:
         raise Refusal("This is a one-time purchase. The act is for subscriptions.", param="act")
     if purchase.status is AppleStatus.REVOKED:
@@ -225,17 +230,24 @@ def _running(life: AppleBooks, id: str) -> tuple[ApplePurchase, AppleRenewal]:
 
 def _to_refund(purchase: ApplePurchase, id: str | None) -> AppleTransaction:
     if id is not None:
-        named = [one for one in purchase.transactions if one.id == id]
+        named = [transaction for transaction in purchase.transactions if transaction.id == id]
         if not named:
             raise Refusal(f"The purchase has no transaction {id!r}.", param="transaction")
         if named[0].revoked_at is not None:
             raise Refusal("The transaction is refunded already.", param="transaction")
         return named[0]
-    paid = [one for one in purchase.transactions if one.price.micros and one.revoked_at is None]
+    paid = [
+        transaction
+        for transaction in purchase.transactions
+        if transaction.price.micros and transaction.revoked_at is None
+    ]
     if not paid:
         raise Refusal("Nothing was paid that is not refunded already.", param="act")
     return paid[-1]
 
 
 def _changed(purchase: ApplePurchase, new: AppleTransaction) -> ApplePurchase:
-    return replace(purchase, transactions=tuple(new if one.id == new.id else one for one in purchase.transactions))
+    return replace(
+        purchase,
+        transactions=tuple(new if transaction.id == new.id else transaction for transaction in purchase.transactions),
+    )

@@ -85,15 +85,16 @@ class _Api:
         """All transactions of the customer, not only those of one purchase."""
         query = request.query_params
         wanted = _sorted_by_date(self._of_customer(request))
-        kinds = {_PRODUCT_TYPES.get(one) for one in query.getlist("productType")}
+        kinds = {_PRODUCT_TYPES.get(type) for type in query.getlist("productType")}
         products = set(query.getlist("productId"))
         wanted = [
-            (purchase, one)
-            for purchase, one in wanted
-            if (not kinds or purchase.kind in kinds) and (not products or one.product_id in products)
-            if one.purchased_at >= _number(query.get("startDate"), 0)
-            if one.purchased_at < _number(query.get("endDate"), 1 << 62)
-            if query.get("revoked") is None or (one.revoked_at is not None) == (query["revoked"].lower() == "true")
+            (purchase, transaction)
+            for purchase, transaction in wanted
+            if (not kinds or purchase.kind in kinds) and (not products or transaction.product_id in products)
+            if transaction.purchased_at >= _number(query.get("startDate"), 0)
+            if transaction.purchased_at < _number(query.get("endDate"), 1 << 62)
+            if query.get("revoked") is None
+            or (transaction.revoked_at is not None) == (query["revoked"].lower() == "true")
         ]
         if query.get("sort", "ASCENDING") == "DESCENDING":
             wanted.reverse()
@@ -108,13 +109,13 @@ class _Api:
                 "bundleId": app.bundle_id,
                 "appAppleId": app.app_apple_id,
                 "environment": app.environment,
-                "signedTransactions": [self._store.signed_transaction(*one) for one in page],
+                "signedTransactions": [self._store.signed_transaction(*found) for found in page],
             }
         )
 
     async def transaction(self, request: Request) -> Response:
-        purchase, one = self._transaction(request)
-        return _json({"signedTransactionInfo": self._store.signed_transaction(purchase, one)})
+        purchase, transaction = self._transaction(request)
+        return _json({"signedTransactionInfo": self._store.signed_transaction(purchase, transaction)})
 
     async def subscriptions(self, request: Request) -> Response:
         """The latest transaction of each of the customer's subscriptions, by group."""
@@ -123,7 +124,7 @@ class _Api:
         for purchase in self._of_customer(request):
             if purchase.status is None or (statuses and str(int(purchase.status)) not in statuses):
                 continue
-            product = self._store.life.product(purchase.latest.product_id)
+            product = self._store.books.product(purchase.latest.product_id)
             groups.setdefault(product.group if product else "", []).append(
                 {
                     "originalTransactionId": purchase.id,
@@ -145,11 +146,11 @@ class _Api:
         )
 
     async def refunds(self, request: Request) -> Response:
-        refunded = [one for one in _sorted_by_date(self._of_customer(request)) if one[1].refunded]
+        refunded = [found for found in _sorted_by_date(self._of_customer(request)) if found[1].refunded]
         page, more, revision = _page(
             refunded, request.query_params.get("revision"), 4000005, "Invalid request. The revision is invalid."
         )
-        signed = [self._store.signed_transaction(*one) for one in page]
+        signed = [self._store.signed_transaction(*found) for found in page]
         return _json({"signedTransactions": signed, "revision": revision, "hasMore": more})
 
     async def extend(self, request: Request) -> Response:
@@ -178,14 +179,14 @@ class _Api:
         return _json({"originalTransactionId": purchase.id, "effectiveDate": latest.expires_at, "success": True})
 
     async def consumption(self, request: Request) -> Response:
-        _, one = self._transaction(request)
+        _, transaction = self._transaction(request)
         try:
             told = msgspec.json.decode(await request.body(), type=dict[str, Any])
         except msgspec.DecodeError:
             raise AppleApiError(4000000, "Bad request.") from None
         if told.get("customerConsented") is not True:
             raise AppleApiError(4000035, "Invalid request. The customer consented field is invalid.")
-        self._store.consumption[one.id] = told
+        self._store.consumption[transaction.id] = told
         return Response(status_code=202)
 
     async def notifications(self, request: Request) -> Response:
@@ -203,18 +204,21 @@ class _Api:
             raise AppleApiError(4000019, "Invalid request. Supply either a transaction id or a notification type.")
         about = self._purchase_of(asked.transactionId).id if asked.transactionId is not None else None
         found = [
-            one
-            for one in self._store.outbox.messages
-            if one.attempts and asked.startDate <= one.content.signed_at < asked.endDate
-            if about is None or one.subject == about
-            if asked.notificationType in (None, one.content.notice.type)
-            if asked.notificationSubtype in (None, one.content.notice.subtype)
-            if not asked.onlyFailures or one.state != "delivered"
+            message
+            for message in self._store.outbox.messages
+            if message.attempts and asked.startDate <= message.content.signed_at < asked.endDate
+            if about is None or message.subject == about
+            if asked.notificationType in (None, message.content.notice.type)
+            if asked.notificationSubtype in (None, message.content.notice.subtype)
+            if not asked.onlyFailures or message.state != "delivered"
         ]
         page, more, token = _page(
             found, request.query_params.get("paginationToken"), 4000014, "Invalid request. Invalid pagination token."
         )
-        answer: dict[str, Any] = {"notificationHistory": [_history_item(one) for one in page], "hasMore": more}
+        answer: dict[str, Any] = {
+            "notificationHistory": [_history_item(notification) for notification in page],
+            "hasMore": more,
+        }
         return _json({**answer, "paginationToken": token} if more else answer)
 
     async def send_test(self, _: Request) -> Response:
@@ -230,9 +234,9 @@ class _Api:
             uuid.UUID(id)
         except ValueError:
             raise AppleApiError(4000020, "Invalid request. The test notification token is invalid.") from None
-        for one in self._store.outbox.messages:
-            if one.id == id and one.kind == "TEST" and one.attempts:
-                return _json(_history_item(one))
+        for message in self._store.outbox.messages:
+            if message.id == id and message.kind == "TEST" and message.attempts:
+                return _json(_history_item(message))
         raise AppleApiError(
             4040008, "Either the test notification token is expired or the notification is not sent yet."
         )
@@ -260,18 +264,18 @@ class _Api:
         if not id.isdigit() or len(id) > 30:
             raise AppleApiError(4000006, "Invalid transaction id.")
         try:
-            return apple_purchases.purchase_of(self._store.life, id)
+            return apple_purchases.purchase_of(self._store.books, id)
         except Refusal:
             raise AppleApiError(4040010, "Transaction id not found.") from None
 
     def _transaction(self, request: Request) -> tuple[ApplePurchase, AppleTransaction]:
         id = str(request.path_params["id"])
         purchase = self._purchase_of(id)
-        return purchase, next(one for one in purchase.transactions if one.id == id)
+        return purchase, next(transaction for transaction in purchase.transactions if transaction.id == id)
 
     def _of_customer(self, request: Request) -> list[ApplePurchase]:
         buyer = self._purchase_of(str(request.path_params["id"])).buyer
-        return [one for one in self._store.life.purchases.values() if one.buyer == buyer]
+        return [purchase for purchase in self._store.books.purchases.values() if purchase.buyer == buyer]
 
 
 class _Extension(msgspec.Struct):
@@ -291,7 +295,7 @@ class _NotificationHistory(msgspec.Struct):
 
 def _history_item(message: Notification) -> dict[str, Any]:
     content: SignedNotice = message.content
-    attempts = [{"attemptDate": one.at, "sendAttemptResult": _result(one)} for one in message.attempts[-6:]]
+    attempts = [{"attemptDate": attempt.at, "sendAttemptResult": _result(attempt)} for attempt in message.attempts[-6:]]
     return {"signedPayload": content.signed_payload, "sendAttempts": attempts}
 
 
@@ -302,7 +306,7 @@ def _result(attempt: SendAttempt) -> str:
 
 
 def _sorted_by_date(purchases: list[ApplePurchase]) -> list[tuple[ApplePurchase, AppleTransaction]]:
-    found = [(purchase, one) for purchase in purchases for one in purchase.transactions]
+    found = [(purchase, transaction) for purchase in purchases for transaction in purchase.transactions]
     return sorted(found, key=lambda both: (both[1].purchased_at, int(both[1].id)))
 
 

@@ -138,7 +138,7 @@ class AppleBooks:
     next_id: int = 2_000_000_000_000_000
 
     def product(self, id: str) -> AppleProduct | None:
-        return next((one for one in self.products if one.id == id), None)
+        return next((product for product in self.products if product.id == id), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

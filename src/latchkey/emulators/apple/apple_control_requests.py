@@ -9,7 +9,8 @@ import msgspec
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid
-from latchkey.emulators.apple import apple_acts, apple_purchases
+from latchkey.emulators.apple import apple_acts as acts
+from latchkey.emulators.apple import apple_purchases
 from latchkey.emulators.apple.apple_books import (
     AppleBooks,
     AppleDiscount,
@@ -18,9 +19,8 @@ from latchkey.emulators.apple.apple_books import (
     AppleOfferKind,
     AppleProduct,
     AppleStep,
-    ExpirationIntent,
 )
-from latchkey.emulators.control_requests import Acts, ControlRequest, duration_of, price_of
+from latchkey.emulators.control_requests import Acts, ControlRequest, ProductRequest, SaleRequest, duration_of, price_of
 
 _KINDS = {
     "subscription": AppleKind.SUBSCRIPTION,
@@ -33,12 +33,6 @@ _OFFERS = {
     "promotional": AppleOfferKind.PROMOTIONAL,
     "code": AppleOfferKind.CODE,
     "win_back": AppleOfferKind.WIN_BACK,
-}
-_REASONS = {
-    "voluntary": ExpirationIntent.CANCELLED,
-    "billing": ExpirationIntent.BILLING,
-    "price_increase": ExpirationIntent.PRICE_INCREASE,
-    "not_for_sale": ExpirationIntent.NOT_FOR_SALE,
 }
 
 
@@ -65,15 +59,10 @@ class AppleOfferRequest(ControlRequest, frozen=True):
         )
 
 
-class AppleProductRequest(ControlRequest, frozen=True):
-    id: str
+class AppleProductRequest(ProductRequest, frozen=True, kw_only=True):
     kind: Literal["subscription", "consumable", "non_consumable", "non_renewing"] = "subscription"
-    price: float = 9.99
-    currency: str = "USD"
-    period: str | None = None
     group: str = "main"
     level: int = 1
-    trial: str | None = None
     intro: AppleOfferRequest | None = None
 
     def product(self) -> AppleProduct:
@@ -87,87 +76,65 @@ class AppleProductRequest(ControlRequest, frozen=True):
             id=self.id,
             kind=kind,
             price=price_of(self.price, self.currency),
-            period=duration_of(self.period, "period") if self.period else None,
+            period=self.length(),
             group=self.group,
             level=self.level,
-            trial=duration_of(self.trial, "trial") if self.trial else None,
+            trial=self.trial_length(),
             intro=intro.offer(self.currency) if intro else None,
         )
 
 
-class AppleSaleRequest(ControlRequest, frozen=True):
-    product_id: str
-    # The customer of the store. One customer has one subscription in a group.
-    buyer: str = "somebody"
-    # What the app tells the store about its user: a UUID, as Apple demands.
-    account_token: str | None = None
-    trial: bool = False
+class AppleSaleRequest(SaleRequest, frozen=True, kw_only=True):
     intro: bool = False
     offer: AppleOfferRequest | None = None
     family: bool = False
 
-    def apply(self, life: AppleBooks, now: Ms) -> AppleStep:
+    def apply(self, books: AppleBooks, now: Ms) -> AppleStep:
         if self.account_token is not None:
             try:
                 uuid.UUID(self.account_token)
             except ValueError:
                 raise Invalid("account_token is a UUID: Apple takes nothing else.", param="account_token") from None
         return apple_purchases.buy(
-            life,
+            books,
             now,
             self.product_id,
             self.buyer,
             account_token=self.account_token,
             trial=self.trial,
             intro=self.intro,
-            offer=_offer_for(life, self.product_id, self.offer),
+            offer=_offer_for(books, self.product_id, self.offer),
             family=self.family,
         )
 
 
-def _fail_billing(life: AppleBooks, now: Ms, id: str, *, grace_days: int = 0) -> AppleStep:
-    if not 0 <= grace_days <= 28:
-        raise Invalid("grace_days is 0 to 28.", param="grace_days")
-    return apple_acts.fail_billing(life, now, id, grace_days=grace_days)
-
-
-def _expire(
-    life: AppleBooks,
-    now: Ms,
-    id: str,
-    *,
-    reason: Literal["voluntary", "billing", "price_increase", "not_for_sale"] = "voluntary",
-) -> AppleStep:
-    return apple_acts.expire(life, now, id, intent=_REASONS[reason])
-
-
 def _change(
-    life: AppleBooks, now: Ms, id: str, *, product_id: str, offer: AppleOfferRequest | None = None
+    books: AppleBooks, now: Ms, id: str, *, product_id: str, offer: AppleOfferRequest | None = None
 ) -> AppleStep:
-    return apple_acts.change(life, now, id, product_id, offer=_offer_for(life, product_id, offer))
+    return acts.change(books, now, id, product_id, offer=_offer_for(books, product_id, offer))
 
 
-def _redeem(life: AppleBooks, now: Ms, id: str, *, offer: AppleOfferRequest) -> AppleStep:
-    given = _offer_for(life, apple_purchases.purchase_of(life, id).latest.product_id, offer)
+def _redeem(books: AppleBooks, now: Ms, id: str, *, offer: AppleOfferRequest) -> AppleStep:
+    given = _offer_for(books, apple_purchases.purchase_of(books, id).latest.product_id, offer)
     assert given is not None
-    return apple_acts.redeem(life, now, id, given)
+    return acts.redeem(books, now, id, given)
 
 
 ACTS = Acts(
-    cancel=apple_acts.cancel,
-    uncancel=apple_acts.uncancel,
-    fail_billing=_fail_billing,
-    recover=apple_acts.recover,
-    expire=_expire,
-    refund=apple_acts.refund,
-    reverse_refund=apple_acts.reverse_refund,
-    decline_refund=apple_acts.decline_refund,
-    request_consumption=apple_acts.request_consumption,
+    cancel=acts.cancel,
+    uncancel=acts.uncancel,
+    fail_billing=acts.fail_billing,
+    recover=acts.recover,
+    expire=acts.expire,
+    refund=acts.refund,
+    reverse_refund=acts.reverse_refund,
+    decline_refund=acts.decline_refund,
+    request_consumption=acts.request_consumption,
     change=_change,
     redeem=_redeem,
-    extend=apple_acts.extend,
-    end_family_sharing=apple_acts.end_family_sharing,
-    price_increase=apple_acts.announce_price_increase,
+    extend=acts.extend,
+    end_family_sharing=acts.end_family_sharing,
+    price_increase=acts.announce_price_increase,
 )
 
 # What a new store sells: the products of the demo project, in Apple's terms, and one with an introductory price.
@@ -182,5 +149,5 @@ FIRST_PRODUCTS: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 
 
-def _offer_for(life: AppleBooks, product_id: str, asked: AppleOfferRequest | None) -> AppleOffer | None:
-    return asked.offer(apple_purchases.product_of(life, product_id).price.currency) if asked is not None else None
+def _offer_for(books: AppleBooks, product_id: str, asked: AppleOfferRequest | None) -> AppleOffer | None:
+    return asked.offer(apple_purchases.product_of(books, product_id).price.currency) if asked is not None else None

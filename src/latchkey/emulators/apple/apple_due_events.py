@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from latchkey.domain.instants import DAY, Ms
 from latchkey.emulators.apple.apple_books import (
     AppleBooks,
-    AppleNotice,
     ApplePurchase,
     AppleStatus,
     AppleStep,
     ExpirationIntent,
 )
 from latchkey.emulators.apple.apple_purchases import kept, noticed, product_of, renewal_offer, started
+from latchkey.emulators.due_events import DueEvent
 
 # The App Store tries for so long to collect a payment.
 BILLING_RETRY: Ms = 60 * DAY
@@ -42,16 +43,10 @@ def due_at(purchase: ApplePurchase) -> Ms | None:
             return None
 
 
-def advance(life: AppleBooks, until: Ms) -> AppleStep:
-    """Everything that happens up to and with `until`, each at its own time, oldest first."""
-    told: list[AppleNotice] = []
-    while True:
-        due = [(at, one.id) for one in life.purchases.values() if (at := due_at(one)) is not None and at <= until]
-        if not due:
-            return life, tuple(told)
-        at, id = min(due)
-        life, notices = _pass(life, at, life.purchases[id])
-        told.extend(notices)
+def due_events(books: AppleBooks) -> Iterator[tuple[Ms, str]]:
+    for purchase in books.purchases.values():
+        if (at := due_at(purchase)) is not None:
+            yield at, purchase.id
 
 
 def expired(purchase: ApplePurchase, intent: ExpirationIntent) -> ApplePurchase:
@@ -67,36 +62,38 @@ def expired(purchase: ApplePurchase, intent: ExpirationIntent) -> ApplePurchase:
     return replace(purchase, status=AppleStatus.EXPIRED, renewal=over)
 
 
-def _pass(life: AppleBooks, at: Ms, purchase: ApplePurchase) -> AppleStep:
+def happen(books: AppleBooks, event: DueEvent) -> AppleStep:
+    at, id = event
+    purchase = books.purchases[id]
     renewal = purchase.renewal
     assert renewal is not None
     if purchase.status is AppleStatus.BILLING_RETRY:
-        return _end(life, at, purchase, ExpirationIntent.BILLING)
+        return _end(books, at, purchase, ExpirationIntent.BILLING)
     if not renewal.auto_renew:
-        return _end(life, at, purchase, ExpirationIntent.CANCELLED)
+        return _end(books, at, purchase, ExpirationIntent.CANCELLED)
     if purchase.status is AppleStatus.GRACE:
         retried = replace(purchase, status=AppleStatus.BILLING_RETRY, renewal=replace(renewal, grace_ends_at=None))
-        return kept(life, retried), (noticed("GRACE_PERIOD_EXPIRED", None, at, retried),)
+        return kept(books, retried), (noticed("GRACE_PERIOD_EXPIRED", None, at, retried),)
     if renewal.will_end is not None:
-        return _end(life, at, purchase, renewal.will_end)
+        return _end(books, at, purchase, renewal.will_end)
     if renewal.fails_with_grace is not None:
-        return _fail(life, at, purchase, renewal.fails_with_grace)
-    return _renew(life, at, purchase)
+        return _fail(books, at, purchase, renewal.fails_with_grace)
+    return _renew(books, at, purchase)
 
 
-def _renew(life: AppleBooks, at: Ms, purchase: ApplePurchase) -> AppleStep:
+def _renew(books: AppleBooks, at: Ms, purchase: ApplePurchase) -> AppleStep:
     renewal = purchase.renewal
     assert renewal is not None
     offer, rest = renewal_offer(renewal)
-    product = product_of(life, renewal.product_id)
-    life, next = started(life, at, product, offer, family=purchase.family, reason="RENEWAL")
+    product = product_of(books, renewal.product_id)
+    books, next = started(books, at, product, offer, family=purchase.family, reason="RENEWAL")
     purchase = replace(
         purchase, transactions=(*purchase.transactions, next), renewal=replace(rest, price_increase=None)
     )
-    return kept(life, purchase), (noticed("DID_RENEW", None, at, purchase),)
+    return kept(books, purchase), (noticed("DID_RENEW", None, at, purchase),)
 
 
-def _fail(life: AppleBooks, at: Ms, purchase: ApplePurchase, grace_days: int) -> AppleStep:
+def _fail(books: AppleBooks, at: Ms, purchase: ApplePurchase, grace_days: int) -> AppleStep:
     assert purchase.renewal is not None
     failed = replace(
         purchase.renewal,
@@ -108,9 +105,9 @@ def _fail(life: AppleBooks, at: Ms, purchase: ApplePurchase, grace_days: int) ->
     status = AppleStatus.GRACE if grace_days else AppleStatus.BILLING_RETRY
     purchase = replace(purchase, status=status, renewal=failed)
     subtype = "GRACE_PERIOD" if grace_days else None
-    return kept(life, purchase), (noticed("DID_FAIL_TO_RENEW", subtype, at, purchase),)
+    return kept(books, purchase), (noticed("DID_FAIL_TO_RENEW", subtype, at, purchase),)
 
 
-def _end(life: AppleBooks, at: Ms, purchase: ApplePurchase, intent: ExpirationIntent) -> AppleStep:
+def _end(books: AppleBooks, at: Ms, purchase: ApplePurchase, intent: ExpirationIntent) -> AppleStep:
     purchase = expired(purchase, intent)
-    return kept(life, purchase), (noticed("EXPIRED", _ENDED_BY[intent], at, purchase),)
+    return kept(books, purchase), (noticed("EXPIRED", _ENDED_BY[intent], at, purchase),)

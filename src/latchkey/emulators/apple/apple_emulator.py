@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,12 +18,14 @@ from latchkey.emulators.apple.apple_books import (
     AppleNotice,
     ApplePurchase,
     AppleStatus,
+    AppleStep,
     AppleTransaction,
 )
 from latchkey.emulators.apple.apple_control_requests import ACTS, FIRST_PRODUCTS, AppleProductRequest, AppleSaleRequest
 from latchkey.emulators.apple.apple_keys import AppleKeys, make_chain
 from latchkey.emulators.apple.apple_payloads import AppleApp
 from latchkey.emulators.control_requests import converted
+from latchkey.emulators.due_events import DueEvent
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.emulator_clock import EmulatorClock
 from latchkey.emulators.expected_state import ExpectedState
@@ -46,18 +48,19 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
     name = "apple"
     lies = frozenset({"bundle", "app_id", "environment", "signature", "chain"})
     accepted = frozenset(range(200, 207))
+    first_products = FIRST_PRODUCTS
 
     def __init__(
         self,
         keys: AppleKeys,
         app: AppleApp,
-        life: AppleBooks,
+        books: AppleBooks,
         clock: EmulatorClock,
         *,
         retries: bool | None = None,
         extra_ca: Callable[[], bytes | None] = lambda: None,
     ) -> None:
-        super().__init__(life, clock, extra_ca=extra_ca)
+        super().__init__(books, clock, extra_ca=extra_ca)
         self.keys = keys
         self.app = app
         self._retries = app.environment == "Production" if retries is None else retries
@@ -66,39 +69,37 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
         self.consumption: dict[str, Any] = {}
         # When the service extended subscriptions, by original transaction id: Apple does it twice a year.
         self.extensions: dict[str, list[Ms]] = {}
-        if not life.products:
-            for product in FIRST_PRODUCTS:
-                self.add_product(product)
+        self.add_first_products()
 
     def add_product(self, given: Mapping[str, Any]) -> None:
         product = converted(given, AppleProductRequest).product()
-        others = tuple(one for one in self.life.products if one.id != product.id)
-        self._change(replace(self.life, products=(*others, product)), ())
+        others = tuple(other for other in self.books.products if other.id != product.id)
+        self._change(replace(self.books, products=(*others, product)), ())
 
     def sell(self, **sale: Any) -> str:
         self._advance(now := self.clock.next())
-        life, notices = converted(sale, AppleSaleRequest).apply(self.life, now)
-        self._change(life, notices)
+        books, notices = converted(sale, AppleSaleRequest).apply(self.books, now)
+        self._change(books, notices)
         assert notices[0].purchase is not None
         return notices[0].purchase.id
 
     def act(self, purchase: str, act: str, **options: Any) -> str:
         self._advance(now := self.clock.next())
-        self._change(*ACTS.apply(self.life, now, purchase, act, options))
-        return apple_purchases.purchase_of(self.life, purchase).id
+        self._change(*ACTS.apply(act, options, self.books, now, purchase))
+        return apple_purchases.purchase_of(self.books, purchase).id
 
     def _test_notice(self) -> AppleNotice:
         return apple_acts.checking_notice(self.clock.next())
 
     def products(self) -> list[dict[str, Any]]:
-        listed: list[dict[str, Any]] = msgspec.to_builtins(self.life.products)
+        listed: list[dict[str, Any]] = msgspec.to_builtins(self.books.products)
         return listed
 
-    def truth(self) -> list[ExpectedState]:
-        return [self._truth(one) for one in self.life.purchases.values()]
+    def expected_states(self) -> list[ExpectedState]:
+        return [self._expected_state(purchase) for purchase in self.books.purchases.values()]
 
     def receipt(self, purchase: str) -> dict[str, Any]:
-        found = apple_purchases.purchase_of(self.life, purchase)
+        found = apple_purchases.purchase_of(self.books, purchase)
         return {
             "fetch_token": self.signed_transaction(found, found.latest),
             "product_id": found.latest.product_id,
@@ -125,20 +126,21 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
 
         return application(self)
 
-    def signed_transaction(self, purchase: ApplePurchase, one: AppleTransaction) -> str:
-        return self.keys.chain.sign(apple_payloads.transaction(self.app, self.life, purchase, one, self._reading_at()))
+    def signed_transaction(self, purchase: ApplePurchase, transaction: AppleTransaction) -> str:
+        return self.keys.chain.sign(
+            apple_payloads.transaction(self.app, self.books, purchase, transaction, self._reading_at())
+        )
 
     def signed_renewal(self, purchase: ApplePurchase) -> str:
-        info = apple_payloads.renewal(self.app, self.life, purchase, self._reading_at())
+        info = apple_payloads.renewal(self.app, self.books, purchase, self._reading_at())
         assert info is not None
         return self.keys.chain.sign(info)
 
-    def _advance(self, until: Ms) -> None:
-        self._change(*apple_due_events.advance(self.life, until))
+    def _due_events(self, books: AppleBooks) -> Iterable[DueEvent]:
+        return apple_due_events.due_events(books)
 
-    def _due_at(self) -> Ms | None:
-        due = (apple_due_events.due_at(one) for one in self.life.purchases.values())
-        return min((at for at in due if at is not None), default=None)
+    def _happen(self, books: AppleBooks, event: DueEvent) -> AppleStep:
+        return apple_due_events.happen(books, event)
 
     def _message(self, notice: AppleNotice) -> Notification:
         # Two notifications never have the same date, by which what they say is ordered.
@@ -181,8 +183,8 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
             app = replace(app, environment="Production" if app.environment == "Sandbox" else "Sandbox")
         shown = renewing = None
         if notice.purchase is not None and notice.transaction is not None:
-            shown = chain.sign(apple_payloads.transaction(app, self.life, notice.purchase, notice.transaction, at))
-            info = apple_payloads.renewal(app, self.life, notice.purchase, at)
+            shown = chain.sign(apple_payloads.transaction(app, self.books, notice.purchase, notice.transaction, at))
+            info = apple_payloads.renewal(app, self.books, notice.purchase, at)
             renewing = chain.sign(info) if info is not None else None
         return chain.sign(apple_payloads.notification(app, notice, id, at, shown, renewing))
 
@@ -191,7 +193,7 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
         self._signed_at = max(self._signed_at, self.clock.now())
         return self._signed_at
 
-    def _truth(self, purchase: ApplePurchase) -> ExpectedState:
+    def _expected_state(self, purchase: ApplePurchase) -> ExpectedState:
         now, latest, info = self.clock.now(), purchase.latest, purchase.renewal
         ends = latest.expires_at
         grace = info.grace_ends_at if info and purchase.status is AppleStatus.GRACE else None

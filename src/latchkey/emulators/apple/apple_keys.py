@@ -53,8 +53,8 @@ class AppleChain:
     @property
     def x5c(self) -> list[str]:
         return [
-            base64.b64encode(one.public_bytes(serialization.Encoding.DER)).decode()
-            for one in (self.leaf, self.intermediate, self.root)
+            base64.b64encode(certificate.public_bytes(serialization.Encoding.DER)).decode()
+            for certificate in (self.leaf, self.intermediate, self.root)
         ]
 
     def sign(self, payload: Mapping[str, Any]) -> str:
@@ -66,7 +66,7 @@ class AppleChain:
         key = self.key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        return "".join(_pem(one) for one in (self.root, self.intermediate, self.leaf)) + key.decode()
+        return "".join(_pem(certificate) for certificate in (self.root, self.intermediate, self.leaf)) + key.decode()
 
     @classmethod
     def from_pem(cls, text: str) -> AppleChain:

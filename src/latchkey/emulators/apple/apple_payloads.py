@@ -29,44 +29,44 @@ class AppleApp:
 
 
 def transaction(
-    app: AppleApp, life: AppleBooks, purchase: ApplePurchase, one: AppleTransaction, signed_at: Ms
+    app: AppleApp, books: AppleBooks, purchase: ApplePurchase, transaction: AppleTransaction, signed_at: Ms
 ) -> dict[str, Any]:
     subscription = purchase.kind is AppleKind.SUBSCRIPTION
-    product = life.product(one.product_id)
+    product = books.product(transaction.product_id)
     return _without_none(
-        transactionId=one.id,
+        transactionId=transaction.id,
         originalTransactionId=purchase.id,
-        webOrderLineItemId=str(int(one.id) + 5_000) if subscription else None,
+        webOrderLineItemId=str(int(transaction.id) + 5_000) if subscription else None,
         bundleId=app.bundle_id,
-        productId=one.product_id,
+        productId=transaction.product_id,
         subscriptionGroupIdentifier=product.group if product and subscription else None,
-        purchaseDate=one.purchased_at,
+        purchaseDate=transaction.purchased_at,
         originalPurchaseDate=purchase.transactions[0].purchased_at,
-        expiresDate=one.expires_at,
+        expiresDate=transaction.expires_at,
         quantity=1,
         type=str(purchase.kind),
         appAccountToken=purchase.account_token,
         inAppOwnershipType="FAMILY_SHARED" if purchase.family else "PURCHASED",
         signedDate=signed_at,
-        revocationDate=one.revoked_at,
-        revocationReason=0 if one.refunded else None,
-        revocationType=_revocation_type(one),
-        isUpgraded=True if one.upgraded else None,
+        revocationDate=transaction.revoked_at,
+        revocationReason=0 if transaction.refunded else None,
+        revocationType=_revocation_type(transaction),
+        isUpgraded=True if transaction.upgraded else None,
         environment=app.environment,
-        transactionReason=one.reason,
+        transactionReason=transaction.reason,
         storefront=app.storefront,
         storefrontId="143441",
-        price=one.price.micros // 1000,
-        currency=one.price.currency,
-        **_offer(one.offer),
+        price=transaction.price.micros // 1000,
+        currency=transaction.price.currency,
+        **_offer(transaction.offer),
     )
 
 
-def renewal(app: AppleApp, life: AppleBooks, purchase: ApplePurchase, signed_at: Ms) -> dict[str, Any] | None:
+def renewal(app: AppleApp, books: AppleBooks, purchase: ApplePurchase, signed_at: Ms) -> dict[str, Any] | None:
     info = purchase.renewal
     if info is None:
         return None
-    next_product = life.product(info.product_id)
+    next_product = books.product(info.product_id)
     price = info.offer.price if info.offer else next_product.price if next_product else None
     renews = purchase.status is AppleStatus.ACTIVE and info.auto_renew
     return _without_none(
@@ -134,10 +134,10 @@ def app_transaction(app: AppleApp, bought_at: Ms, signed_at: Ms) -> dict[str, An
     }
 
 
-def _revocation_type(one: AppleTransaction) -> str | None:
-    if one.revoked_at is None:
+def _revocation_type(transaction: AppleTransaction) -> str | None:
+    if transaction.revoked_at is None:
         return None
-    return "REFUND_FULL" if one.refunded else "FAMILY_REVOKE"
+    return "REFUND_FULL" if transaction.refunded else "FAMILY_REVOKE"
 
 
 def _offer(offer: AppleOffer | None) -> dict[str, Any]:

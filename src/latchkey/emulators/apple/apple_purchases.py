@@ -23,18 +23,18 @@ from latchkey.emulators.apple.apple_books import (
 )
 
 
-def product_of(life: AppleBooks, id: str) -> AppleProduct:
-    found = life.product(id)
+def product_of(books: AppleBooks, id: str) -> AppleProduct:
+    found = books.product(id)
     if found is None:
         raise NotFound(f"The store sells no product {id!r}.", param="product_id")
     return found
 
 
-def purchase_of(life: AppleBooks, id: str) -> ApplePurchase:
+def purchase_of(books: AppleBooks, id: str) -> ApplePurchase:
     """By its original transaction id, or by the id of any of its transactions."""
-    found = life.purchases.get(id)
+    found = books.purchases.get(id)
     if found is None:
-        transactions = ((one, each.id) for one in life.purchases.values() for each in one.transactions)
+        transactions = ((purchase, each.id) for purchase in books.purchases.values() for each in purchase.transactions)
         found = next((one for one, each in transactions if each == id), None)
     if found is None:
         raise NotFound(f"The store knows no purchase {id!r}.", param="purchase")
@@ -42,7 +42,7 @@ def purchase_of(life: AppleBooks, id: str) -> ApplePurchase:
 
 
 def buy(
-    life: AppleBooks,
+    books: AppleBooks,
     now: Ms,
     product_id: str,
     buyer: str,
@@ -53,12 +53,12 @@ def buy(
     offer: AppleOffer | None = None,
     family: bool = False,
 ) -> AppleStep:
-    product = product_of(life, product_id)
+    product = product_of(books, product_id)
     if product.kind is not AppleKind.SUBSCRIPTION:
-        return _buy_once(life, now, product, buyer, account_token, family)
+        return _buy_once(books, now, product, buyer, account_token, family)
     if sum((trial, intro, offer is not None)) > 1:
         raise Refusal("A purchase has one offer at most: trial, intro or offer.", param="offer")
-    known = _in_group(life, product.group, buyer)
+    known = _in_group(books, product.group, buyer)
     if known is not None and known.status not in (AppleStatus.EXPIRED, AppleStatus.REVOKED):
         raise Refusal(
             f"{buyer!r} has a subscription in the group {product.group!r} already; use the act `change`.",
@@ -67,7 +67,7 @@ def buy(
     used = offer if offer is not None else _introductory(product, known, trial=trial, intro=intro)
     # Only an introductory offer comes with SUBSCRIBED; every other one has a notification of its own.
     redeemed = used is not None and used.kind is not AppleOfferKind.INTRODUCTORY
-    life, bought = started(life, now, product, used, family=family, reason="PURCHASE")
+    books, bought = started(books, now, product, used, family=family, reason="PURCHASE")
     renewal = AppleRenewal(product_id=product.id, offer=_next_offer(used), offers_left=_offers_left(used))
     if known is None:
         purchase = ApplePurchase(
@@ -93,11 +93,11 @@ def buy(
         )
         subtype = "RESUBSCRIBE"
     notice = noticed("OFFER_REDEEMED" if redeemed else "SUBSCRIBED", subtype, now, purchase)
-    return kept(life, purchase), (notice,)
+    return kept(books, purchase), (notice,)
 
 
 def started(
-    life: AppleBooks,
+    books: AppleBooks,
     now: Ms,
     product: AppleProduct,
     offer: AppleOffer | None,
@@ -111,7 +111,7 @@ def started(
     length = offer.duration if offer is not None else product.period
     price = offer.price if offer is not None else product.price
     transaction = AppleTransaction(
-        id=str(life.next_id),
+        id=str(books.next_id),
         product_id=product.id,
         purchased_at=now,
         expires_at=add(follows or now, length),
@@ -119,7 +119,7 @@ def started(
         price=Price(0, price.currency) if family else price,
         offer=offer,
     )
-    return replace(life, next_id=life.next_id + 1), transaction
+    return replace(books, next_id=books.next_id + 1), transaction
 
 
 def renewal_offer(renewal: AppleRenewal) -> tuple[AppleOffer | None, AppleRenewal]:
@@ -130,8 +130,8 @@ def renewal_offer(renewal: AppleRenewal) -> tuple[AppleOffer | None, AppleRenewa
     return renewal.offer, replace(renewal, offer=renewal.offer if left else None, offers_left=left)
 
 
-def kept(life: AppleBooks, purchase: ApplePurchase) -> AppleBooks:
-    return replace(life, purchases={**life.purchases, purchase.id: purchase})
+def kept(books: AppleBooks, purchase: ApplePurchase) -> AppleBooks:
+    return replace(books, purchases={**books.purchases, purchase.id: purchase})
 
 
 def noticed(
@@ -147,14 +147,18 @@ def free_trial(duration: Duration, currency: str) -> AppleOffer:
 
 
 def _buy_once(
-    life: AppleBooks, now: Ms, product: AppleProduct, buyer: str, account_token: str | None, family: bool
+    books: AppleBooks, now: Ms, product: AppleProduct, buyer: str, account_token: str | None, family: bool
 ) -> AppleStep:
     if product.kind is AppleKind.NON_CONSUMABLE:
-        for one in life.purchases.values():
-            if one.buyer == buyer and one.latest.product_id == product.id and one.latest.revoked_at is None:
+        for purchase in books.purchases.values():
+            if (
+                purchase.buyer == buyer
+                and purchase.latest.product_id == product.id
+                and purchase.latest.revoked_at is None
+            ):
                 raise Refusal(f"{buyer!r} owns {product.id!r} already.", param="product_id")
     bought = AppleTransaction(
-        id=str(life.next_id),
+        id=str(books.next_id),
         product_id=product.id,
         purchased_at=now,
         # Apple does not know when a non-renewing subscription ends; the app decides that.
@@ -171,16 +175,16 @@ def _buy_once(
         family=family,
         recent_start=now,
     )
-    life = kept(replace(life, next_id=life.next_id + 1), purchase)
-    return life, (noticed("ONE_TIME_CHARGE", None, now, purchase),)
+    books = kept(replace(books, next_id=books.next_id + 1), purchase)
+    return books, (noticed("ONE_TIME_CHARGE", None, now, purchase),)
 
 
-def _in_group(life: AppleBooks, group: str, buyer: str) -> ApplePurchase | None:
-    for one in life.purchases.values():
-        if one.kind is AppleKind.SUBSCRIPTION and one.buyer == buyer:
-            product = life.product(one.latest.product_id)
+def _in_group(books: AppleBooks, group: str, buyer: str) -> ApplePurchase | None:
+    for purchase in books.purchases.values():
+        if purchase.kind is AppleKind.SUBSCRIPTION and purchase.buyer == buyer:
+            product = books.product(purchase.latest.product_id)
             if product is not None and product.group == group:
-                return one
+                return purchase
     return None
 
 
@@ -192,7 +196,7 @@ def _introductory(product: AppleProduct, known: ApplePurchase | None, *, trial: 
     if intro and product.intro is None:
         raise Refusal(f"{product.id!r} has no introductory price on offer.", param="intro")
     before = known.transactions if known is not None else ()
-    if any(one.offer is not None and one.offer.kind is AppleOfferKind.INTRODUCTORY for one in before):
+    if any(bought.offer is not None and bought.offer.kind is AppleOfferKind.INTRODUCTORY for bought in before):
         raise Refusal("The buyer has used an introductory offer of this group already.", param="trial")
     if trial:
         assert product.trial is not None

@@ -8,7 +8,8 @@ from dataclasses import replace
 from msgspec import structs
 
 from latchkey.domain.instants import DAY, Ms, add, to_iso
-from latchkey.domain.refusal import Refusal
+from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.emulators.control_requests import duration_of
 from latchkey.emulators.google.google_books import (
     CancelledBy,
     GoogleBooks,
@@ -32,30 +33,30 @@ from latchkey.emulators.google.google_purchases import (
 READABLE_AFTER_END: Ms = 60 * DAY
 
 
-def acknowledge(life: GoogleBooks, token: str) -> GoogleBooks:
-    return kept(life, replace(purchase_of(life, token), acknowledged=True))
+def acknowledge(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:  # noqa: ARG001 - as all acts
+    return kept(books, replace(purchase_of(books, token), acknowledged=True)), ()
 
 
-def consume(life: GoogleBooks, token: str) -> GoogleBooks:
+def consume(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:  # noqa: ARG001 - as all acts
     """Using a purchase up also acknowledges it."""
-    purchase = purchase_of(life, token)
+    purchase = purchase_of(books, token)
     if purchase.subscription:
         raise Refusal("A subscription cannot be consumed.", param="act")
-    return kept(life, replace(purchase, acknowledged=True, consumed=True))
+    return kept(books, replace(purchase, acknowledged=True, consumed=True)), ()
 
 
 def cancel(
-    life: GoogleBooks, now: Ms, token: str, *, by: CancelledBy = CancelledBy.USER, scheduled: bool = False
+    books: GoogleBooks, now: Ms, token: str, *, by: CancelledBy = CancelledBy.USER, scheduled: bool = False
 ) -> GoogleStep:
     """`scheduled`: in an instalment plan the cancellation counts from the end of the commitment."""
-    purchase = _renewing(life, token)
+    purchase = _renewing(books, token)
     if not purchase.auto_renew or purchase.cancellation_scheduled:
         raise Refusal("Renewal is off already.", param="act")
     if scheduled:
         if purchase.state is not GoogleState.ACTIVE:
             raise Refusal("Only an active subscription can be cancelled so.", param="act")
         purchase = replace(purchase, cancellation_scheduled=True, cancelled_by=by, cancelled_at=now)
-        return kept(life, purchase), (noticed(now, purchase, NoticeCode.CANCELLATION_SCHEDULED),)
+        return kept(books, purchase), (noticed(now, purchase, NoticeCode.CANCELLATION_SCHEDULED),)
     without_access = purchase.state in (GoogleState.ON_HOLD, GoogleState.PAUSED)
     purchase = replace(
         purchase,
@@ -69,14 +70,14 @@ def cancel(
         hold_ends_at=None,
     )
     if not without_access:
-        return kept(life, purchase), (noticed(now, purchase, NoticeCode.CANCELED),)
+        return kept(books, purchase), (noticed(now, purchase, NoticeCode.CANCELED),)
     over = ended(purchase, now, by)
-    return kept(life, over), (noticed(now, over, NoticeCode.CANCELED), noticed(now, over, NoticeCode.EXPIRED))
+    return kept(books, over), (noticed(now, over, NoticeCode.CANCELED), noticed(now, over, NoticeCode.EXPIRED))
 
 
-def uncancel(life: GoogleBooks, now: Ms, token: str) -> GoogleStep:
+def uncancel(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
     """In the Play Store, before the end."""
-    purchase = _renewing(life, token)
+    purchase = _renewing(books, token)
     if purchase.state is not GoogleState.CANCELED and not purchase.cancellation_scheduled:
         raise Refusal("Renewal is on already.", param="act")
     if purchase.paid_until is not None:
@@ -89,54 +90,58 @@ def uncancel(life: GoogleBooks, now: Ms, token: str) -> GoogleStep:
         cancelled_at=None,
         cancellation_scheduled=False,
     )
-    return kept(life, purchase), (noticed(now, purchase, NoticeCode.RESTARTED),)
+    return kept(books, purchase), (noticed(now, purchase, NoticeCode.RESTARTED),)
 
 
-def fail_billing(life: GoogleBooks, now: Ms, token: str, *, grace_days: int = 0, hold_days: int = 30) -> GoogleStep:  # noqa: ARG001 - as all acts
-    """The payment of the next renewal will fail. Google says so when the renewal is due."""
-    purchase = _renewing(life, token)
+def fail_billing(books: GoogleBooks, now: Ms, token: str, *, grace_days: int = 0, hold_days: int = 30) -> GoogleStep:  # noqa: ARG001 - as all acts
+    """The payment of the next renewal will fail. Google reports it when the renewal is due."""
+    if not 0 <= grace_days <= 30 or not 0 <= hold_days <= 60:
+        raise Invalid("grace_days is 0 to 30, hold_days 0 to 60.", param="grace_days")
+    purchase = _renewing(books, token)
     if purchase.state is not GoogleState.ACTIVE:
         raise Refusal("No renewal is due in this state.", param="act")
-    return kept(life, replace(purchase, fails_with=(grace_days, hold_days))), ()
+    return kept(books, replace(purchase, fails_with=(grace_days, hold_days))), ()
 
 
-def recover(life: GoogleBooks, now: Ms, token: str) -> GoogleStep:
-    purchase = _renewing(life, token)
+def recover(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
+    purchase = _renewing(books, token)
     if purchase.state is GoogleState.ACTIVE and purchase.fails_with is not None:
-        return kept(life, replace(purchase, fails_with=None)), ()
+        return kept(books, replace(purchase, fails_with=None)), ()
     if purchase.state is GoogleState.IN_GRACE_PERIOD:
         # Nothing was missed: the billing date stays.
-        return renewed(life, now, purchase, follows=purchase.paid_until or now, code=NoticeCode.RENEWED)
+        return renewed(books, now, purchase, follows=purchase.paid_until or now, code=NoticeCode.RENEWED)
     if purchase.state is GoogleState.ON_HOLD:
-        return renewed(life, now, purchase, follows=now, code=NoticeCode.RECOVERED)
+        return renewed(books, now, purchase, follows=now, code=NoticeCode.RECOVERED)
     raise Refusal("No payment has failed, so there is nothing to recover.", param="act")
 
 
-def pause(life: GoogleBooks, now: Ms, token: str, *, resumes_at: Ms) -> GoogleStep:
-    """Begins when the paid period ends."""
-    purchase = _renewing(life, token)
+def pause(books: GoogleBooks, now: Ms, token: str, *, duration: str = "P1M") -> GoogleStep:
+    """From the end of the paid period on."""
+    purchase = _renewing(books, token)
     if purchase.state is not GoogleState.ACTIVE or purchase.prepaid:
         raise Refusal("Only an active subscription that renews can be paused.", param="act")
-    if resumes_at <= (purchase.expires_at or 0):
-        ends = to_iso(purchase.expires_at or 0)
+    begins_at = purchase.expires_at or now
+    resumes_at = add(begins_at, duration_of(duration, "for"))
+    if resumes_at <= begins_at:
+        ends = to_iso(begins_at)
         raise Refusal(f"A pause begins when the paid period ends ({ends}); it has to end later.", param="for")
     purchase = replace(purchase, resumes_at=resumes_at)
-    return kept(life, purchase), (noticed(now, purchase, NoticeCode.PAUSE_SCHEDULE_CHANGED),)
+    return kept(books, purchase), (noticed(now, purchase, NoticeCode.PAUSE_SCHEDULE_CHANGED),)
 
 
-def resume(life: GoogleBooks, now: Ms, token: str) -> GoogleStep:
-    purchase = _renewing(life, token)
+def resume(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
+    purchase = _renewing(books, token)
     if purchase.state is GoogleState.PAUSED:
-        return renewed(life, now, purchase, follows=now, code=NoticeCode.RECOVERED)
+        return renewed(books, now, purchase, follows=now, code=NoticeCode.RECOVERED)
     if purchase.resumes_at is None:
         raise Refusal("The subscription is not paused.", param="act")
     purchase = replace(purchase, resumes_at=None)
-    return kept(life, purchase), (noticed(now, purchase, NoticeCode.PAUSE_SCHEDULE_CHANGED),)
+    return kept(books, purchase), (noticed(now, purchase, NoticeCode.PAUSE_SCHEDULE_CHANGED),)
 
 
-def defer(life: GoogleBooks, now: Ms, token: str, *, days: int = 0, until: Ms | None = None) -> GoogleStep:
-    """The developer moves the next billing date, by some days or to a moment."""
-    purchase = _renewing(life, token)
+def defer(books: GoogleBooks, now: Ms, token: str, *, days: int = 7, until: Ms | None = None) -> GoogleStep:
+    """The developer moves the next billing date, by some days or to the moment `until`."""
+    purchase = _renewing(books, token)
     if purchase.state is not GoogleState.ACTIVE or not purchase.auto_renew:
         raise Refusal("Only an active subscription that renews can be deferred.", param="act")
     ends_at = purchase.expires_at or now
@@ -144,72 +149,72 @@ def defer(life: GoogleBooks, now: Ms, token: str, *, days: int = 0, until: Ms | 
     if not ends_at < moved <= ends_at + 365 * DAY:
         raise Refusal("Google defers a renewal by 1 to 365 days.", param="days")
     purchase = replace(purchase, expires_at=moved)
-    return kept(life, purchase), (noticed(now, purchase, NoticeCode.DEFERRED),)
+    return kept(books, purchase), (noticed(now, purchase, NoticeCode.DEFERRED),)
 
 
-def refund(life: GoogleBooks, now: Ms, token: str, *, order: str | None = None, revoke: bool = True) -> GoogleStep:
+def refund(books: GoogleBooks, now: Ms, token: str, *, order: str | None = None, revoke: bool = True) -> GoogleStep:
     """Of the latest order that cost something, or of the named one. With `revoke`, access ends."""
-    purchase = purchase_of(life, token)
-    candidates = [one for one in purchase.orders if one.refunded_at is None]
+    purchase = purchase_of(books, token)
+    candidates = [order for order in purchase.orders if order.refunded_at is None]
     if order is not None:
-        candidates = [one for one in candidates if one.id == order]
+        candidates = [candidate for candidate in candidates if candidate.id == order]
     else:
-        candidates = [one for one in candidates if one.price.micros]
+        candidates = [candidate for candidate in candidates if candidate.price.micros]
     if not candidates:
         raise Refusal("There is no such order that cost something and is not refunded already.", param="order")
     if revoke and candidates[-1].id != purchase.latest.id:
         raise Refusal("Only the latest order can be revoked; refund an older one with revoke: false.", param="revoke")
-    return voided(life, now, purchase, candidates[-1].id, revoke=revoke)
+    return voided(books, now, purchase, candidates[-1].id, revoke=revoke)
 
 
-def revoke(life: GoogleBooks, now: Ms, token: str) -> GoogleStep:
+def revoke(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
     """The developer ends access at once, without giving money back."""
-    purchase = ended(_renewing(life, token), now, CancelledBy.DEVELOPER)
-    return kept(life, purchase), (noticed(now, purchase, NoticeCode.REVOKED),)
+    purchase = ended(_renewing(books, token), now, CancelledBy.DEVELOPER)
+    return kept(books, purchase), (noticed(now, purchase, NoticeCode.REVOKED),)
 
 
-def change(life: GoogleBooks, now: Ms, token: str, name: str, *, deferred: bool = False) -> GoogleStep:
+def change(books: GoogleBooks, now: Ms, token: str, *, product_id: str, deferred: bool = False) -> GoogleStep:
     """To another base plan or product: a new purchase with a new token that points to the old one. Deferred, the new
     product begins with the next period."""
-    old = _renewing(life, token)
-    new = product_of(life, name)
+    old = _renewing(books, token)
+    new = product_of(books, product_id)
     if new.plan is None:
-        raise Refusal(f"{name!r} is not a subscription.", param="product_id")
+        raise Refusal(f"{product_id!r} is not a subscription.", param="product_id")
     if new.name == old.product:
-        raise Refusal(f"The subscription is {name!r} already.", param="product_id")
+        raise Refusal(f"The subscription is {product_id!r} already.", param="product_id")
     if old.state not in (GoogleState.ACTIVE, GoogleState.CANCELED):
         raise Refusal("A payment is due or the subscription is paused; use recover or resume first.", param="act")
     if not deferred:
-        return _replace(life, now, old, new)
+        return _replace(books, now, old, new)
     # It goes on with the old product, and the time that was paid for it.
-    running = product_of(life, old.product)
-    return _replace(life, now, old, running, ends_at=old.expires_at, next_product=new.name)
+    running = product_of(books, old.product)
+    return _replace(books, now, old, running, ends_at=old.expires_at, next_product=new.name)
 
 
-def resubscribe(life: GoogleBooks, now: Ms, token: str) -> GoogleStep:
+def resubscribe(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
     """In the app or the Play Store, after a cancellation: a new token that points to the old one."""
-    old = purchase_of(life, token)
+    old = purchase_of(books, token)
     if not old.subscription or old.prepaid or old.state not in (GoogleState.CANCELED, GoogleState.EXPIRED):
         raise Refusal("Only a subscription that was cancelled or has ended can be bought again so.", param="act")
-    if any(one.replaces == token for one in life.purchases.values()):
+    if any(purchase.replaces == token for purchase in books.purchases.values()):
         raise Refusal("The purchase was replaced by another already.", param="act")
-    return _replace(life, now, old, product_of(life, old.product))
+    return _replace(books, now, old, product_of(books, old.product))
 
 
-def top_up(life: GoogleBooks, now: Ms, token: str) -> GoogleStep:
+def top_up(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
     """More time for a prepaid plan: a new token, and the time is added."""
-    old = purchase_of(life, token)
+    old = purchase_of(books, token)
     if not old.prepaid or old.state is not GoogleState.ACTIVE:
         raise Refusal("Only a prepaid plan that has not ended can be topped up.", param="act")
-    product = product_of(life, old.product)
+    product = product_of(books, old.product)
     assert product.period is not None
-    return _replace(life, now, old, product, ends_at=add(old.expires_at or now, product.period))
+    return _replace(books, now, old, product, ends_at=add(old.expires_at or now, product.period))
 
 
-def announce_price_change(life: GoogleBooks, now: Ms, token: str, *, confirmed: bool = False) -> GoogleStep:
-    purchase = _renewing(life, token)
+def announce_price_change(books: GoogleBooks, now: Ms, token: str, *, confirmed: bool = False) -> GoogleStep:
+    purchase = _renewing(books, token)
     code = NoticeCode.PRICE_CHANGE_CONFIRMED if confirmed else NoticeCode.PRICE_CHANGE_UPDATED
-    return life, (noticed(now, purchase, code),)
+    return books, (noticed(now, purchase, code),)
 
 
 def checking_notice(now: Ms) -> GoogleNotice:
@@ -217,7 +222,7 @@ def checking_notice(now: Ms) -> GoogleNotice:
 
 
 def _replace(
-    life: GoogleBooks,
+    books: GoogleBooks,
     now: Ms,
     old: GooglePurchase,
     product: GoogleProduct,
@@ -225,7 +230,7 @@ def _replace(
     ends_at: Ms | None = None,
     next_product: str | None = None,
 ) -> GoogleStep:
-    life, token, order = first_order(life, now, product, ends_at=ends_at)
+    books, token, order = first_order(books, now, product, ends_at=ends_at)
     if next_product is not None:
         order = replace(order, price=structs.replace(order.price, micros=0))
     new = GooglePurchase(
@@ -245,13 +250,13 @@ def _replace(
     )
     bought = noticed(now, new, NoticeCode.PURCHASED)
     if old.state is GoogleState.EXPIRED:
-        return kept(life, new), (bought,)
+        return kept(books, new), (bought,)
     over = replace(ended(old, now, CancelledBy.REPLACEMENT), cancelled_by=CancelledBy.REPLACEMENT, cancelled_at=now)
-    return kept(life, over, new), (bought, noticed(now, over, NoticeCode.EXPIRED))
+    return kept(books, over, new), (bought, noticed(now, over, NoticeCode.EXPIRED))
 
 
-def _renewing(life: GoogleBooks, token: str) -> GooglePurchase:
-    purchase = purchase_of(life, token)
+def _renewing(books: GoogleBooks, token: str) -> GooglePurchase:
+    purchase = purchase_of(books, token)
     if not purchase.subscription:
         raise Refusal("This is a one-time purchase. The act is for subscriptions.", param="act")
     if purchase.state in (GoogleState.PENDING, GoogleState.PENDING_PURCHASE_CANCELED):

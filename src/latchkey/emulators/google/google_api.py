@@ -105,7 +105,7 @@ class _Api:
             return _oauth_error("invalid_scope", "Invalid OAuth scope.")
         token = f"ya29.{secrets.token_urlsafe(32)}"
         now = real_now() // 1000
-        kept = {one: until for one, until in self._store.access_tokens.items() if until > now}
+        kept = {known: until for known, until in self._store.access_tokens.items() if until > now}
         self._store.access_tokens = {**kept, token: now + _TOKEN_SECONDS}
         return _json({"access_token": token, "expires_in": _TOKEN_SECONDS, "token_type": "Bearer"})
 
@@ -124,7 +124,7 @@ class _Api:
     # What they may know.
 
     async def subscription(self, request: Request) -> Response:
-        return _json(google_resources.subscription(self._store.life, self._purchase(request, subscription=True)))
+        return _json(google_resources.subscription(self._store.books, self._purchase(request, subscription=True)))
 
     async def old_subscription(self, request: Request) -> Response:
         purchase = self._purchase(request, subscription=True)
@@ -141,7 +141,7 @@ class _Api:
         wanted = request.query_params.getlist("orderIds")
         if not 1 <= len(wanted) <= 1000:
             raise GoogleApiError(400, "invalid", "orderIds: 1 to 1000 are needed.")
-        return _json({"orders": [self._order(one) for one in wanted]})
+        return _json({"orders": [self._order(item) for item in wanted]})
 
     async def voided(self, request: Request) -> Response:
         """Orders whose money was given back and whose access was taken away; subscriptions only with type=1."""
@@ -149,12 +149,12 @@ class _Api:
         since = max(_number(query.get("startTime"), 0), now - _VOIDED_FOR)
         until = min(_number(query.get("endTime"), now), now)
         found = [
-            google_resources.voided(purchase, one)
-            for purchase, one in self._all_orders()
-            if one.voided and one.refunded_at is not None and since <= one.refunded_at <= until
+            google_resources.voided(purchase, order)
+            for purchase, order in self._all_orders()
+            if order.voided and order.refunded_at is not None and since <= order.refunded_at <= until
             if not purchase.subscription or query.get("type") == "1"
         ]
-        found.sort(key=lambda one: int(one["voidedTimeMillis"]))
+        found.sort(key=lambda voided: int(voided["voidedTimeMillis"]))
         most = min(_number(query.get("maxResults"), 1000), 1000) or 1000
         start = _number((query.get("token") or "n0").removeprefix("n"), 0)
         answer: dict[str, Any] = {}
@@ -205,8 +205,8 @@ class _Api:
 
     async def refund(self, request: Request) -> Response:
         id, revoke = str(request.path_params["order"]), request.query_params.get("revoke") == "true"
-        for purchase, one in self._all_orders():
-            if one.id == id:
+        for purchase, order in self._all_orders():
+            if order.id == id:
                 self._act(purchase, "refund", order=id, revoke=revoke)
                 return Response(status_code=204)
         raise GoogleApiError(404, "orderNotFound", "The order was not found.")
@@ -227,7 +227,7 @@ class _Api:
         return Response(status_code=204)
 
     def _purchase(self, request: Request, *, subscription: bool) -> GooglePurchase:
-        found = self._store.life.purchases.get(str(request.path_params["token"]))
+        found = self._store.books.purchases.get(str(request.path_params["token"]))
         if found is None or found.subscription is not subscription:
             raise GoogleApiError(404, "purchaseTokenNotFound", "The purchase token was not found.")
         over = found.state is GoogleState.EXPIRED and found.expires_at is not None
@@ -245,13 +245,13 @@ class _Api:
             )
 
     def _order(self, id: str) -> dict[str, Any]:
-        for purchase, one in self._all_orders():
-            if one.id == id:
-                return google_resources.order(purchase, one)
+        for purchase, order in self._all_orders():
+            if order.id == id:
+                return google_resources.order(purchase, order)
         raise GoogleApiError(404, "orderNotFound", "The order was not found.")
 
     def _all_orders(self) -> Iterator[tuple[GooglePurchase, GoogleOrder]]:
-        return ((purchase, one) for purchase in self._store.life.purchases.values() for one in purchase.orders)
+        return ((purchase, order) for purchase in self._store.books.purchases.values() for order in purchase.orders)
 
 
 class _CancellationContext(msgspec.Struct):

@@ -156,7 +156,7 @@ class GoogleBooks:
     next_number: int = 1
 
     def product(self, name: str) -> GoogleProduct | None:
-        return next((one for one in self.products if one.name == name), None)
+        return next((product for product in self.products if product.name == name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,15 +183,15 @@ class GoogleNotice:
 GoogleStep = tuple[GoogleBooks, tuple[GoogleNotice, ...]]
 
 
-def order_id(life: GoogleBooks) -> str:
+def order_id(books: GoogleBooks) -> str:
     """Such as GPA.3345-1234-5678-90123."""
-    digits = str(int(hashlib.sha256(f"{life.series} order {life.next_number}".encode()).hexdigest(), 16))[:17]
+    digits = str(int(hashlib.sha256(f"{books.series} order {books.next_number}".encode()).hexdigest(), 16))[:17]
     return f"GPA.{digits[:4]}-{digits[4:8]}-{digits[8:12]}-{digits[12:]}"
 
 
-def purchase_token(life: GoogleBooks) -> str:
+def purchase_token(books: GoogleBooks) -> str:
     """In the form of a real one. It cannot be guessed by who does not know the series."""
-    drawn = [hashlib.sha256(f"{life.series} token {life.next_number} {part}".encode()).digest() for part in range(4)]
+    drawn = [hashlib.sha256(f"{books.series} token {books.next_number} {part}".encode()).digest() for part in range(4)]
     name = "".join(chr(ord("a") + byte % 26) for byte in drawn[0][:24])
     rest = base64.urlsafe_b64encode(b"".join(drawn[1:])).decode().rstrip("=")
     return f"{name}.AO-J1O{rest}"

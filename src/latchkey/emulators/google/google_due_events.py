@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from latchkey.domain.instants import DAY, Ms, add
+from latchkey.emulators.due_events import DueEvent
 from latchkey.emulators.google.google_books import (
     CancelledBy,
     GoogleBooks,
@@ -23,36 +25,18 @@ from latchkey.emulators.google.google_purchases import kept, noticed, product_of
 ACKNOWLEDGE_WITHIN: Ms = 3 * DAY
 
 
-def due_at(purchase: GooglePurchase) -> Ms | None:
-    """When time will next change this purchase, if it ever will."""
-    due = [at for at in (_unacknowledged_at(purchase), _next_change(purchase)) if at is not None]
-    return min(due, default=None)
+def due_events(books: GoogleBooks) -> Iterator[tuple[Ms, str]]:
+    for purchase in books.purchases.values():
+        for at in (_unacknowledged_at(purchase), _next_change(purchase)):
+            if at is not None:
+                yield at, purchase.token
 
 
-def advance(life: GoogleBooks, until: Ms) -> GoogleStep:
-    """Everything that happens up to and with `until`, each at its own time, oldest first."""
-    told: list[GoogleNotice] = []
-    while True:
-        due = [(at, one.token) for one in life.purchases.values() if (at := due_at(one)) is not None and at <= until]
-        if not due:
-            return life, tuple(told)
-        at, token = min(due)
-        purchase = life.purchases[token]
-        if _unacknowledged_at(purchase) == at:
-            life, notices = taken_back(life, at, purchase)
-        else:
-            life, notices = _pass(life, at, purchase)
-        told.extend(notices)
-
-
-def taken_back(life: GoogleBooks, at: Ms, purchase: GooglePurchase) -> GoogleStep:
-    """Refunded and revoked at once."""
-    return voided(life, at, purchase, purchase.latest.id, revoke=True)
-
-
-def voided(life: GoogleBooks, at: Ms, purchase: GooglePurchase, order: str, *, revoke: bool) -> GoogleStep:
+def voided(books: GoogleBooks, at: Ms, purchase: GooglePurchase, order: str, *, revoke: bool) -> GoogleStep:
     """An order is refunded; with `revoke`, access ends too."""
-    orders = tuple(replace(one, refunded_at=at, voided=revoke) if one.id == order else one for one in purchase.orders)
+    orders = tuple(
+        replace(paid, refunded_at=at, voided=revoke) if paid.id == order else paid for paid in purchase.orders
+    )
     purchase = replace(purchase, orders=orders)
     told: tuple[GoogleNotice, ...] = ()
     if revoke:
@@ -70,7 +54,7 @@ def voided(life: GoogleBooks, at: Ms, purchase: GooglePurchase, order: str, *, r
         elif purchase.state is not GoogleState.EXPIRED:
             purchase = ended(purchase, at, CancelledBy.DEVELOPER)
             told = (noticed(at, purchase, NoticeCode.REVOKED), *told)
-    return kept(life, purchase), told
+    return kept(books, purchase), told
 
 
 def ended(purchase: GooglePurchase, at: Ms, by: CancelledBy | None) -> GooglePurchase:
@@ -88,9 +72,9 @@ def ended(purchase: GooglePurchase, at: Ms, by: CancelledBy | None) -> GooglePur
     )
 
 
-def renewed(life: GoogleBooks, at: Ms, purchase: GooglePurchase, *, follows: Ms, code: NoticeCode) -> GoogleStep:
+def renewed(books: GoogleBooks, at: Ms, purchase: GooglePurchase, *, follows: Ms, code: NoticeCode) -> GoogleStep:
     """A new paid period, of the product that was chosen for it."""
-    product = product_of(life, purchase.next_product or purchase.product)
+    product = product_of(books, purchase.next_product or purchase.product)
     changed = product.name != purchase.product
     length, price, phase, left = product.period, product.price, GooglePhase.BASE, 0
     if purchase.intro_left and product.intro is not None and not changed:
@@ -120,7 +104,7 @@ def renewed(life: GoogleBooks, at: Ms, purchase: GooglePurchase, *, follows: Ms,
         intro_left=left,
     )
     told = (noticed(at, purchase, code),)
-    return kept(life, purchase), (*told, noticed(at, purchase, NoticeCode.ITEMS_CHANGED)) if changed else told
+    return kept(books, purchase), (*told, noticed(at, purchase, NoticeCode.ITEMS_CHANGED)) if changed else told
 
 
 def _next_change(purchase: GooglePurchase) -> Ms | None:
@@ -144,59 +128,63 @@ def _unacknowledged_at(purchase: GooglePurchase) -> Ms | None:
         GoogleState.EXPIRED,
     ):
         return None
-    if any(one.refunded_at is not None for one in purchase.orders):
+    if any(order.refunded_at is not None for order in purchase.orders):
         return None
     # Renewals need no acknowledgement.
     return purchase.orders[0].bought_at + ACKNOWLEDGE_WITHIN
 
 
-def _pass(life: GoogleBooks, at: Ms, purchase: GooglePurchase) -> GoogleStep:
+def happen(books: GoogleBooks, event: DueEvent) -> GoogleStep:
+    at, token = event
+    purchase = books.purchases[token]
+    if _unacknowledged_at(purchase) == at:
+        return voided(books, at, purchase, purchase.latest.id, revoke=True)
     match purchase.state:
         case GoogleState.CANCELED:
-            return _expire(life, at, purchase, purchase.cancelled_by or CancelledBy.USER)
+            return _expire(books, at, purchase, purchase.cancelled_by or CancelledBy.USER)
         case GoogleState.PAUSED:
-            return renewed(life, at, purchase, follows=at, code=NoticeCode.RENEWED)
+            return renewed(books, at, purchase, follows=at, code=NoticeCode.RENEWED)
         case GoogleState.ON_HOLD:
-            return _give_up(life, at, purchase)
+            return _give_up(books, at, purchase)
         case GoogleState.IN_GRACE_PERIOD:
-            return _hold(life, at, purchase)
+            return _hold(books, at, purchase)
     if purchase.prepaid:
-        return _expire(life, at, purchase, None)
+        return _expire(books, at, purchase, None)
     if purchase.cancellation_scheduled:
-        return _expire(life, at, purchase, CancelledBy.USER)
+        return _expire(books, at, purchase, CancelledBy.USER)
     if purchase.resumes_at is not None:
         paused = replace(purchase, state=GoogleState.PAUSED, paid_until=at)
-        return kept(life, paused), (noticed(at, paused, NoticeCode.PAUSED),)
+        return kept(books, paused), (noticed(at, paused, NoticeCode.PAUSED),)
     if purchase.fails_with is not None:
-        return _fail(life, at, purchase)
-    return renewed(life, at, purchase, follows=at, code=NoticeCode.RENEWED)
+        return _fail(books, at, purchase)
+    return renewed(books, at, purchase, follows=at, code=NoticeCode.RENEWED)
 
 
-def _fail(life: GoogleBooks, at: Ms, purchase: GooglePurchase) -> GoogleStep:
+def _fail(books: GoogleBooks, at: Ms, purchase: GooglePurchase) -> GoogleStep:
     assert purchase.fails_with is not None
     grace_days, hold_days = purchase.fails_with
     failed = replace(purchase, paid_until=at, hold_ends_at=at + (grace_days + hold_days) * DAY)
     if not grace_days:
-        return _hold(life, at, failed)
+        return _hold(books, at, failed)
     # Google moves the end of the subscription to the end of the grace period.
     failed = replace(failed, state=GoogleState.IN_GRACE_PERIOD, expires_at=at + grace_days * DAY)
-    return kept(life, failed), (noticed(at, failed, NoticeCode.IN_GRACE_PERIOD),)
+    return kept(books, failed), (noticed(at, failed, NoticeCode.IN_GRACE_PERIOD),)
 
 
-def _hold(life: GoogleBooks, at: Ms, purchase: GooglePurchase) -> GoogleStep:
+def _hold(books: GoogleBooks, at: Ms, purchase: GooglePurchase) -> GoogleStep:
     if purchase.hold_ends_at is None or purchase.hold_ends_at <= at:
-        return _give_up(life, at, purchase)
+        return _give_up(books, at, purchase)
     held = replace(purchase, state=GoogleState.ON_HOLD)
-    return kept(life, held), (noticed(at, held, NoticeCode.ON_HOLD),)
+    return kept(books, held), (noticed(at, held, NoticeCode.ON_HOLD),)
 
 
-def _give_up(life: GoogleBooks, at: Ms, purchase: GooglePurchase) -> GoogleStep:
+def _give_up(books: GoogleBooks, at: Ms, purchase: GooglePurchase) -> GoogleStep:
     over = ended(purchase, at, CancelledBy.SYSTEM)
-    return kept(life, over), (noticed(at, over, NoticeCode.CANCELED), noticed(at, over, NoticeCode.EXPIRED))
+    return kept(books, over), (noticed(at, over, NoticeCode.CANCELED), noticed(at, over, NoticeCode.EXPIRED))
 
 
-def _expire(life: GoogleBooks, at: Ms, purchase: GooglePurchase, by: CancelledBy | None) -> GoogleStep:
+def _expire(books: GoogleBooks, at: Ms, purchase: GooglePurchase, by: CancelledBy | None) -> GoogleStep:
     over = ended(purchase, at, by)
     if by is None:
         over = replace(over, cancelled_at=None)
-    return kept(life, over), (noticed(at, over, NoticeCode.EXPIRED),)
+    return kept(books, over), (noticed(at, over, NoticeCode.EXPIRED),)

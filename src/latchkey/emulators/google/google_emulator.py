@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,11 +13,19 @@ from starlette.applications import Starlette
 
 from latchkey.domain.instants import DAY, SECOND, Ms
 from latchkey.emulators.control_requests import converted
+from latchkey.emulators.due_events import DueEvent
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.emulator_clock import EmulatorClock
 from latchkey.emulators.expected_state import ExpectedState
 from latchkey.emulators.google import google_acts, google_due_events, google_purchases, google_resources
-from latchkey.emulators.google.google_books import GoogleBooks, GoogleNotice, GooglePhase, GooglePurchase, GoogleState
+from latchkey.emulators.google.google_books import (
+    GoogleBooks,
+    GoogleNotice,
+    GooglePhase,
+    GooglePurchase,
+    GoogleState,
+    GoogleStep,
+)
 from latchkey.emulators.google.google_control_requests import (
     ACTS,
     FIRST_PRODUCTS,
@@ -49,65 +57,67 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
     name = "google"
     lies = frozenset({"audience", "package", "signature", "email", "unverified", "issuer", "expired", "no_token"})
     accepted = frozenset({102, 200, 201, 202, 204})
+    first_products = FIRST_PRODUCTS
 
     def __init__(
         self,
         keys: GoogleKeys,
         app: GoogleApp,
-        life: GoogleBooks,
+        books: GoogleBooks,
         clock: EmulatorClock,
         *,
         extra_ca: Callable[[], bytes | None] = lambda: None,
     ) -> None:
-        super().__init__(life, clock, extra_ca=extra_ca)
+        super().__init__(books, clock, extra_ca=extra_ca)
         self.keys = keys
         self.app = app
         # Message ids are numbers, and a new run must not repeat those of the last one.
         self._ids = itertools.count(secrets.randbelow(10**15) + 10**15)
         # Access tokens that were given out, and until when they count, in real seconds.
         self.access_tokens: dict[str, int] = {}
-        if not life.products:
-            for product in FIRST_PRODUCTS:
-                self.add_product(product)
+        self.add_first_products()
 
     def add_product(self, given: Mapping[str, Any]) -> None:
         product = converted(given, GoogleProductRequest).product()
-        others = tuple(one for one in self.life.products if one.name != product.name)
-        self._change(replace(self.life, products=(*others, product)), ())
+        others = tuple(other for other in self.books.products if other.name != product.name)
+        self._change(replace(self.books, products=(*others, product)), ())
 
     def sell(self, **sale: Any) -> str:
         self._advance(now := self.clock.next())
-        before = self.life.purchases.keys()
-        life, notices = converted(sale, GoogleSaleRequest).apply(self.life, now, test=self.app.test)
-        self._change(life, notices)
-        (token,) = life.purchases.keys() - before
+        before = self.books.purchases.keys()
+        books, notices = converted(sale, GoogleSaleRequest).apply(self.books, now, test=self.app.test)
+        self._change(books, notices)
+        (token,) = books.purchases.keys() - before
         return token
 
     def act(self, purchase: str, act: str, **options: Any) -> str:
         self._advance(now := self.clock.next())
-        before = self.life.purchases.keys()
-        self._change(*ACTS.apply(self.life, now, purchase, act, options))
-        return next(iter(self.life.purchases.keys() - before), purchase)
+        before = self.books.purchases.keys()
+        self._change(*ACTS.apply(act, options, self.books, now, purchase))
+        return next(iter(self.books.purchases.keys() - before), purchase)
 
     def _test_notice(self) -> GoogleNotice:
         return google_acts.checking_notice(self.clock.next())
 
     def acknowledge(self, token: str) -> None:
-        self._change(google_acts.acknowledge(self.life, token), ())
+        self._change(*google_acts.acknowledge(self.books, self.clock.now(), token))
 
     def consume(self, token: str) -> None:
-        self._change(google_acts.consume(self.life, token), ())
+        self._change(*google_acts.consume(self.books, self.clock.now(), token))
 
     def products(self) -> list[dict[str, Any]]:
-        listed: list[dict[str, Any]] = msgspec.to_builtins(self.life.products)
-        return [{"name": one.name, **shown} for one, shown in zip(self.life.products, listed, strict=True)]
+        listed: list[dict[str, Any]] = msgspec.to_builtins(self.books.products)
+        return [{"name": product.name, **shown} for product, shown in zip(self.books.products, listed, strict=True)]
 
-    def truth(self) -> list[ExpectedState]:
-        replaced = {one.replaces for one in self.life.purchases.values()}
-        return [self._truth(one, replaced=one.token in replaced) for one in self.life.purchases.values()]
+    def expected_states(self) -> list[ExpectedState]:
+        replaced = {purchase.replaces for purchase in self.books.purchases.values()}
+        return [
+            self._expected_state(purchase, replaced=purchase.token in replaced)
+            for purchase in self.books.purchases.values()
+        ]
 
     def receipt(self, purchase: str) -> dict[str, Any]:
-        found = google_purchases.purchase_of(self.life, purchase)
+        found = google_purchases.purchase_of(self.books, purchase)
         product_id, _, _ = found.product.partition(":")
         return {"fetch_token": found.token, "product_id": product_id, "product_ids": [product_id]}
 
@@ -128,12 +138,11 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
 
         return application(self)
 
-    def _advance(self, until: Ms) -> None:
-        self._change(*google_due_events.advance(self.life, until))
+    def _due_events(self, books: GoogleBooks) -> Iterable[DueEvent]:
+        return google_due_events.due_events(books)
 
-    def _due_at(self) -> Ms | None:
-        due = (google_due_events.due_at(one) for one in self.life.purchases.values())
-        return min((at for at in due if at is not None), default=None)
+    def _happen(self, books: GoogleBooks, event: DueEvent) -> GoogleStep:
+        return google_due_events.happen(books, event)
 
     def _message(self, notice: GoogleNotice) -> Notification:
         return Notification(
@@ -172,13 +181,13 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
 
     def first_of_chain(self, purchase: GooglePurchase) -> GooglePurchase:
         """A prepaid plan is no subscription to Latchkey: each top-up, and what follows it, begins anew."""
-        while purchase.replaces is not None and (before := self.life.purchases.get(purchase.replaces)):
+        while purchase.replaces is not None and (before := self.books.purchases.get(purchase.replaces)):
             if before.prepaid:
                 break
             purchase = before
         return purchase
 
-    def _truth(self, purchase: GooglePurchase, *, replaced: bool) -> ExpectedState:
+    def _expected_state(self, purchase: GooglePurchase, *, replaced: bool) -> ExpectedState:
         now, latest = self.clock.now(), purchase.latest
         running = purchase.state in (GoogleState.ACTIVE, GoogleState.CANCELED, GoogleState.IN_GRACE_PERIOD)
         access = purchase.expires_at if purchase.subscription else None

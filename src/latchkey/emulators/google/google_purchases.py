@@ -30,23 +30,23 @@ RUNNING = (
 )
 
 
-def product_of(life: GoogleBooks, name: str) -> GoogleProduct:
-    found = life.product(name)
+def product_of(books: GoogleBooks, name: str) -> GoogleProduct:
+    found = books.product(name)
     if found is None:
-        sold = ", ".join(one.name for one in life.products)
+        sold = ", ".join(product.name for product in books.products)
         raise NotFound(f"The store sells no product {name!r}. It sells: {sold}.", param="product_id")
     return found
 
 
-def purchase_of(life: GoogleBooks, token: str) -> GooglePurchase:
-    found = life.purchases.get(token)
+def purchase_of(books: GoogleBooks, token: str) -> GooglePurchase:
+    found = books.purchases.get(token)
     if found is None:
         raise NotFound("The store knows no purchase with this token.", param="purchase")
     return found
 
 
 def buy(
-    life: GoogleBooks,
+    books: GoogleBooks,
     now: Ms,
     name: str,
     buyer: str,
@@ -59,14 +59,16 @@ def buy(
     replaces: str | None = None,
 ) -> GoogleStep:
     """With `replaces`, the purchase goes on where the named one ended: a resubscription in the app."""
-    product = product_of(life, name)
+    product = product_of(books, name)
     if product.plan is None:
-        return _buy_once(life, now, product, buyer, account_token, pending, test)
-    for one in life.purchases.values():
-        same = one.subscription and one.buyer == buyer and one.product.partition(":")[0] == product.id
-        if same and one.state in (*RUNNING, GoogleState.PENDING):
-            raise Refusal(f"{buyer!r} has {one.product!r} already; use an act on that purchase.", param="product_id")
-        if same and trial and any(order.phase is GooglePhase.FREE_TRIAL for order in one.orders):
+        return _buy_once(books, now, product, buyer, account_token, pending, test)
+    for purchase in books.purchases.values():
+        same = purchase.subscription and purchase.buyer == buyer and purchase.product.partition(":")[0] == product.id
+        if same and purchase.state in (*RUNNING, GoogleState.PENDING):
+            raise Refusal(
+                f"{buyer!r} has {purchase.product!r} already; use an act on that purchase.", param="product_id"
+            )
+        if same and trial and any(order.phase is GooglePhase.FREE_TRIAL for order in purchase.orders):
             raise Refusal(f"{buyer!r} has used the trial of {product.id!r} already.", param="trial")
     if trial and intro:
         raise Refusal("A purchase has one offer at most: trial or intro.", param="trial")
@@ -74,7 +76,7 @@ def buy(
         raise Refusal(f"{name!r} has no trial on offer.", param="trial")
     if intro and product.intro is None:
         raise Refusal(f"{name!r} has no introductory price on offer.", param="intro")
-    life, token, order = first_order(life, now, product, trial=trial, intro=intro)
+    books, token, order = first_order(books, now, product, trial=trial, intro=intro)
     purchase = GooglePurchase(
         token=token,
         buyer=buyer,
@@ -91,12 +93,12 @@ def buy(
         replaces=replaces,
         intro_left=product.intro.periods - 1 if intro and product.intro else 0,
     )
-    life = kept(life, purchase)
-    return life, () if pending else (noticed(now, purchase, NoticeCode.PURCHASED),)
+    books = kept(books, purchase)
+    return books, () if pending else (noticed(now, purchase, NoticeCode.PURCHASED),)
 
 
 def first_order(
-    life: GoogleBooks,
+    books: GoogleBooks,
     now: Ms,
     product: GoogleProduct,
     *,
@@ -112,7 +114,7 @@ def first_order(
     elif intro and product.intro is not None:
         length, price, phase = product.intro.duration, product.intro.price, GooglePhase.INTRODUCTORY
     order = GoogleOrder(
-        id=order_id(life),
+        id=order_id(books),
         product=product.name,
         bought_at=now,
         starts_at=now,
@@ -120,32 +122,32 @@ def first_order(
         price=price,
         phase=phase,
     )
-    return replace(life, next_number=life.next_number + 1), purchase_token(life), order
+    return replace(books, next_number=books.next_number + 1), purchase_token(books), order
 
 
-def complete(life: GoogleBooks, now: Ms, token: str) -> GoogleStep:
+def complete(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
     """A pending payment came through."""
-    purchase = _pending(life, token)
+    purchase = _pending(books, token)
     first = purchase.orders[0]
     moved = replace(first, bought_at=now)
     if first.ends_at is not None:
         moved = replace(moved, starts_at=now, ends_at=now + first.ends_at - first.bought_at)
     purchase = replace(purchase, orders=(moved,), state=GoogleState.ACTIVE, started_at=now, expires_at=moved.ends_at)
     if purchase.subscription:
-        return kept(life, purchase), (noticed(now, purchase, NoticeCode.PURCHASED),)
-    return kept(life, purchase), (one_time(now, purchase, 1),)
+        return kept(books, purchase), (noticed(now, purchase, NoticeCode.PURCHASED),)
+    return kept(books, purchase), (one_time(now, purchase, 1),)
 
 
-def decline(life: GoogleBooks, now: Ms, token: str) -> GoogleStep:
+def decline(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
     """A pending payment did not come through."""
-    purchase = replace(_pending(life, token), state=GoogleState.PENDING_PURCHASE_CANCELED, auto_renew=False)
+    purchase = replace(_pending(books, token), state=GoogleState.PENDING_PURCHASE_CANCELED, auto_renew=False)
     if purchase.subscription:
-        return kept(life, purchase), (noticed(now, purchase, NoticeCode.PENDING_PURCHASE_CANCELED),)
-    return kept(life, purchase), (one_time(now, purchase, 2),)
+        return kept(books, purchase), (noticed(now, purchase, NoticeCode.PENDING_PURCHASE_CANCELED),)
+    return kept(books, purchase), (one_time(now, purchase, 2),)
 
 
-def kept(life: GoogleBooks, *purchases: GooglePurchase) -> GoogleBooks:
-    return replace(life, purchases={**life.purchases, **{one.token: one for one in purchases}})
+def kept(books: GoogleBooks, *purchases: GooglePurchase) -> GoogleBooks:
+    return replace(books, purchases={**books.purchases, **{purchase.token: purchase for purchase in purchases}})
 
 
 def noticed(at: Ms, purchase: GooglePurchase, code: NoticeCode) -> GoogleNotice:
@@ -156,29 +158,35 @@ def one_time(at: Ms, purchase: GooglePurchase, type: int) -> GoogleNotice:
     return GoogleNotice(at=at, token=purchase.token, one_time=type, sku=purchase.product, subscription=False)
 
 
-def _pending(life: GoogleBooks, token: str) -> GooglePurchase:
-    purchase = purchase_of(life, token)
+def _pending(books: GoogleBooks, token: str) -> GooglePurchase:
+    purchase = purchase_of(books, token)
     if purchase.state is not GoogleState.PENDING:
         raise Refusal("No payment is pending.", param="act")
     return purchase
 
 
 def _buy_once(
-    life: GoogleBooks, now: Ms, product: GoogleProduct, buyer: str, account_token: str | None, pending: bool, test: bool
+    books: GoogleBooks,
+    now: Ms,
+    product: GoogleProduct,
+    buyer: str,
+    account_token: str | None,
+    pending: bool,
+    test: bool,
 ) -> GoogleStep:
-    for one in life.purchases.values():
+    for purchase in books.purchases.values():
         owned = (
-            one.buyer == buyer
-            and one.product == product.name
-            and one.state in (GoogleState.ACTIVE, GoogleState.PENDING)
+            purchase.buyer == buyer
+            and purchase.product == product.name
+            and purchase.state in (GoogleState.ACTIVE, GoogleState.PENDING)
         )
-        if owned and not one.consumed:
+        if owned and not purchase.consumed:
             raise Refusal(f"{buyer!r} owns {product.name!r} already, and has not consumed it.", param="product_id")
     order = GoogleOrder(
-        id=order_id(life), product=product.name, bought_at=now, starts_at=None, ends_at=None, price=product.price
+        id=order_id(books), product=product.name, bought_at=now, starts_at=None, ends_at=None, price=product.price
     )
     purchase = GooglePurchase(
-        token=purchase_token(life),
+        token=purchase_token(books),
         buyer=buyer,
         product=product.name,
         subscription=False,
@@ -189,5 +197,5 @@ def _buy_once(
         test=test,
         auto_renew=False,
     )
-    life = kept(replace(life, next_number=life.next_number + 1), purchase)
-    return life, () if pending else (one_time(now, purchase, 1),)
+    books = kept(replace(books, next_number=books.next_number + 1), purchase)
+    return books, () if pending else (one_time(now, purchase, 1),)

@@ -33,7 +33,7 @@ _ORDERED_PHASES = {
 REGION = "US"
 
 
-def subscription(life: GoogleBooks, purchase: GooglePurchase) -> dict[str, Any]:
+def subscription(books: GoogleBooks, purchase: GooglePurchase) -> dict[str, Any]:
     """A SubscriptionPurchaseV2."""
     pending = purchase.state in (GoogleState.PENDING, GoogleState.PENDING_PURCHASE_CANCELED)
     return _without_none(
@@ -47,7 +47,7 @@ def subscription(life: GoogleBooks, purchase: GooglePurchase) -> dict[str, Any]:
         testPurchase={} if purchase.test else None,
         acknowledgementState=_acknowledged(purchase),
         externalAccountIdentifiers=_account(purchase),
-        lineItems=[_line_item(life, purchase)],
+        lineItems=[_line_item(books, purchase)],
         etag=etag(purchase),
     )
 
@@ -99,55 +99,55 @@ def product(purchase: GooglePurchase) -> dict[str, Any]:
     )
 
 
-def order(purchase: GooglePurchase, one: GoogleOrder) -> dict[str, Any]:
+def order(purchase: GooglePurchase, order: GoogleOrder) -> dict[str, Any]:
     """An Order."""
-    product_id, _, plan = one.product.partition(":")
-    refund = {"eventTime": instant(one.refunded_at)} if one.refunded_at is not None else None
+    product_id, _, plan = order.product.partition(":")
+    refund = {"eventTime": instant(order.refunded_at)} if order.refunded_at is not None else None
     item = _without_none(
         productId=product_id,
         productTitle=product_id,
-        listingPrice=money(one.price),
-        total=money(one.price),
-        tax=money(Price(0, one.price.currency)),
+        listingPrice=money(order.price),
+        total=money(order.price),
+        tax=money(Price(0, order.price.currency)),
     )
-    if one.ends_at is not None:
+    if order.ends_at is not None:
         item["subscriptionDetails"] = {
             "basePlanId": plan,
-            "offerPhaseDetails": {_ORDERED_PHASES[one.phase]: {}},
-            "servicePeriodStartTime": instant(one.starts_at or one.bought_at),
-            "servicePeriodEndTime": instant(one.ends_at),
+            "offerPhaseDetails": {_ORDERED_PHASES[order.phase]: {}},
+            "servicePeriodStartTime": instant(order.starts_at or order.bought_at),
+            "servicePeriodEndTime": instant(order.ends_at),
         }
     else:
         item["oneTimePurchaseDetails"] = {"quantity": 1}
     return {
-        "orderId": one.id,
+        "orderId": order.id,
         "purchaseToken": purchase.token,
         "state": "REFUNDED" if refund else "PENDING" if purchase.state is GoogleState.PENDING else "PROCESSED",
-        "createTime": instant(one.bought_at),
-        "lastEventTime": instant(one.refunded_at or one.bought_at),
+        "createTime": instant(order.bought_at),
+        "lastEventTime": instant(order.refunded_at or order.bought_at),
         "buyerAddress": {"buyerCountry": REGION},
-        "total": money(one.price),
-        "tax": money(Price(0, one.price.currency)),
+        "total": money(order.price),
+        "tax": money(Price(0, order.price.currency)),
         "lineItems": [item],
         "orderHistory": _without_none(
-            processedEvent={"eventTime": instant(one.bought_at)},
-            refundEvent={**refund, "refundDetails": {"total": money(one.price)}, "refundReason": "OTHER"}
+            processedEvent={"eventTime": instant(order.bought_at)},
+            refundEvent={**refund, "refundDetails": {"total": money(order.price)}, "refundReason": "OTHER"}
             if refund
             else None,
         ),
     }
 
 
-def voided(purchase: GooglePurchase, one: GoogleOrder) -> dict[str, Any]:
+def voided(purchase: GooglePurchase, order: GoogleOrder) -> dict[str, Any]:
     """A VoidedPurchase."""
-    assert one.refunded_at is not None
+    assert order.refunded_at is not None
     unacknowledged = not purchase.acknowledged
     return {
         "kind": "androidpublisher#voidedPurchase",
         "purchaseToken": purchase.token,
         "purchaseTimeMillis": str(purchase.started_at),
-        "voidedTimeMillis": str(one.refunded_at),
-        "orderId": one.id,
+        "voidedTimeMillis": str(order.refunded_at),
+        "orderId": order.id,
         "voidedSource": 2 if unacknowledged else 1,
         "voidedReason": 8 if unacknowledged else 0,
     }
@@ -208,10 +208,10 @@ def money(price: Price) -> dict[str, Any]:
     return shown
 
 
-def _line_item(life: GoogleBooks, purchase: GooglePurchase) -> dict[str, Any]:
+def _line_item(books: GoogleBooks, purchase: GooglePurchase) -> dict[str, Any]:
     product_id, _, plan = purchase.product.partition(":")
     next_id = purchase.next_product.partition(":")[0] if purchase.next_product else None
-    sold = life.product(purchase.product)
+    sold = books.product(purchase.product)
     recurring = money(sold.price) if sold else None
     phase = purchase.latest.phase
     return _without_none(

@@ -21,9 +21,9 @@ from latchkey.domain.money import DECIMALS
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.stripe import stripe_writes
 from latchkey.emulators.stripe.stripe_books import CheckoutSession, StripeBooks
+from latchkey.emulators.stripe.stripe_catalog_objects import session as session_resource
 from latchkey.emulators.stripe.stripe_control_requests import decimals_of
 from latchkey.emulators.stripe.stripe_emulator import StripeEmulator
-from latchkey.emulators.stripe.stripe_objects import session as session_resource
 from latchkey.emulators.stripe.stripe_queries import FormError, StripeError, parse
 
 _SCRIPT = Path(__file__).with_name("stand_in.js")
@@ -83,7 +83,7 @@ class _Pages:
         session = self._session(request)
         if session.status != "open":
             return _page(f"<h1>This checkout is {session.status}</h1><p>You can close this page.</p>", 410)
-        said = summary(self._store.life, session)
+        said = summary(self._store.books, session)
         amount = int(Decimal(said["total"]).scaleb(DECIMALS))
         due = "Nothing is due today" if said["free"] else money(amount, said["currency"].upper())
         back = f"<p><a href='{escape(str(session.cancel_url))}'>Back</a></p>" if _is_web(session.cancel_url) else ""
@@ -98,25 +98,25 @@ class _Pages:
         session = self._session(request)
         body = await request.body()
         asked = parse(body[:_LARGEST_FORM].decode("utf-8", "replace"))
-        self._store.do(lambda life, at: stripe_writes.complete_session(life, at, session.id, asked))
+        self._store.do(lambda changes: stripe_writes.complete_session(changes, session.id, asked))
         url = session.success_url
         if not _is_web(url):
             return _page("<h1>Done</h1><p>You can close this page.</p>")
         return RedirectResponse(str(url).replace("{CHECKOUT_SESSION_ID}", session.id), 303)
 
     def _session(self, request: Request) -> CheckoutSession:
-        found = self._store.life.sessions.get(str(request.path_params["id"]))
+        found = self._store.books.sessions.get(str(request.path_params["id"]))
         if found is None or found.ui_mode != "hosted_page":
             raise StripeError(404, "There is no such checkout.")
         return found
 
 
-def summary(life: StripeBooks, session: CheckoutSession) -> dict[str, Any]:
+def summary(books: StripeBooks, session: CheckoutSession) -> dict[str, Any]:
     """What a page shows of a checkout."""
-    shown = session_resource(life, session)
-    names = [life.products[life.prices[one.price].product].name for one in session.items]
+    shown = session_resource(books, session)
+    names = [books.products[books.prices[item.price].product].name for item in session.items]
     total = Decimal(shown["amount_total"]).scaleb(-decimals_of(session.currency))
-    customer = life.customers.get(session.customer or "")
+    customer = books.customers.get(session.customer or "")
     return {
         "id": session.id,
         "name": ", ".join(names) or "Card",

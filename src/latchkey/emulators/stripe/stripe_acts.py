@@ -1,5 +1,5 @@
-"""What can happen to a subscription at Stripe. Each function gives the new books and the events that Stripe would tell.
-No clock, no I/O, no randomness: the moment comes in."""
+"""What can happen to a subscription at Stripe. Each function works on a changeset of the books, which collects the
+events that Stripe would send. No clock, no I/O, no randomness: the moment is the changeset's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal
 
-from latchkey.domain.refusal import Refusal
+from latchkey.domain.instants import SECOND, add
+from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.emulators.control_requests import duration_of
 from latchkey.emulators.stripe import stripe_billing, stripe_due_events, stripe_purchases
 from latchkey.emulators.stripe.stripe_books import (
     DAY_S,
@@ -15,339 +17,363 @@ from latchkey.emulators.stripe.stripe_books import (
     AfterFailure,
     InvoiceLine,
     Seconds,
-    StripeBooks,
     StripeItem,
     StripePause,
     StripePrice,
     StripeStatus,
-    StripeStep,
     StripeSubscription,
     next_period,
 )
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 
 Proration = Literal["create_prorations", "always_invoice", "none"]
+PauseBehavior = Literal["void", "keep_as_draft", "mark_uncollectible"]
+EndReason = Literal["cancellation_requested", "payment_failed", "payment_disputed"]
 
 
-def cancel(life: StripeBooks, at: Seconds, id: str) -> StripeStep:
+def cancel(changes: StripeChangeset, id: str) -> None:
     """At the end of the paid period."""
-    w = StripeChangeset(life, at)
-    one = running(w, id)
-    if one.cancel_at_period_end:
+    subscription = running(changes, id)
+    if subscription.cancel_at_period_end:
         raise Refusal("It is cancelled already.", param="act")
     _changed(
-        w,
-        one,
+        changes,
+        subscription,
         {"cancel_at_period_end": False, "cancel_at": None, "canceled_at": None},
         cancel_at_period_end=True,
-        canceled_at=at,
+        canceled_at=changes.at,
         cancel_reason="cancellation_requested",
-        **_released(w, one),
+        **_released(changes, subscription),
     )
-    return w.done()
 
 
-def uncancel(life: StripeBooks, at: Seconds, id: str) -> StripeStep:
-    w = StripeChangeset(life, at)
-    one = running(w, id)
-    if not one.cancel_at_period_end and one.cancel_at is None:
+def uncancel(changes: StripeChangeset, id: str) -> None:
+    subscription = running(changes, id)
+    if not subscription.cancel_at_period_end and subscription.cancel_at is None:
         raise Refusal("It is not cancelled.", param="act")
-    before = {"cancel_at_period_end": one.cancel_at_period_end, "canceled_at": one.canceled_at}
-    _changed(w, one, before, cancel_at_period_end=False, cancel_at=None, canceled_at=None, cancel_reason=None)
-    return w.done()
+    before = {"cancel_at_period_end": subscription.cancel_at_period_end, "canceled_at": subscription.canceled_at}
+    _changed(
+        changes, subscription, before, cancel_at_period_end=False, cancel_at=None, canceled_at=None, cancel_reason=None
+    )
 
 
-def cancel_now(life: StripeBooks, at: Seconds, id: str, *, reason: str = "cancellation_requested") -> StripeStep:
-    w = StripeChangeset(life, at)
-    one = w.subscription(id)
-    if one.status in OVER:
+def cancel_now(changes: StripeChangeset, id: str, *, reason: EndReason = "cancellation_requested") -> None:
+    subscription = changes.subscription(id)
+    if subscription.status in OVER:
         raise Refusal("The subscription has ended.", param="act")
-    if one.status is StripeStatus.INCOMPLETE:
-        for invoice in stripe_billing.invoices_of(w, id, "open"):
-            stripe_billing.void(w, invoice)
-    stripe_due_events.end(w, one, reason)
-    return w.done()
+    if subscription.status is StripeStatus.INCOMPLETE:
+        for invoice in stripe_billing.invoices_of(changes, id, "open"):
+            stripe_billing.void(changes, invoice)
+    stripe_due_events.end(changes, subscription, reason)
 
 
-def cancel_at(life: StripeBooks, at: Seconds, id: str, when: Seconds) -> StripeStep:
-    w = StripeChangeset(life, at)
-    one = running(w, id)
-    if when <= at:
+def cancel_at(changes: StripeChangeset, id: str, when: Seconds) -> None:
+    subscription = running(changes, id)
+    if when <= changes.at:
         raise Refusal("cancel_at has to be in the future.", param="cancel_at")
-    before = {"cancel_at": one.cancel_at, "canceled_at": one.canceled_at}
-    _changed(w, one, before, cancel_at=when, canceled_at=at, cancel_reason="cancellation_requested")
-    return w.done()
+    before = {"cancel_at": subscription.cancel_at, "canceled_at": subscription.canceled_at}
+    _changed(
+        changes, subscription, before, cancel_at=when, canceled_at=changes.at, cancel_reason="cancellation_requested"
+    )
 
 
 def fail_billing(
-    life: StripeBooks, at: Seconds, id: str, *, then: AfterFailure = "cancel", retry_days: tuple[int, ...] = (3, 5, 7)
-) -> StripeStep:
+    changes: StripeChangeset, id: str, *, then: AfterFailure = "cancel", retry_days: tuple[int, ...] = (3, 5, 7)
+) -> None:
     """Payments fail from now on. The next renewal shows it."""
-    w = StripeChangeset(life, at)
-    w.put(running(w, id), failing=True, after_failure=then, retry_days=retry_days)
-    return w.done()
+    if len(retry_days) > 8 or not all(1 <= days <= 60 for days in retry_days):
+        raise Invalid("retry_days are at most 8 waits of 1 to 60 days.", param="retry_days")
+    changes.put(running(changes, id), failing=True, after_failure=then, retry_days=retry_days)
 
 
-def recover(life: StripeBooks, at: Seconds, id: str) -> StripeStep:
+def recover(changes: StripeChangeset, id: str) -> None:
     """The card works again, and everything open is paid."""
-    w = StripeChangeset(life, at)
-    one = w.subscription(id)
-    if one.status in OVER:
+    subscription = changes.subscription(id)
+    if subscription.status in OVER:
         raise Refusal("The subscription has ended.", param="act")
-    open_ones = stripe_billing.invoices_of(w, id, "open")
-    if not one.failing and not open_ones:
+    open_invoices = stripe_billing.invoices_of(changes, id, "open")
+    if not subscription.failing and not open_invoices:
         raise Refusal("No payment has failed, so there is nothing to recover.", param="act")
-    w.put(one, failing=False)
-    for invoice in open_ones:
-        stripe_billing.pay(w, invoice)
-    return w.done()
+    changes.put(subscription, failing=False)
+    for invoice in open_invoices:
+        stripe_billing.pay(changes, invoice)
 
 
-def pay(life: StripeBooks, at: Seconds, id: str) -> StripeStep:
-    """The oldest open invoice is paid: the first one of an incomplete subscription, or one that was sent."""
-    w = StripeChangeset(life, at)
-    one = w.subscription(id)
-    open_ones = stripe_billing.invoices_of(w, id, "open")
-    if not open_ones:
+def pay(changes: StripeChangeset, id: str) -> None:
+    """The oldest open invoice is paid: the first one of an incomplete subscription, or one that was sent. Or a checkout
+    session is completed."""
+    if id in changes.books.sessions:
+        stripe_purchases.complete_session(changes, changes.session(id))
+        return
+    subscription = changes.subscription(id)
+    open_invoices = stripe_billing.invoices_of(changes, id, "open")
+    if not open_invoices:
         raise Refusal("No invoice is open.", param="act")
-    if one.status is StripeStatus.INCOMPLETE_EXPIRED:
+    if subscription.status is StripeStatus.INCOMPLETE_EXPIRED:
         raise Refusal("The first payment came too late.", param="act")
-    stripe_billing.pay(w, open_ones[0])
-    return w.done()
+    stripe_billing.pay(changes, open_invoices[0])
 
 
-def finalize(life: StripeBooks, at: Seconds, id: str) -> StripeStep:
+def finalize(changes: StripeChangeset, id: str) -> None:
     """Every draft becomes an open invoice that waits for its payment."""
-    w = StripeChangeset(life, at)
-    drafts = stripe_billing.invoices_of(w, id, "draft")
+    drafts = stripe_billing.invoices_of(changes, id, "draft")
     if not drafts:
         raise Refusal("No invoice is a draft.", param="act")
     for invoice in drafts:
-        stripe_billing.finalize(w, invoice)
-    return w.done()
+        stripe_billing.finalize(changes, invoice)
 
 
 def change(
-    life: StripeBooks,
-    at: Seconds,
+    changes: StripeChangeset,
+    id: str,
+    *,
+    product_id: str,
+    deferred: bool = False,
+    proration: Proration = "always_invoice",
+    item: str | None = None,
+) -> None:
+    """To another price. `deferred`: with the next period, by a subscription schedule."""
+    if deferred:
+        change_later(changes, id, product_id)
+    else:
+        change_now(changes, id, product_id, proration=proration, item=item)
+
+
+def change_now(
+    changes: StripeChangeset,
     id: str,
     name: str,
     *,
     proration: Proration = "always_invoice",
     item: str | None = None,
     quantity: int | None = None,
-) -> StripeStep:
-    """To another price, now. With another interval the billing dates begin anew, and Stripe always invoices."""
-    w = StripeChangeset(life, at)
-    one = running(w, id)
-    old = next((each for each in one.items if item in (None, each.id)), None)
-    price = stripe_purchases.price_named(w, name)
+) -> None:
+    """With another interval the billing dates begin anew, and Stripe always invoices."""
+    subscription = running(changes, id)
+    old = next((each for each in subscription.items if item in (None, each.id)), None)
+    price = stripe_purchases.price_named(changes, name)
     if old is None:
         raise Refusal(f"The subscription has no item {item!r}.", param="items")
     if price.interval is None:
         raise Refusal(f"{price.name!r} is paid once.", param="product_id")
-    if price.currency != one.currency:
+    if price.currency != subscription.currency:
         raise Refusal("A subscription keeps its currency.", param="product_id")
     if price.id == old.price and quantity in (None, old.quantity):
         raise Refusal(f"The subscription is {price.name!r} already.", param="product_id")
-    before = w.price(old.price)
+    before = changes.price(old.price)
     new = replace(old, price=price.id, quantity=quantity if quantity is not None else old.quantity)
-    trialing = one.status is StripeStatus.TRIALING
+    trialing = subscription.status is StripeStatus.TRIALING
     anew = not trialing and (price.interval, price.count) != (before.interval, before.count)
-    if anew and len(one.items) > 1:
+    if anew and len(subscription.items) > 1:
         raise Refusal("All items of a subscription have the same interval.", param="items")
     if anew:
-        new = replace(new, starts=at, ends=next_period(price, at, at))
-    items = tuple(new if each.id == old.id else each for each in one.items)
+        new = replace(new, starts=changes.at, ends=next_period(price, changes.at, changes.at))
+    items = tuple(new if each.id == old.id else each for each in subscription.items)
     previous = {"items": {"data": [{"id": old.id, "price": {"id": before.id, "product": before.product}}]}}
-    one = w.put(one, items=items, anchor=at if anew else one.anchor, **_released(w, one))
-    lines = () if trialing or proration == "none" else _prorated(w, old, new, before, price, anew=anew)
+    subscription = changes.put(
+        subscription,
+        items=items,
+        anchor=changes.at if anew else subscription.anchor,
+        **_released(changes, subscription),
+    )
+    lines = () if trialing or proration == "none" else _prorated(changes, old, new, before, price, anew=anew)
     if anew:
-        lines = (*lines, stripe_billing.line_of(w, new))
-    return _charged(w, one, lines, previous, later=not anew and proration == "create_prorations")
+        lines = (*lines, stripe_billing.line_of(changes, new))
+    _charged(changes, subscription, lines, previous, later=not anew and proration == "create_prorations")
 
 
 def remove_item(
-    life: StripeBooks, at: Seconds, id: str, item: str | None, *, proration: Proration = "always_invoice"
-) -> StripeStep:
-    """Now. What is left of its price is a credit."""
-    w = StripeChangeset(life, at)
-    one = running(w, id)
-    old = next((each for each in one.items if each.id == item), one.items[-1] if item is None else None)
+    changes: StripeChangeset, id: str, *, item: str | None = None, proration: Proration = "always_invoice"
+) -> None:
+    """Now; the last item if none is given. What is left of its price is a credit."""
+    subscription = running(changes, id)
+    old = next(
+        (each for each in subscription.items if each.id == item), subscription.items[-1] if item is None else None
+    )
     if old is None:
         raise Refusal(f"The subscription has no item {item!r}.", param="items")
-    if len(one.items) == 1:
-        raise Refusal("A subscription has at least one item.", param="items")
-    price = w.price(old.price)
+    if len(subscription.items) == 1:
+        raise Refusal("A subscription has at least subscription item.", param="items")
+    price = changes.price(old.price)
     previous = {"items": {"data": [{"id": old.id, "price": {"id": price.id, "product": price.product}}]}}
-    one = w.put(one, items=tuple(each for each in one.items if each.id != old.id), **_released(w, one))
-    free = one.status is StripeStatus.TRIALING or proration == "none"
-    lines = () if free else _prorated(w, old, old, price, price, anew=True)
-    return _charged(w, one, lines, previous, later=proration == "create_prorations")
+    subscription = changes.put(
+        subscription,
+        items=tuple(each for each in subscription.items if each.id != old.id),
+        **_released(changes, subscription),
+    )
+    free = subscription.status is StripeStatus.TRIALING or proration == "none"
+    lines = () if free else _prorated(changes, old, old, price, price, anew=True)
+    _charged(changes, subscription, lines, previous, later=proration == "create_prorations")
 
 
 def _charged(
-    w: StripeChangeset,
-    one: StripeSubscription,
+    changes: StripeChangeset,
+    subscription: StripeSubscription,
     lines: tuple[InvoiceLine, ...],
     previous: dict[str, Any],
     *,
     later: bool,
-) -> StripeStep:
+) -> None:
     """A change is told of, and invoiced now or with the next invoice."""
     if later:
-        one, lines = w.put(one, pending=(*one.pending, *lines)), ()
+        subscription, lines = changes.put(subscription, pending=(*subscription.pending, *lines)), ()
     if not lines:
-        w.tell("customer.subscription.updated", one, subject=one.id, **previous)
-        return w.done()
-    invoice = stripe_billing.draft(w, one, "subscription_update", lines)
-    w.tell("customer.subscription.updated", w.subscription(one.id), subject=one.id, **previous)
-    w.tell("invoice.created", invoice, subject=one.id)
-    invoice = stripe_billing.finalize(w, invoice)
-    if invoice.status == "open" and not invoice.sent:
-        stripe_due_events.collect(w, invoice)
-    return w.done()
+        changes.emit("customer.subscription.updated", subscription, subject=subscription.id, **previous)
+        return
+    invoice = stripe_billing.draft(changes, subscription, "subscription_update", lines)
+    changes.emit(
+        "customer.subscription.updated", changes.subscription(subscription.id), subject=subscription.id, **previous
+    )
+    changes.emit("invoice.created", invoice, subject=subscription.id)
+    stripe_due_events.finalize(changes, invoice.id)
 
 
-def change_later(life: StripeBooks, at: Seconds, id: str, name: str) -> StripeStep:
-    """To another price with the next period: a subscription schedule says so."""
-    w = StripeChangeset(life, at)
-    one = running(w, id)
-    price = stripe_purchases.price_named(w, name)
-    if price.interval is None or price.currency != one.currency:
+def change_later(changes: StripeChangeset, id: str, name: str) -> None:
+    subscription = running(changes, id)
+    price = stripe_purchases.price_named(changes, name)
+    if price.interval is None or price.currency != subscription.currency:
         raise Refusal(f"{price.name!r} is paid once, or in another currency.", param="product_id")
-    if price.id == one.items[0].price:
+    if price.id == subscription.items[0].price:
         raise Refusal(f"The subscription is {price.name!r} already.", param="product_id")
-    if len(one.items) > 1:
-        raise Refusal("Only a subscription with one item can be changed so here.", param="act")
-    if one.cancel_at_period_end:
+    if len(subscription.items) > 1:
+        raise Refusal("Only a subscription with subscription item can be changed so here.", param="act")
+    if subscription.cancel_at_period_end:
         raise Refusal("It ends with the period; use uncancel first.", param="act")
-    schedule = one.schedule or w.id("sub_sched")
-    _changed(w, one, {"schedule": one.schedule}, schedule=schedule, next_price=price.id)
-    w.tell_schedule(f"subscription_schedule.{'updated' if one.schedule else 'created'}", w.subscription(id))
-    return w.done()
+    schedule = subscription.schedule or changes.id("sub_sched")
+    _changed(changes, subscription, {"schedule": subscription.schedule}, schedule=schedule, next_price=price.id)
+    changes.emit_schedule(
+        f"subscription_schedule.{'updated' if subscription.schedule else 'created'}", changes.subscription(id)
+    )
 
 
-def pause(life: StripeBooks, at: Seconds, id: str, pause: StripePause) -> StripeStep:
-    """Of the collection: the subscription goes on, but nothing is charged."""
-    w = StripeChangeset(life, at)
-    one = running(w, id)
-    if pause.resumes_at is not None and pause.resumes_at <= at:
+def pause(changes: StripeChangeset, id: str, *, duration: str | None = None, behavior: PauseBehavior = "void") -> None:
+    """Until resumed, if no duration is given."""
+    until = None if duration is None else add(changes.at * SECOND, duration_of(duration, "for")) // SECOND
+    pause_collection(changes, id, StripePause(behavior=behavior, resumes_at=until))
+
+
+def pause_collection(changes: StripeChangeset, id: str, pause: StripePause) -> None:
+    """The subscription goes on, but nothing is charged."""
+    subscription = running(changes, id)
+    if pause.resumes_at is not None and pause.resumes_at <= changes.at:
         raise Refusal("A pause has to end in the future.", param="for")
-    _changed(w, one, {"pause_collection": None}, pause=pause)
-    return w.done()
+    _changed(changes, subscription, {"pause_collection": None}, pause=pause)
 
 
-def resume(life: StripeBooks, at: Seconds, id: str) -> StripeStep:
-    w = StripeChangeset(life, at)
-    one = w.subscription(id)
-    if one.status is StripeStatus.PAUSED:
-        price = w.price(one.items[0].price)
-        ends = next_period(price, at, at)
-        items = tuple(replace(each, starts=at, ends=ends) for each in one.items)
-        one = w.put(one, items=items, anchor=at, status=StripeStatus.ACTIVE, no_card=None)
-        invoice = stripe_billing.draft(
-            w, one, "subscription_cycle", tuple(stripe_billing.line_of(w, each) for each in items)
+def resume(changes: StripeChangeset, id: str) -> None:
+    subscription = changes.subscription(id)
+    if subscription.status is StripeStatus.PAUSED:
+        price = changes.price(subscription.items[0].price)
+        ends = next_period(price, changes.at, changes.at)
+        items = tuple(replace(item, starts=changes.at, ends=ends) for item in subscription.items)
+        subscription = changes.put(
+            subscription, items=items, anchor=changes.at, status=StripeStatus.ACTIVE, no_card=None
         )
-        w.tell("customer.subscription.updated", w.subscription(id), subject=id, status="paused")
-        w.tell("customer.subscription.resumed", w.subscription(id), subject=id)
-        w.tell("invoice.created", invoice, subject=id)
-        invoice = stripe_billing.finalize(w, invoice)
-        if invoice.status == "open" and not invoice.sent:
-            stripe_due_events.collect(w, invoice)
-        return w.done()
-    if one.pause is None or one.status in OVER:
+        lines = tuple(stripe_billing.line_of(changes, item) for item in items)
+        invoice = stripe_billing.draft(changes, subscription, "subscription_cycle", lines)
+        changes.emit("customer.subscription.updated", changes.subscription(id), subject=id, status="paused")
+        changes.emit("customer.subscription.resumed", changes.subscription(id), subject=id)
+        changes.emit("invoice.created", invoice, subject=id)
+        stripe_due_events.finalize(changes, invoice.id)
+        return
+    if subscription.pause is None or subscription.status in OVER:
         raise Refusal("The subscription is not paused.", param="act")
-    stripe_due_events.resume(w, one)
-    return w.done()
+    stripe_due_events.resume(changes, subscription)
 
 
-def extend_trial(life: StripeBooks, at: Seconds, id: str, *, days: int = 0, until: Seconds | None = None) -> StripeStep:
-    w = StripeChangeset(life, at)
-    one = running(w, id)
-    if one.status not in (StripeStatus.TRIALING, StripeStatus.ACTIVE):
+def extend_trial(changes: StripeChangeset, id: str, *, days: int = 7) -> None:
+    if not 1 <= days <= 730:
+        raise Invalid("days is 1 to 730.", param="days")
+    extend_trial_to(changes, id, running(changes, id).ends + days * DAY_S)
+
+
+def extend_trial_to(changes: StripeChangeset, id: str, until: Seconds) -> None:
+    subscription = running(changes, id)
+    if subscription.status not in (StripeStatus.TRIALING, StripeStatus.ACTIVE):
         raise Refusal("Only a subscription that runs and is paid can have a longer trial.", param="act")
-    if one.status is StripeStatus.ACTIVE:
-        return _new_trial(w, one, until if until is not None else one.ends + days * DAY_S)
-    assert one.trial_end is not None
-    moved = until if until is not None else one.trial_end + days * DAY_S
-    if moved <= max(at, one.trial_end):
+    if subscription.status is StripeStatus.ACTIVE:
+        _new_trial(changes, subscription, until)
+        return
+    assert subscription.trial_end is not None
+    if until <= max(changes.at, subscription.trial_end):
         raise Refusal("A trial is only made longer here.", param="days")
     _changed(
-        w,
-        one,
-        {"trial_end": one.trial_end},
-        trial_end=moved,
-        anchor=moved,
-        items=tuple(replace(each, ends=moved) for each in one.items),
-        trial_warned=one.trial_warned and moved - stripe_due_events.TRIAL_NOTICE <= at,
+        changes,
+        subscription,
+        {"trial_end": subscription.trial_end},
+        trial_end=until,
+        anchor=until,
+        items=tuple(replace(item, ends=until) for item in subscription.items),
+        trial_warned=subscription.trial_warned and until - stripe_due_events.TRIAL_NOTICE <= changes.at,
     )
-    return w.done()
 
 
-def _new_trial(w: StripeChangeset, one: StripeSubscription, until: Seconds) -> StripeStep:
+def _new_trial(changes: StripeChangeset, subscription: StripeSubscription, until: Seconds) -> None:
     """Free time for a subscription that is paid for: a trial that begins now, with an invoice of nothing."""
-    if until <= one.ends:
+    if until <= subscription.ends:
         raise Refusal("A trial is only made longer here.", param="days")
-    items = tuple(replace(each, starts=w.at, ends=until) for each in one.items)
-    before = {"status": "active", "trial_end": one.trial_end}
-    one = w.put(
-        one,
+    items = tuple(replace(item, starts=changes.at, ends=until) for item in subscription.items)
+    before = {"status": "active", "trial_end": subscription.trial_end}
+    subscription = changes.put(
+        subscription,
         status=StripeStatus.TRIALING,
         items=items,
         anchor=until,
-        trial_start=w.at,
+        trial_start=changes.at,
         trial_end=until,
-        trial_warned=until - stripe_due_events.TRIAL_NOTICE <= w.at,
+        trial_warned=until - stripe_due_events.TRIAL_NOTICE <= changes.at,
     )
-    lines = tuple(stripe_billing.line_of(w, each, free=True) for each in items)
-    invoice = stripe_billing.draft(w, one, "subscription_update", lines)
-    w.tell("customer.subscription.updated", w.subscription(one.id), subject=one.id, **before)
-    w.tell("invoice.created", invoice, subject=one.id)
-    stripe_billing.finalize(w, invoice)
-    return w.done()
+    lines = tuple(stripe_billing.line_of(changes, item, free=True) for item in items)
+    invoice = stripe_billing.draft(changes, subscription, "subscription_update", lines)
+    changes.emit(
+        "customer.subscription.updated", changes.subscription(subscription.id), subject=subscription.id, **before
+    )
+    changes.emit("invoice.created", invoice, subject=subscription.id)
+    stripe_billing.finalize(changes, invoice)
 
 
-def set_metadata(life: StripeBooks, at: Seconds, id: str, metadata: dict[str, str]) -> StripeStep:
-    w = StripeChangeset(life, at)
-    one = w.subscription(id)
-    _changed(w, one, {"metadata": one.metadata}, metadata=metadata)
-    return w.done()
+def set_metadata(changes: StripeChangeset, id: str, metadata: dict[str, str]) -> None:
+    subscription = changes.subscription(id)
+    _changed(changes, subscription, {"metadata": subscription.metadata}, metadata=metadata)
 
 
-def running(w: StripeChangeset, id: str) -> StripeSubscription:
-    one = w.subscription(id)
-    if one.status in OVER:
+def running(changes: StripeChangeset, id: str) -> StripeSubscription:
+    subscription = changes.subscription(id)
+    if subscription.status in OVER:
         raise Refusal("The subscription has ended.", param="act")
-    if one.status is StripeStatus.INCOMPLETE:
+    if subscription.status is StripeStatus.INCOMPLETE:
         raise Refusal("The first payment has not come through; use pay.", param="act")
-    return one
+    return subscription
 
 
-def _changed(w: StripeChangeset, one: StripeSubscription, previous: dict[str, Any], **fields: Any) -> None:
-    w.tell("customer.subscription.updated", w.put(one, **fields), subject=one.id, **previous)
+def _changed(
+    changes: StripeChangeset, subscription: StripeSubscription, previous: dict[str, Any], **fields: Any
+) -> None:
+    changes.emit(
+        "customer.subscription.updated", changes.put(subscription, **fields), subject=subscription.id, **previous
+    )
 
 
-def _released(w: StripeChangeset, one: StripeSubscription) -> dict[str, Any]:
+def _released(changes: StripeChangeset, subscription: StripeSubscription) -> dict[str, Any]:
     """A change by hand ends a schedule."""
-    if one.schedule is None:
+    if subscription.schedule is None:
         return {}
-    w.tell_schedule("subscription_schedule.released", one)
+    changes.emit_schedule("subscription_schedule.released", subscription)
     return {"schedule": None, "next_price": None}
 
 
 def _prorated(
-    w: StripeChangeset, old: StripeItem, new: StripeItem, before: StripePrice, price: StripePrice, *, anew: bool
+    changes: StripeChangeset, old: StripeItem, new: StripeItem, before: StripePrice, price: StripePrice, *, anew: bool
 ) -> tuple[InvoiceLine, ...]:
     """A credit for the time that is left of the old price, and without a new period a debit for the new one."""
-    left = Fraction(old.ends - w.at, old.ends - old.starts)
-    names = {one.id: w.life.products[one.product].name for one in (before, price)}
+    left = Fraction(old.ends - changes.at, old.ends - old.starts)
+    names = {sold.id: changes.books.products[sold.product].name for sold in (before, price)}
     credit = InvoiceLine(
-        id=w.id("il"),
+        id=changes.id("il"),
         item=old.id,
         price=before.id,
         amount=-round(before.amount * old.quantity * left),
-        starts=w.at,
+        starts=changes.at,
         ends=old.ends,
         description=f"Unused time on {names[before.id]}",
         quantity=old.quantity,
@@ -357,7 +383,7 @@ def _prorated(
         return (credit,)
     debit = replace(
         credit,
-        id=w.id("il"),
+        id=changes.id("il"),
         price=price.id,
         amount=round(price.amount * new.quantity * left),
         description=f"Remaining time on {names[price.id]}",

@@ -18,8 +18,10 @@ from latchkey.emulators.stripe import checkout_pages
 from latchkey.emulators.stripe import stripe_queries as queries
 from latchkey.emulators.stripe import stripe_writes as writes
 from latchkey.emulators.stripe.stripe_books import DAY_S, StripeBooks
+from latchkey.emulators.stripe.stripe_catalog_objects import session_secret
+from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_emulator import StripeEmulator
-from latchkey.emulators.stripe.stripe_objects import API_VERSION, session_secret
+from latchkey.emulators.stripe.stripe_objects import API_VERSION
 from latchkey.emulators.stripe.stripe_queries import (
     FormError,
     StripeError,
@@ -68,52 +70,52 @@ class _Api:
         self._store = store
 
     def routes(self) -> list[tuple[str, str, Handler]]:
-        one, many, make, change = self._one, self._many, self._make, self._change
+        get, find, make, change = self._get, self._find, self._make, self._change
         return [
             ("GET", "/account", self.account),
             ("GET", "/balance", self.balance),
             ("GET", "/events", self.events),
             ("GET", "/events/{id}", self.event),
-            ("GET", "/products", many("/v1/products", queries.products)),
-            ("GET", "/products/{id}", one("product")),
+            ("GET", "/products", find("/v1/products", queries.products)),
+            ("GET", "/products/{id}", get("product")),
             ("POST", "/products", make(writes.new_product)),
-            ("GET", "/prices", many("/v1/prices", queries.prices)),
-            ("GET", "/prices/{id}", one("price")),
+            ("GET", "/prices", find("/v1/prices", queries.prices)),
+            ("GET", "/prices/{id}", get("price")),
             ("POST", "/prices", make(writes.new_price)),
-            ("GET", "/customers", many("/v1/customers", queries.customers)),
-            ("GET", "/customers/{id}", one("customer")),
+            ("GET", "/customers", find("/v1/customers", queries.customers)),
+            ("GET", "/customers/{id}", get("customer")),
             ("POST", "/customers", make(writes.new_customer)),
             ("POST", "/customers/{id}", change(writes.change_customer)),
-            ("GET", "/subscriptions", many("/v1/subscriptions", queries.subscriptions)),
-            ("GET", "/subscriptions/{id}", one("subscription")),
+            ("GET", "/subscriptions", find("/v1/subscriptions", queries.subscriptions)),
+            ("GET", "/subscriptions/{id}", get("subscription")),
             ("POST", "/subscriptions", make(writes.new_subscription)),
             ("POST", "/subscriptions/{id}", change(writes.change_subscription)),
             ("DELETE", "/subscriptions/{id}", change(writes.cancel_subscription)),
-            ("GET", "/subscription_schedules/{id}", one("subscription_schedule")),
-            ("GET", "/subscription_items", many("/v1/subscription_items", queries.subscription_items)),
-            ("GET", "/invoices", many("/v1/invoices", queries.invoices)),
-            ("GET", "/invoices/{id}", one("invoice")),
+            ("GET", "/subscription_schedules/{id}", get("subscription_schedule")),
+            ("GET", "/subscription_items", find("/v1/subscription_items", queries.subscription_items)),
+            ("GET", "/invoices", find("/v1/invoices", queries.invoices)),
+            ("GET", "/invoices/{id}", get("invoice")),
             ("GET", "/invoices/{id}/lines", self.invoice_lines),
-            ("GET", "/invoiceitems", many("/v1/invoiceitems", queries.invoice_items)),
-            ("GET", "/invoice_payments", many("/v1/invoice_payments", queries.invoice_payments)),
-            ("GET", "/invoice_payments/{id}", one("invoice_payment")),
-            ("GET", "/charges", many("/v1/charges", queries.charges)),
-            ("GET", "/charges/{id}", one("charge")),
-            ("GET", "/refunds", many("/v1/refunds", queries.refunds)),
-            ("GET", "/refunds/{id}", one("refund")),
+            ("GET", "/invoiceitems", find("/v1/invoiceitems", queries.invoice_items)),
+            ("GET", "/invoice_payments", find("/v1/invoice_payments", queries.invoice_payments)),
+            ("GET", "/invoice_payments/{id}", get("invoice_payment")),
+            ("GET", "/charges", find("/v1/charges", queries.charges)),
+            ("GET", "/charges/{id}", get("charge")),
+            ("GET", "/refunds", find("/v1/refunds", queries.refunds)),
+            ("GET", "/refunds/{id}", get("refund")),
             ("POST", "/refunds", make(writes.new_refund)),
-            ("GET", "/disputes", many("/v1/disputes", queries.disputes)),
-            ("GET", "/disputes/{id}", one("dispute")),
-            ("GET", "/payment_intents", many("/v1/payment_intents", queries.intents)),
-            ("GET", "/payment_intents/{id}", one("payment_intent")),
+            ("GET", "/disputes", find("/v1/disputes", queries.disputes)),
+            ("GET", "/disputes/{id}", get("dispute")),
+            ("GET", "/payment_intents", find("/v1/payment_intents", queries.intents)),
+            ("GET", "/payment_intents/{id}", get("payment_intent")),
             ("POST", "/payment_intents", make(writes.new_intent)),
             ("POST", "/payment_intents/{id}", change(writes.change_intent)),
             ("POST", "/payment_intents/{id}/confirm", self.confirm),
-            ("GET", "/setup_intents/{id}", one("setup_intent")),
+            ("GET", "/setup_intents/{id}", get("setup_intent")),
             ("POST", "/setup_intents", make(writes.new_setup)),
             ("POST", "/setup_intents/{id}/confirm", change(writes.confirm_setup)),
-            ("GET", "/checkout/sessions", many("/v1/checkout/sessions", queries.sessions)),
-            ("GET", "/checkout/sessions/{id}", one("checkout.session")),
+            ("GET", "/checkout/sessions", find("/v1/checkout/sessions", queries.sessions)),
+            ("GET", "/checkout/sessions/{id}", get("checkout.session")),
             ("GET", "/checkout/sessions/{id}/line_items", self.session_lines),
             ("POST", "/checkout/sessions", self.new_session),
             ("POST", "/checkout/sessions/{id}/expire", change(writes.expire_session)),
@@ -162,44 +164,44 @@ class _Api:
         }
 
     async def balance(self, _: Request, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
-        taken = [one.amount - one.refunded for one in self._store.life.charges.values() if one.succeeded]
+        taken = [charge.amount - charge.refunded for charge in self._store.books.charges.values() if charge.succeeded]
         money = [{"amount": sum(taken), "currency": "usd", "source_types": {"card": sum(taken)}}]
-        return {"object": "balance", "available": money, "livemode": self._store.life.live, "pending": []}
+        return {"object": "balance", "available": money, "livemode": self._store.books.live, "pending": []}
 
     async def events(self, _: Request, asked: dict[str, Any]) -> Any:
         since = self._store.now - _EVENTS_FOR
         types = set(items(asked.get("types"))) or ({asked["type"]} if "type" in asked else None)
         wanted = (
-            self._store.event(one)
-            for one in self._store.life.events
-            if one.created >= since and (types is None or _is_of(one.type, types))
+            self._store.event(event)
+            for event in self._store.books.events
+            if event.created >= since and (types is None or _is_of(event.type, types))
         )
         if (delivered := asked.get("delivery_success")) is not None:
-            failed = {one.id for one in self._store.outbox.messages if one.state != "delivered"}
-            wanted = (one for one in wanted if (one["id"] in failed) is (delivered == "false"))
-        return page(self._store.life, "/v1/events", wanted, asked)
+            failed = {message.id for message in self._store.outbox.messages if message.state != "delivered"}
+            wanted = (item for item in wanted if (item["id"] in failed) is (delivered == "false"))
+        return page(self._store.books, "/v1/events", wanted, asked)
 
     async def event(self, request: Request, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
         id = str(request.path_params["id"])
-        event = next((one for one in self._store.life.events if one.id == id), None)
+        event = next((event for event in self._store.books.events if event.id == id), None)
         if event is None:
             raise missing("event", id)
         return self._store.event(event)
 
     async def invoice_lines(self, request: Request, asked: dict[str, Any]) -> Any:
         id = str(request.path_params["id"])
-        lines = of_kind(self._store.life, "invoice", id)["lines"]["data"]
-        return page(self._store.life, f"/v1/invoices/{id}/lines", lines[::-1], asked)
+        lines = of_kind(self._store.books, "invoice", id)["lines"]["data"]
+        return page(self._store.books, f"/v1/invoices/{id}/lines", lines[::-1], asked)
 
     async def session_lines(self, request: Request, asked: dict[str, Any]) -> Any:
         id = str(request.path_params["id"])
-        of_kind(self._store.life, "checkout.session", id)
-        lines = session_lines(self._store.life, id)
-        return page(self._store.life, f"/v1/checkout/sessions/{id}/line_items", lines[::-1], asked)
+        of_kind(self._store.books, "checkout.session", id)
+        lines = session_lines(self._store.books, id)
+        return page(self._store.books, f"/v1/checkout/sessions/{id}/line_items", lines[::-1], asked)
 
     async def new_session(self, request: Request, asked: dict[str, Any]) -> Any:
         page_at = str(request.base_url).rstrip("/")
-        return await self._make(lambda life, at, said: writes.new_session(life, at, said, page_at))(request, asked)
+        return await self._make(lambda changes, form: writes.new_session(changes, form, page_at))(request, asked)
 
     async def confirm(self, request: Request, asked: dict[str, Any]) -> Any:
         """A declined card is an error, but the failed try is kept."""
@@ -209,41 +211,41 @@ class _Api:
         return said
 
     async def checkout(self, request: Request, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
-        session = self._store.life.sessions[str(request.path_params["id"])]
+        session = self._store.books.sessions[str(request.path_params["id"])]
         if session.status != "open":
             raise StripeError(400, f"This checkout is {session.status}.")
-        return checkout_pages.summary(self._store.life, session)
+        return checkout_pages.summary(self._store.books, session)
 
     async def pay(self, request: Request, asked: dict[str, Any]) -> Any:
         id = str(request.path_params["id"])
-        self._store.do(lambda life, at: writes.complete_session(life, at, id, asked))
-        return checkout_pages.summary(self._store.life, self._store.life.sessions[id])
+        self._store.do(lambda changes: writes.complete_session(changes, id, asked))
+        return checkout_pages.summary(self._store.books, self._store.books.sessions[id])
 
-    def _one(self, kind: str) -> Handler:
+    def _get(self, kind: str) -> Handler:
         async def read(request: Request, asked: dict[str, Any]) -> Any:
-            life = self._store.life
-            return expanded(life, of_kind(life, kind, str(request.path_params["id"])), asked)
+            books = self._store.books
+            return expanded(books, of_kind(books, kind, str(request.path_params["id"])), asked)
 
         return read
 
-    def _many(self, url: str, listing: Lists) -> Handler:
+    def _find(self, url: str, listing: Lists) -> Handler:
         async def read(_: Request, asked: dict[str, Any]) -> Any:
-            return page(self._store.life, url, listing(self._store.life, asked), asked)
+            return page(self._store.books, url, listing(self._store.books, asked), asked)
 
         return read
 
-    def _make(self, make: Callable[[StripeBooks, int, dict[str, Any]], writes.Made]) -> Handler:
+    def _make(self, make: Callable[[StripeChangeset, dict[str, Any]], str]) -> Handler:
         async def write(_: Request, asked: dict[str, Any]) -> Any:
-            id = self._store.do(lambda life, at: make(life, at, asked))
-            return expanded(self._store.life, _found(self._store.life, id), asked)
+            id = self._store.do(lambda changes: make(changes, asked))
+            return expanded(self._store.books, _found(self._store.books, id), asked)
 
         return write
 
-    def _change(self, change: Callable[[StripeBooks, int, str, dict[str, Any]], writes.Made]) -> Handler:
+    def _change(self, change: Callable[[StripeChangeset, str, dict[str, Any]], None]) -> Handler:
         async def write(request: Request, asked: dict[str, Any]) -> Any:
             id = str(request.path_params["id"])
-            self._store.do(lambda life, at: change(life, at, id, asked))
-            return expanded(self._store.life, _found(self._store.life, id), asked)
+            self._store.do(lambda changes: change(changes, id, asked))
+            return expanded(self._store.books, _found(self._store.books, id), asked)
 
         return write
 
@@ -281,7 +283,7 @@ class _Api:
         return Response(kept[2], kept[1], headers, "application/json")
 
     def _answer(self, value: Any) -> Response:
-        headers = {"Stripe-Version": API_VERSION, "Request-Id": f"req_{len(self._store.life.events):014}"}
+        headers = {"Stripe-Version": API_VERSION, "Request-Id": f"req_{len(self._store.books.events):014}"}
         return Response(msgspec.json.encode(value), 200, headers, "application/json")
 
     def _authenticate_page(self, request: Request, asked: dict[str, Any]) -> None:
@@ -289,11 +291,13 @@ class _Api:
         if "authorization" in request.headers:
             self._authenticate(request)
             return
-        id, life = str(request.path_params["id"]), self._store.life
+        id, books = str(request.path_params["id"]), self._store.books
         if not _same(asked.get("key"), self._store.keys.publishable_key):
             raise StripeError(401, "Invalid API Key provided.", code="invalid_api_key")
-        one = life.intents.get(id) or life.setups.get(id)
-        secret = one.secret if one else session_secret(life, life.sessions[id]) if id in life.sessions else None
+        intent = books.intents.get(id) or books.setups.get(id)
+        secret = (
+            intent.secret if intent else session_secret(books, books.sessions[id]) if id in books.sessions else None
+        )
         if secret is None or not _same(asked.get("client_secret"), secret):
             raise missing("payment_intent", id)
 
@@ -328,11 +332,11 @@ def refused(error: StripeError) -> Response:
     return Response(msgspec.json.encode({"error": said}), error.status, {}, "application/json")
 
 
-def _found(life: StripeBooks, id: str) -> dict[str, Any]:
-    value = found(life, id)
+def _found(books: StripeBooks, id: str) -> dict[str, Any]:
+    value = found(books, id)
     assert value is not None
     return value
 
 
 def _is_of(type: str, wanted: set[str]) -> bool:
-    return any(type == one or (one.endswith(".*") and type.startswith(one[:-1])) for one in wanted)
+    return any(type == item or (item.endswith(".*") and type.startswith(item[:-1])) for item in wanted)

@@ -17,18 +17,17 @@ from latchkey.emulators.stripe.stripe_books import (
     StripeItem,
     StripeRefund,
     StripeStatus,
-    StripeStep,
     StripeSubscription,
 )
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 
 
-def line_of(w: StripeChangeset, item: StripeItem, *, free: bool = False) -> InvoiceLine:
+def line_of(changes: StripeChangeset, item: StripeItem, *, free: bool = False) -> InvoiceLine:
     """The line for the item's running period."""
-    price = w.price(item.price)
-    name = w.life.products[price.product].name
+    price = changes.price(item.price)
+    name = changes.books.products[price.product].name
     return InvoiceLine(
-        id=w.id("il"),
+        id=changes.id("il"),
         item=item.id,
         price=price.id,
         amount=0 if free else price.amount * item.quantity,
@@ -39,18 +38,20 @@ def line_of(w: StripeChangeset, item: StripeItem, *, free: bool = False) -> Invo
     )
 
 
-def draft(w: StripeChangeset, of: StripeSubscription, reason: str, lines: tuple[InvoiceLine, ...]) -> StripeInvoice:
+def draft(
+    changes: StripeChangeset, of: StripeSubscription, reason: str, lines: tuple[InvoiceLine, ...]
+) -> StripeInvoice:
     """A new invoice with these lines and the prorations that wait. It becomes the subscription's latest. The caller
     tells of it, after what it tells of the subscription."""
-    made = sum(one.subscription == of.id for one in w.life.invoices.values())
+    made = sum(invoice.subscription == of.id for invoice in changes.books.invoices.values())
     invoice = StripeInvoice(
-        id=w.id("in"),
+        id=changes.id("in"),
         number=f"{of.customer[-8:].upper()}-{made + 1:04}",
         customer=of.customer,
         subscription=of.id,
         currency=of.currency,
         reason=reason,
-        created=w.at,
+        created=changes.at,
         starts=of.starts,
         ends=of.ends,
         lines=(*of.pending, *lines),
@@ -58,173 +59,177 @@ def draft(w: StripeChangeset, of: StripeSubscription, reason: str, lines: tuple[
         metadata=of.metadata,
     )
     invoice = replace(invoice, amount_due=max(0, invoice.total))
-    w.put(invoice)
-    w.put(w.subscription(of.id), latest_invoice=invoice.id, pending=())
+    changes.put(invoice)
+    changes.put(changes.subscription(of.id), latest_invoice=invoice.id, pending=())
     return invoice
 
 
-def finalize(w: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice:
+def finalize(changes: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice:
     """Open, to be paid; paid at once if nothing is due. A credit of the customer is used first."""
-    customer = w.customer(invoice.customer)
+    customer = changes.customer(invoice.customer)
     used = min(max(invoice.total, 0), max(-customer.balance, 0))
     balance = customer.balance + used + min(invoice.total, 0)
     if balance != customer.balance:
-        w.put(customer, balance=balance)
+        changes.put(customer, balance=balance)
     due = max(invoice.total, 0) - used
-    subscription = w.subscription(invoice.subscription)
+    subscription = changes.subscription(invoice.subscription)
     days = subscription.days_until_due
-    invoice = w.put(
+    invoice = changes.put(
         invoice,
         status="open" if due else "paid",
         starting_balance=customer.balance,
         ending_balance=balance,
         amount_due=due,
-        finalized_at=w.at,
+        finalized_at=changes.at,
         finalizes_at=None,
-        paid_at=None if due else w.at,
-        due_date=w.at + (days or 0) * DAY_S if invoice.sent else None,
+        paid_at=None if due else changes.at,
+        due_date=changes.at + (days or 0) * DAY_S if invoice.sent else None,
     )
     if due:
-        id = w.id("pi")
+        id = changes.id("pi")
         intent = PaymentIntent(
             id=id,
-            secret=w.secret(id),
+            secret=changes.secret(id),
             amount=due,
             currency=invoice.currency,
             customer=invoice.customer,
-            created=w.at,
+            created=changes.at,
             invoice=invoice.id,
             setup_future_usage="off_session",
         )
-        w.put(intent)
-        invoice = w.put(invoice, intent=intent.id)
-    w.tell("invoice.finalized", invoice, subject=invoice.subscription)
+        changes.put(intent)
+        invoice = changes.put(invoice, intent=intent.id)
+    changes.emit("invoice.finalized", invoice, subject=invoice.subscription)
     if due:
-        w.tell("payment_intent.created", w.intent(invoice.intent or ""), subject=invoice.subscription)
+        changes.emit("payment_intent.created", changes.intent(invoice.intent or ""), subject=invoice.subscription)
     else:
-        _tell_paid(w, invoice)
+        _emit_paid(changes, invoice)
     return invoice
 
 
-def pay(w: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice:
+def pay(changes: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice:
     """An open invoice is paid; the subscription runs again if that was its problem."""
     assert invoice.intent is not None
-    intent = w.intent(invoice.intent)
-    charged(w, intent, subject=invoice.subscription)
-    invoice = w.put(
+    intent = changes.intent(invoice.intent)
+    charged(changes, intent, subject=invoice.subscription)
+    invoice = changes.put(
         invoice,
         status="paid",
         amount_paid=invoice.amount_due,
         attempts=invoice.attempts + 1,
         next_attempt=None,
-        paid_at=w.at,
+        paid_at=changes.at,
     )
-    _tell_paid(w, invoice)
-    subscription = w.subscription(invoice.subscription)
-    if subscription.latest_invoice == invoice.id or not _open(w, subscription):
-        _runs(w, subscription)
-    return w.invoice(invoice.id)
+    _emit_paid(changes, invoice)
+    subscription = changes.subscription(invoice.subscription)
+    if subscription.latest_invoice == invoice.id or not _open(changes, subscription):
+        _runs(changes, subscription)
+    return changes.invoice(invoice.id)
 
 
-def fail(w: StripeChangeset, invoice: StripeInvoice, *, next_attempt: Seconds | None) -> StripeInvoice:
+def fail(changes: StripeChangeset, invoice: StripeInvoice, *, next_attempt: Seconds | None) -> StripeInvoice:
     """A try to collect an open invoice fails."""
     assert invoice.intent is not None
-    intent = w.intent(invoice.intent)
-    charge = _charge(w, intent, succeeded=False)
-    intent = w.put(intent, charge=charge.id, failed=True)
-    w.tell("charge.failed", charge, subject=invoice.subscription)
-    w.tell("payment_intent.payment_failed", intent, subject=invoice.subscription)
-    invoice = w.put(invoice, attempts=invoice.attempts + 1, next_attempt=next_attempt)
-    w.tell("invoice.payment_failed", invoice, subject=invoice.subscription)
+    intent = changes.intent(invoice.intent)
+    charge = _charge(changes, intent, succeeded=False)
+    intent = changes.put(intent, charge=charge.id, failed=True)
+    changes.emit("charge.failed", charge, subject=invoice.subscription)
+    changes.emit("payment_intent.payment_failed", intent, subject=invoice.subscription)
+    invoice = changes.put(invoice, attempts=invoice.attempts + 1, next_attempt=next_attempt)
+    changes.emit("invoice.payment_failed", invoice, subject=invoice.subscription)
     return invoice
 
 
-def void(w: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice:
-    invoice = w.put(invoice, status="void", voided_at=w.at, next_attempt=None, finalizes_at=None)
+def void(changes: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice:
+    invoice = changes.put(invoice, status="void", voided_at=changes.at, next_attempt=None, finalizes_at=None)
     if invoice.intent is not None:
-        w.put(w.intent(invoice.intent), status="canceled")
-    w.tell("invoice.voided", invoice, subject=invoice.subscription)
+        changes.put(changes.intent(invoice.intent), status="canceled")
+    changes.emit("invoice.voided", invoice, subject=invoice.subscription)
     return invoice
 
 
-def write_off(w: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice:
-    invoice = w.put(invoice, status="uncollectible", uncollectible_at=w.at, next_attempt=None, finalizes_at=None)
-    w.tell("invoice.marked_uncollectible", invoice, subject=invoice.subscription)
+def write_off(changes: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice:
+    invoice = changes.put(
+        invoice, status="uncollectible", uncollectible_at=changes.at, next_attempt=None, finalizes_at=None
+    )
+    changes.emit("invoice.marked_uncollectible", invoice, subject=invoice.subscription)
     return invoice
 
 
-def charged(w: StripeChangeset, intent: PaymentIntent, *, subject: str | None) -> PaymentIntent:
-    charge = _charge(w, intent, succeeded=True)
-    intent = w.put(intent, status="succeeded", charge=charge.id, failed=False)
-    w.tell("charge.succeeded", charge, subject=subject)
-    w.tell("payment_intent.succeeded", intent, subject=subject)
+def charged(changes: StripeChangeset, intent: PaymentIntent, *, subject: str | None) -> PaymentIntent:
+    charge = _charge(changes, intent, succeeded=True)
+    intent = changes.put(intent, status="succeeded", charge=charge.id, failed=False)
+    changes.emit("charge.succeeded", charge, subject=subject)
+    changes.emit("payment_intent.succeeded", intent, subject=subject)
     return intent
 
 
-def invoices_of(w: StripeChangeset, subscription: str, *statuses: str) -> list[StripeInvoice]:
+def invoices_of(changes: StripeChangeset, subscription: str, *statuses: str) -> list[StripeInvoice]:
     """Oldest first."""
-    return [one for one in w.life.invoices.values() if one.subscription == subscription and one.status in statuses]
+    return [
+        invoice
+        for invoice in changes.books.invoices.values()
+        if invoice.subscription == subscription and invoice.status in statuses
+    ]
 
 
-def _charge(w: StripeChangeset, intent: PaymentIntent, *, succeeded: bool) -> StripeCharge:
-    customer = w.life.customers.get(intent.customer or "")
+def _charge(changes: StripeChangeset, intent: PaymentIntent, *, succeeded: bool) -> StripeCharge:
+    customer = changes.books.customers.get(intent.customer or "")
     charge = StripeCharge(
-        id=w.id("ch"),
+        id=changes.id("ch"),
         amount=intent.amount,
         currency=intent.currency,
         customer=intent.customer,
         intent=intent.id,
-        created=w.at,
+        created=changes.at,
         succeeded=succeeded,
         country=customer.country if customer else None,
         metadata=intent.metadata,
     )
-    return w.put(charge)
+    return changes.put(charge)
 
 
-def _tell_paid(w: StripeChangeset, invoice: StripeInvoice) -> None:
-    w.tell("invoice.paid", invoice, subject=invoice.subscription)
-    w.tell("invoice.payment_succeeded", invoice, subject=invoice.subscription)
+def _emit_paid(changes: StripeChangeset, invoice: StripeInvoice) -> None:
+    changes.emit("invoice.paid", invoice, subject=invoice.subscription)
+    changes.emit("invoice.payment_succeeded", invoice, subject=invoice.subscription)
 
 
-def _open(w: StripeChangeset, subscription: StripeSubscription) -> bool:
-    return bool(invoices_of(w, subscription.id, "open"))
+def _open(changes: StripeChangeset, subscription: StripeSubscription) -> bool:
+    return bool(invoices_of(changes, subscription.id, "open"))
 
 
-def _runs(w: StripeChangeset, subscription: StripeSubscription) -> None:
+def _runs(changes: StripeChangeset, subscription: StripeSubscription) -> None:
     if subscription.status not in (StripeStatus.INCOMPLETE, StripeStatus.PAST_DUE, StripeStatus.UNPAID):
         return
     before = str(subscription.status)
-    subscription = w.put(subscription, status=StripeStatus.ACTIVE, failing=False)
-    w.tell("customer.subscription.updated", subscription, subject=subscription.id, status=before)
+    subscription = changes.put(subscription, status=StripeStatus.ACTIVE, failing=False)
+    changes.emit("customer.subscription.updated", subscription, subject=subscription.id, status=before)
 
 
-def charges_of(life: StripeBooks, purchase: str) -> list[StripeCharge]:
+def charges_of(books: StripeBooks, purchase: str) -> list[StripeCharge]:
     """The payments of a purchase (a subscription, a checkout session or a payment intent) that came through, oldest
     first."""
-    return [one for one in life.charges.values() if one.succeeded and subject_of(life, one) == purchase]
+    return [charge for charge in books.charges.values() if charge.succeeded and subject_of(books, charge) == purchase]
 
 
-def subject_of(life: StripeBooks, charge: StripeCharge) -> str:
+def subject_of(books: StripeBooks, charge: StripeCharge) -> str:
     """The purchase that a payment was for."""
-    intent = life.intents[charge.intent]
+    intent = books.intents[charge.intent]
     if intent.invoice is not None:
-        return life.invoices[intent.invoice].subscription
+        return books.invoices[intent.invoice].subscription
     return intent.session or intent.id
 
 
 def refund(
-    life: StripeBooks,
-    at: Seconds,
+    changes: StripeChangeset,
     charge_id: str,
     *,
     amount: int | None = None,
     reason: str | None = None,
     metadata: dict[str, str] | None = None,
-) -> StripeStep:
+) -> StripeRefund:
     """All that is left of a payment, or a part of it."""
-    w = StripeChangeset(life, at)
-    charge = w.charge(charge_id)
+    charge = changes.charge(charge_id)
     left = charge.amount - charge.refunded
     given = left if amount is None else amount
     if not charge.succeeded:
@@ -236,86 +241,84 @@ def refund(
     if not 0 < given <= left:
         raise Refusal(f"Refund amount ({given}) is greater than unrefunded amount on charge ({left})", param="amount")
     made = StripeRefund(
-        id=w.id("re"),
+        id=changes.id("re"),
         charge=charge.id,
         intent=charge.intent,
         amount=given,
         currency=charge.currency,
-        created=at,
+        created=changes.at,
         reason=reason,
         metadata=metadata or {},
     )
-    w.put(made)
+    changes.put(made)
     before = {"amount_refunded": charge.refunded, "refunded": False}
-    charge = w.put(charge, refunded=charge.refunded + given)
-    subject = subject_of(w.life, charge)
-    w.tell("refund.created", made, subject=subject)
-    w.tell("charge.refunded", charge, subject=subject, **before)
-    return w.done()
+    charge = changes.put(charge, refunded=charge.refunded + given)
+    subject = subject_of(changes.books, charge)
+    changes.emit("refund.created", made, subject=subject)
+    changes.emit("charge.refunded", charge, subject=subject, **before)
+    return made
 
 
-def fail_refund(life: StripeBooks, at: Seconds, purchase: str) -> StripeStep:
+def fail_refund(changes: StripeChangeset, purchase: str) -> None:
     """The bank gives the latest refund back."""
-    w = StripeChangeset(life, at)
-    of = {one.id for one in charges_of(life, purchase)}
-    made = [one for one in life.refunds.values() if one.charge in of and one.status == "succeeded"]
+    charges = {charge.id for charge in charges_of(changes.books, purchase)}
+    refunds = changes.books.refunds.values()
+    made = [refund for refund in refunds if refund.charge in charges and refund.status == "succeeded"]
     if not made:
         raise Refusal("Nothing was refunded.", param="act")
-    failed = w.put(made[-1], status="failed", failed_at=at)
-    charge = w.charge(failed.charge)
-    w.put(charge, refunded=charge.refunded - failed.amount)
+    failed = changes.put(made[-1], status="failed", failed_at=changes.at)
+    charge = changes.charge(failed.charge)
+    changes.put(charge, refunded=charge.refunded - failed.amount)
     for type in ("refund.updated", "charge.refund.updated", "refund.failed"):
-        w.tell(type, failed, subject=purchase, status="succeeded")
-    return w.done()
+        changes.emit(type, failed, subject=purchase, status="succeeded")
 
 
-def dispute(life: StripeBooks, at: Seconds, charge_id: str, *, reason: str = "fraudulent") -> StripeStep:
+def dispute(changes: StripeChangeset, charge_id: str, *, reason: str = "fraudulent") -> None:
     """The customer's bank takes the money back; the dispute is open."""
-    w = StripeChangeset(life, at)
-    charge = w.charge(charge_id)
+    charge = changes.charge(charge_id)
     if charge.disputed:
         raise Refusal(f"Charge {charge.id} is disputed already.", param="charge")
     if charge.refunded >= charge.amount:
         raise Refusal(f"Charge {charge.id} has already been refunded.", param="charge")
     made = StripeDispute(
-        id=w.id("du"),
+        id=changes.id("du"),
         charge=charge.id,
         intent=charge.intent,
         amount=charge.amount - charge.refunded,
         currency=charge.currency,
-        created=at,
+        created=changes.at,
         reason=reason,
     )
-    w.put(made)
-    w.put(charge, disputed=True)
-    subject = subject_of(w.life, charge)
-    w.tell("charge.dispute.created", made, subject=subject)
-    w.tell("charge.dispute.funds_withdrawn", made, subject=subject)
-    return w.done()
+    changes.put(made)
+    changes.put(charge, disputed=True)
+    subject = subject_of(changes.books, charge)
+    changes.emit("charge.dispute.created", made, subject=subject)
+    changes.emit("charge.dispute.funds_withdrawn", made, subject=subject)
 
 
-def close_dispute(life: StripeBooks, at: Seconds, purchase: str, *, won: bool) -> StripeStep:
+def close_dispute(changes: StripeChangeset, purchase: str, *, won: bool) -> None:
     """Won, the money comes back to the seller."""
-    w = StripeChangeset(life, at)
-    of = {one.id for one in charges_of(life, purchase)}
-    found = [one for one in life.disputes.values() if one.charge in of and one.status == "needs_response"]
+    charges = {charge.id for charge in charges_of(changes.books, purchase)}
+    disputes = changes.books.disputes.values()
+    found = [dispute for dispute in disputes if dispute.charge in charges and dispute.status == "needs_response"]
     if not found:
         raise Refusal("No dispute is open.", param="act")
-    closed = replace(found[-1], status="won", reinstated_at=at) if won else replace(found[-1], status="lost")
-    w.put(closed)
-    w.tell("charge.dispute.closed", closed, subject=purchase, status="needs_response")
+    closed = replace(found[-1], status="won", reinstated_at=changes.at) if won else replace(found[-1], status="lost")
+    changes.put(closed)
+    changes.emit("charge.dispute.closed", closed, subject=purchase, status="needs_response")
     if won:
-        w.tell("charge.dispute.funds_reinstated", closed, subject=purchase)
-    return w.done()
+        changes.emit("charge.dispute.funds_reinstated", closed, subject=purchase)
 
 
-def charge_named(life: StripeBooks, purchase: str, name: str | None) -> str:
+def charge_named(books: StripeBooks, purchase: str, name: str | None) -> StripeCharge:
     """The latest payment of the purchase, or the one that is named by its charge, payment intent or invoice."""
-    candidates = charges_of(life, purchase)
+    charges = charges_of(books, purchase)
     if name is not None:
-        candidates = [one for one in candidates if name in (one.id, one.intent, life.intents[one.intent].invoice)]
-        if not candidates:
+        charges = [
+            charge for charge in charges if name in (charge.id, charge.intent, books.intents[charge.intent].invoice)
+        ]
+        if not charges:
             raise NotFound(f"The purchase has no payment {name!r}.", param="payment")
-    if not candidates:
+    if not charges:
         raise Refusal("Nothing was paid.", param="act")
-    return candidates[-1].id
+    return charges[-1]

@@ -189,7 +189,7 @@ class StripeInvoice:
 
     @property
     def total(self) -> int:
-        return sum(one.amount for one in self.lines)
+        return sum(line.amount for line in self.lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

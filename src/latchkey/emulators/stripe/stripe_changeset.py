@@ -1,4 +1,4 @@
-"""One change of the books: it starts from the books as they are, and ends with the new ones and the events told."""
+"""One change of the books: it starts from the books as they are, and ends with the new ones and the events to send."""
 
 from __future__ import annotations
 
@@ -76,39 +76,39 @@ _PREFIXES = {
 
 
 class StripeChangeset:
-    def __init__(self, life: StripeBooks, at: Seconds) -> None:
-        self.life = life
+    def __init__(self, books: StripeBooks, at: Seconds) -> None:
+        self.books = books
         self.at = at
-        self.told: list[StripeEvent] = []
+        self.events: list[StripeEvent] = []
 
-    def done(self) -> StripeStep:
-        return self.life, tuple(self.told)
+    def step(self) -> StripeStep:
+        return self.books, tuple(self.events)
 
-    def put(self, one: K, **changed: Any) -> K:
+    def put(self, record: K, **changed: Any) -> K:
         """Keeps an object, with the named fields changed."""
-        one = replace(one, **changed) if changed else one
-        shelf = _SHELVES[type(one)]
-        changes: dict[str, Any] = {shelf: {**getattr(self.life, shelf), one.id: one}}
-        self.life = replace(self.life, **changes)
-        return one
+        record = replace(record, **changed) if changed else record
+        shelf = _SHELVES[type(record)]
+        changes: dict[str, Any] = {shelf: {**getattr(self.books, shelf), record.id: record}}
+        self.books = replace(self.books, **changes)
+        return record
 
     def id(self, kind: str) -> str:
         if kind == "cs":
-            return f"cs_{'live' if self.life.live else 'test'}_a1{self._draw('cs', 56)}"
+            return f"cs_{'live' if self.books.live else 'test'}_a1{self._draw('cs', 56)}"
         prefix = _PREFIXES[kind]
         return prefix + self._draw(kind, 14 if prefix.endswith("_") else 23)
 
     def secret(self, id: str) -> str:
-        return f"{id}_secret_{drawn(self.life.series, f'secret of {id}', 25)}"
+        return f"{id}_secret_{drawn(self.books.series, f'secret of {id}', 25)}"
 
-    def tell(self, type: str, one: Kept, *, subject: str | None = None, **previous: Any) -> None:
+    def emit(self, type: str, record: Kept, *, subject: str | None = None, **previous: Any) -> None:
         """`previous` are the values before, of fields that have changed."""
-        self._tell(type, stripe_objects.rendered(self.life, one), subject, previous)
+        self._emit(type, stripe_objects.rendered(self.books, record), subject, previous)
 
-    def tell_schedule(self, type: str, of: StripeSubscription) -> None:
-        self._tell(type, stripe_catalog_objects.schedule(self.life, of), of.id, {})
+    def emit_schedule(self, type: str, of: StripeSubscription) -> None:
+        self._emit(type, stripe_catalog_objects.schedule(self.books, of), of.id, {})
 
-    def _tell(self, type: str, shown: dict[str, Any], subject: str | None, previous: dict[str, Any]) -> None:
+    def _emit(self, type: str, shown: dict[str, Any], subject: str | None, previous: dict[str, Any]) -> None:
         event = StripeEvent(
             id=self.id("evt"),
             type=type,
@@ -117,36 +117,36 @@ class StripeChangeset:
             previous=previous or None,
             subject=subject,
         )
-        self.told.append(event)
-        self.life = replace(self.life, events=(*self.life.events[-MOST_EVENTS + 1 :], event))
+        self.events.append(event)
+        self.books = replace(self.books, events=(*self.books.events[-MOST_EVENTS + 1 :], event))
 
     # What has to be there.
 
     def subscription(self, id: str) -> StripeSubscription:
-        return _there(self.life.subscriptions.get(id), "subscription", id)
+        return _there(self.books.subscriptions.get(id), "subscription", id)
 
     def invoice(self, id: str) -> StripeInvoice:
-        return _there(self.life.invoices.get(id), "invoice", id)
+        return _there(self.books.invoices.get(id), "invoice", id)
 
     def intent(self, id: str) -> PaymentIntent:
-        return _there(self.life.intents.get(id), "payment_intent", id)
+        return _there(self.books.intents.get(id), "payment_intent", id)
 
     def charge(self, id: str) -> StripeCharge:
-        return _there(self.life.charges.get(id), "charge", id)
+        return _there(self.books.charges.get(id), "charge", id)
 
     def customer(self, id: str) -> StripeCustomer:
-        return _there(self.life.customers.get(id), "customer", id)
+        return _there(self.books.customers.get(id), "customer", id)
 
     def session(self, id: str) -> CheckoutSession:
-        return _there(self.life.sessions.get(id), "checkout.session", id)
+        return _there(self.books.sessions.get(id), "checkout.session", id)
 
     def price(self, id: str) -> StripePrice:
-        return _there(self.life.prices.get(id), "price", id)
+        return _there(self.books.prices.get(id), "price", id)
 
     def _draw(self, what: str, length: int) -> str:
-        number = self.life.next_number
-        self.life = replace(self.life, next_number=number + 1)
-        return drawn(self.life.series, f"{what} {number}", length)
+        number = self.books.next_number
+        self.books = replace(self.books, next_number=number + 1)
+        return drawn(self.books.series, f"{what} {number}", length)
 
 
 def _there(found: K | None, what: str, id: str) -> K:

@@ -6,21 +6,16 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Literal
 
-from latchkey.domain.instants import SECOND, add
 from latchkey.domain.refusal import Invalid, Refusal
-from latchkey.emulators.control_requests import Acts, ControlRequest, duration_of, price_of
-from latchkey.emulators.stripe import stripe_acts, stripe_billing, stripe_purchases
+from latchkey.emulators.control_requests import Acts, ProductRequest, SaleRequest, duration_of, price_of
+from latchkey.emulators.stripe import stripe_acts as acts
+from latchkey.emulators.stripe import stripe_billing, stripe_purchases
 from latchkey.emulators.stripe.stripe_books import (
     HOUR_S,
-    AfterFailure,
     Interval,
     NoCard,
-    Seconds,
-    StripeBooks,
-    StripePause,
     StripePrice,
     StripeProduct,
-    StripeStep,
 )
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 
@@ -44,54 +39,42 @@ def smallest_units(amount: float, currency: str) -> int:
     return int(exact)
 
 
-class StripeProductRequest(ControlRequest, frozen=True):
+class StripeProductRequest(ProductRequest, frozen=True, kw_only=True):
     """A price of a product; recurring with `period`, else paid once."""
 
-    id: str
     # The price's id. Without it, one that is made of the product's.
     price_id: str | None = None
-    price: float = 9.99
-    currency: str = "USD"
-    period: str | None = None
-    trial: str | None = None
     name: str | None = None
 
-    def apply(self, life: StripeBooks, at: Seconds) -> StripeBooks:
+    def apply(self, changes: StripeChangeset) -> None:
         currency = self.currency.lower()
         interval, count = _interval(self.period) if self.period else (None, 1)
         if self.trial and interval is None:
             raise Invalid("Only a recurring price has a trial.", param="trial")
-        w = StripeChangeset(life, at)
-        if self.id not in life.products or self.name is not None:
-            w.put(StripeProduct(id=self.id, name=self.name or self.id, created=at))
-        w.put(
+        if self.id not in changes.books.products or self.name is not None:
+            changes.put(StripeProduct(id=self.id, name=self.name or self.id, created=changes.at))
+        changes.put(
             StripePrice(
                 id=self.price_id or f"price_{self.id}",
                 product=self.id,
                 amount=smallest_units(self.price, currency),
                 currency=currency,
-                created=at,
+                created=changes.at,
                 interval=interval,
                 count=count,
-                trial=duration_of(self.trial, "trial") if self.trial else None,
+                trial=self.trial_length(),
             )
         )
-        return w.life
 
 
-class StripeSaleRequest(ControlRequest, frozen=True):
-    # `product:price`, the price's id, or the product's id if it has one price.
-    product_id: str
+class StripeSaleRequest(SaleRequest, frozen=True, kw_only=True):
     # Further items of the same subscription or checkout.
     also: tuple[str, ...] = ()
-    buyer: str = "somebody"
     # The user of your app, and where Stripe is told of it. `key` is the name of the metadata field.
-    account_token: str | None = None
     said_in: Literal["metadata", "session", "reference", "customer"] = "metadata"
     key: str = "app_user_id"
     country: str | None = "US"
     quantity: int = 1
-    trial: bool = False
     # Bought in a checkout session. What is paid once always is.
     checkout: bool = False
     # The first payment: has not come through yet (see pay), or was declined.
@@ -105,21 +88,20 @@ class StripeSaleRequest(ControlRequest, frozen=True):
     # There is no card: what follows the trial.
     no_card: NoCard | None = None
 
-    def apply(self, life: StripeBooks, at: Seconds) -> tuple[StripeStep, str]:
-        """Also what to call the purchase by."""
+    def apply(self, changes: StripeChangeset) -> str:
+        """The name by which the control API calls the purchase."""
         if not 1 <= self.quantity <= 1000 or not 0 <= self.draft_minutes <= 24 * 60:
             raise Invalid("quantity is 1 to 1000, draft_minutes 0 to 1440.", param="quantity")
-        w = StripeChangeset(life, at)
-        cart = [(stripe_purchases.price_named(w, one), self.quantity) for one in (self.product_id, *self.also)]
+        cart = [(stripe_purchases.price_named(changes, name), self.quantity) for name in (self.product_id, *self.also)]
         told = {} if self.account_token is None else {self.key: self.account_token}
         customer = stripe_purchases.customer_named(
-            w, self.buyer, self.country, told if self.said_in == "customer" else {}
+            changes, self.buyer, self.country, told if self.said_in == "customer" else {}
         )
         recurring = cart[0][0].interval is not None
-        trial_end = stripe_purchases.trial_end_of(w, cart[0][0]) if self.trial else None
+        trial_end = stripe_purchases.trial_end_of(changes, cart[0][0]) if self.trial else None
         if not recurring or self.checkout or self.said_in in ("session", "reference"):
             session = stripe_purchases.start_session(
-                w,
+                changes,
                 cart,
                 "subscription" if recurring else "payment",
                 customer=customer.id,
@@ -128,10 +110,10 @@ class StripeSaleRequest(ControlRequest, frozen=True):
                 made_metadata=told if self.said_in == "metadata" else {},
                 trial_end=trial_end,
             )
-            session = stripe_purchases.complete_session(w, session)
-            return w.done(), session.subscription or session.id
+            session = stripe_purchases.complete_session(changes, session)
+            return session.subscription or session.id
         made = stripe_purchases.subscribe(
-            w,
+            changes,
             customer,
             cart,
             metadata=told if self.said_in == "metadata" else {},
@@ -143,114 +125,38 @@ class StripeSaleRequest(ControlRequest, frozen=True):
             draft_for=self.draft_minutes * HOUR_S // 60,
             no_card=self.no_card,
         )
-        return w.done(), made.id
-
-
-def _cancel_now(
-    life: StripeBooks,
-    at: Seconds,
-    id: str,
-    *,
-    reason: Literal["cancellation_requested", "payment_failed", "payment_disputed"] = "cancellation_requested",
-) -> StripeStep:
-    return stripe_acts.cancel_now(life, at, id, reason=reason)
-
-
-def _fail_billing(
-    life: StripeBooks, at: Seconds, id: str, *, then: AfterFailure = "cancel", retry_days: tuple[int, ...] = (3, 5, 7)
-) -> StripeStep:
-    if len(retry_days) > 8 or not all(1 <= one <= 60 for one in retry_days):
-        raise Invalid("retry_days are at most 8 waits of 1 to 60 days.", param="retry_days")
-    return stripe_acts.fail_billing(life, at, id, then=then, retry_days=retry_days)
-
-
-def _pay(life: StripeBooks, at: Seconds, id: str) -> StripeStep:
-    if id not in life.sessions:
-        return stripe_acts.pay(life, at, id)
-    w = StripeChangeset(life, at)
-    stripe_purchases.complete_session(w, w.session(id))
-    return w.done()
-
-
-def _change(
-    life: StripeBooks,
-    at: Seconds,
-    id: str,
-    *,
-    product_id: str,
-    deferred: bool = False,
-    proration: stripe_acts.Proration = "always_invoice",
-    item: str | None = None,
-) -> StripeStep:
-    """`deferred`: with the next period, by a subscription schedule."""
-    if deferred:
-        return stripe_acts.change_later(life, at, id, product_id)
-    return stripe_acts.change(life, at, id, product_id, proration=proration, item=item)
-
-
-def _remove_item(
-    life: StripeBooks,
-    at: Seconds,
-    id: str,
-    *,
-    item: str | None = None,
-    proration: stripe_acts.Proration = "always_invoice",
-) -> StripeStep:
-    """The last one, if not given."""
-    return stripe_acts.remove_item(life, at, id, item, proration=proration)
-
-
-def _pause(
-    life: StripeBooks,
-    at: Seconds,
-    id: str,
-    *,
-    duration: str | None = None,
-    behavior: Literal["void", "keep_as_draft", "mark_uncollectible"] = "void",
-) -> StripeStep:
-    """Until resumed, if no duration is given."""
-    until = None if duration is None else add(at * SECOND, duration_of(duration, "for")) // SECOND
-    return stripe_acts.pause(life, at, id, StripePause(behavior=behavior, resumes_at=until))
-
-
-def _extend_trial(life: StripeBooks, at: Seconds, id: str, *, days: int = 7) -> StripeStep:
-    if not 1 <= days <= 730:
-        raise Invalid("days is 1 to 730.", param="days")
-    return stripe_acts.extend_trial(life, at, id, days=days)
+        return made.id
 
 
 def _refund(
-    life: StripeBooks,
-    at: Seconds,
+    changes: StripeChangeset,
     id: str,
     *,
     amount: float | None = None,
     payment: str | None = None,
     reason: Literal["duplicate", "fraudulent", "requested_by_customer"] | None = "requested_by_customer",
-) -> StripeStep:
+) -> None:
     """The amount as people write it, 4.99; without it, all that is left. The payment is a charge, payment intent or
     invoice; without it, the latest."""
-    charge = life.charges[stripe_billing.charge_named(life, id, payment)]
+    charge = stripe_billing.charge_named(changes.books, id, payment)
     units = None if amount is None else smallest_units(amount, charge.currency)
-    return stripe_billing.refund(life, at, charge.id, amount=units, reason=reason)
+    stripe_billing.refund(changes, charge.id, amount=units, reason=reason)
 
 
-def _dispute(
-    life: StripeBooks, at: Seconds, id: str, *, payment: str | None = None, reason: str = "fraudulent"
-) -> StripeStep:
-    return stripe_billing.dispute(life, at, stripe_billing.charge_named(life, id, payment), reason=reason)
+def _dispute(changes: StripeChangeset, id: str, *, payment: str | None = None, reason: str = "fraudulent") -> None:
+    stripe_billing.dispute(changes, stripe_billing.charge_named(changes.books, id, payment).id, reason=reason)
 
 
-def _lose_dispute(life: StripeBooks, at: Seconds, id: str) -> StripeStep:
-    return stripe_billing.close_dispute(life, at, id, won=False)
+def _lose_dispute(changes: StripeChangeset, id: str) -> None:
+    stripe_billing.close_dispute(changes, id, won=False)
 
 
-def _win_dispute(life: StripeBooks, at: Seconds, id: str) -> StripeStep:
-    return stripe_billing.close_dispute(life, at, id, won=True)
+def _win_dispute(changes: StripeChangeset, id: str) -> None:
+    stripe_billing.close_dispute(changes, id, won=True)
 
 
 _OF_PAYMENTS = {
-    "pay": _pay,
+    "pay": acts.pay,
     "refund": _refund,
     "fail_refund": stripe_billing.fail_refund,
     "dispute": _dispute,
@@ -258,17 +164,17 @@ _OF_PAYMENTS = {
     "win_dispute": _win_dispute,
 }
 _ACTS = Acts(
-    cancel=stripe_acts.cancel,
-    uncancel=stripe_acts.uncancel,
-    cancel_now=_cancel_now,
-    fail_billing=_fail_billing,
-    recover=stripe_acts.recover,
-    finalize=stripe_acts.finalize,
-    change=_change,
-    remove_item=_remove_item,
-    pause=_pause,
-    resume=stripe_acts.resume,
-    extend_trial=_extend_trial,
+    cancel=acts.cancel,
+    uncancel=acts.uncancel,
+    cancel_now=acts.cancel_now,
+    fail_billing=acts.fail_billing,
+    recover=acts.recover,
+    finalize=acts.finalize,
+    change=acts.change,
+    remove_item=acts.remove_item,
+    pause=acts.pause,
+    resume=acts.resume,
+    extend_trial=acts.extend_trial,
     **_OF_PAYMENTS,
 )
 
@@ -293,9 +199,8 @@ def _interval(period: str) -> tuple[Interval, int]:
     return ("week", length.days // 7) if length.days % 7 == 0 else ("day", length.days)
 
 
-def acted(life: StripeBooks, at: Seconds, purchase: str, act: str, options: Mapping[str, Any]) -> StripeStep:
+def act_on(changes: StripeChangeset, purchase: str, name: str, options: Mapping[str, Any]) -> None:
     """Acts on subscriptions are refused for what was paid once."""
-    if purchase in life.sessions and act not in _OF_PAYMENTS:
+    if purchase in changes.books.sessions and name not in _OF_PAYMENTS:
         raise Refusal("This is a one-time purchase. The act is for subscriptions.", param="act")
-    step: StripeStep = _ACTS.apply(life, at, purchase, act, options)
-    return step
+    _ACTS.apply(name, options, changes, purchase)

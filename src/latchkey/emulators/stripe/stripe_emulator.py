@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
 
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.emulators.control_requests import converted
+from latchkey.emulators.due_events import DueEvent
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.emulator_clock import EmulatorClock
 from latchkey.emulators.expected_state import ExpectedState
 from latchkey.emulators.notification_outbox import Notification, NotificationRequest
 from latchkey.emulators.stripe import stripe_due_events
-from latchkey.emulators.stripe.stripe_books import Seconds, StripeBooks, StripeEvent
+from latchkey.emulators.stripe.stripe_books import Seconds, StripeBooks, StripeEvent, StripeStep
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_control_requests import (
     FIRST_PRODUCTS,
     StripeProductRequest,
     StripeSaleRequest,
-    acted,
+    act_on,
 )
-from latchkey.emulators.stripe.stripe_expected_state import truth_of_session, truth_of_subscription
+from latchkey.emulators.stripe.stripe_expected_state import expected_of_session, expected_of_subscription
 from latchkey.emulators.stripe.stripe_objects import API_VERSION
 from latchkey.now import real_now
 
@@ -58,7 +59,7 @@ def signature(secret: str, at: int, body: bytes) -> str:
 
 
 def header(at: int, *signatures: str, scheme: str = "v1") -> str:
-    return ",".join((f"t={at}", *(f"{scheme}={one}" for one in signatures)))
+    return ",".join((f"t={at}", *(f"{scheme}={signature}" for signature in signatures)))
 
 
 # The events that the webhook endpoint asked for. Stripe's log has all of them.
@@ -91,6 +92,8 @@ _LIVE_WAITS: tuple[Ms, ...] = (5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 *
 _LONGEST_WAIT: Ms = 12 * HOUR
 _LIVE_FOR: Ms = 3 * DAY
 _TEST_WAITS: tuple[Ms, ...] = (5 * MINUTE, HOUR, 3 * HOUR)
+T = TypeVar("T")
+
 # What a verifier takes is at most 5 minutes old.
 _OLD: Seconds = 3600
 
@@ -106,56 +109,55 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
     name = "stripe"
     lies = frozenset({"signature", "no_signature", "old", "altered", "scheme"})
     accepted = frozenset(range(200, 300))
+    first_products = FIRST_PRODUCTS
+    unit = SECOND
 
     def __init__(
         self,
         keys: StripeKeys,
         account: StripeAccount,
-        life: StripeBooks,
+        books: StripeBooks,
         clock: EmulatorClock,
         *,
         extra_ca: Callable[[], bytes | None] = lambda: None,
     ) -> None:
-        super().__init__(life, clock, extra_ca=extra_ca)
+        super().__init__(books, clock, extra_ca=extra_ca)
         self.keys = keys
         self.account = account
         # The answer to a request with an Idempotency-Key, and which request it was.
         self.answered: dict[str, tuple[tuple[str, str, str], int, bytes]] = {}
-        if not life.products:
-            for product in FIRST_PRODUCTS:
-                self.add_product(product)
+        self.add_first_products()
 
     @property
     def now(self) -> Seconds:
         return self.clock.now() // SECOND
 
     def add_product(self, given: Mapping[str, Any]) -> None:
-        self._change(converted(given, StripeProductRequest).apply(self.life, self.now), ())
+        changes = StripeChangeset(self.books, self.now)
+        converted(given, StripeProductRequest).apply(changes)
+        self._change(*changes.step())
 
     def sell(self, **sale: Any) -> str:
-        self._advance(self.clock.next())
-        step, id = converted({"key": self.account.metadata_key, **sale}, StripeSaleRequest).apply(self.life, self.now)
-        self._change(*step)
-        return id
+        return self.do(converted({"key": self.account.metadata_key, **sale}, StripeSaleRequest).apply)
 
     def act(self, purchase: str, act: str, **options: Any) -> str:
-        self._advance(self.clock.next())
-        self._change(*acted(self.life, self.now, purchase, act, options))
+        self.do(lambda changes: act_on(changes, purchase, act, options))
         return purchase
 
-    def do(self, change: Callable[[StripeBooks, Seconds], tuple[StripeBooks, tuple[StripeEvent, ...], str]]) -> str:
-        """What the API was asked to do. Returns the id of the object to answer with."""
+    def do(self, change: Callable[[StripeChangeset], T]) -> T:
+        """What a customer, the account's owner or the API does now."""
         self._advance(self.clock.next())
-        life, events, id = change(self.life, self.now)
-        self._change(life, events)
-        return id
+        changes = StripeChangeset(self.books, self.now)
+        done = change(changes)
+        self._change(*changes.step())
+        return done
 
     def _test_notice(self) -> StripeEvent:
         """An event that is about no purchase, as `stripe trigger product.created` sends it."""
-        work = StripeChangeset(self.life, self.clock.next() // SECOND)
-        work.tell("product.created", next(iter(self.life.products.values())))
-        life, (event,) = work.done()
-        self._change(life, ())
+        work = StripeChangeset(self.books, self.clock.next() // SECOND)
+        work.emit("product.created", next(iter(self.books.products.values())))
+        books, (event,) = work.step()
+        self._change(books, ())
         return event
 
     def rotate_secret(self) -> None:
@@ -165,16 +167,16 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
         )
 
     def products(self) -> list[dict[str, Any]]:
-        listed: list[dict[str, Any]] = msgspec.to_builtins(list(self.life.prices.values()))
+        listed: list[dict[str, Any]] = msgspec.to_builtins(list(self.books.prices.values()))
         return [
-            {**shown, "name": one.name, "price": shown["amount"]}
-            for one, shown in zip(self.life.prices.values(), listed, strict=True)
+            {**shown, "name": price.name, "price": shown["amount"]}
+            for price, shown in zip(self.books.prices.values(), listed, strict=True)
         ]
 
-    def truth(self) -> list[ExpectedState]:
-        life, now = self.life, self.now
-        found = [truth_of_subscription(life, one, now) for one in life.subscriptions.values()]
-        return found + [truth for one in life.sessions.values() for truth in truth_of_session(life, one)]
+    def expected_states(self) -> list[ExpectedState]:
+        books, now = self.books, self.now
+        found = [expected_of_subscription(books, subscription, now) for subscription in books.subscriptions.values()]
+        return found + [truth for session in books.sessions.values() for truth in expected_of_session(books, session)]
 
     def receipt(self, purchase: str) -> dict[str, Any]:
         known = self.known(purchase)
@@ -199,7 +201,7 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
         return application(self)
 
     def event(self, event: StripeEvent) -> dict[str, Any]:
-        waiting = any(one.id == event.id and one.state == "waiting" for one in self.outbox.messages)
+        waiting = any(message.id == event.id and message.state == "waiting" for message in self.outbox.messages)
         data: dict[str, Any] = {"object": event.object}
         if event.previous is not None:
             data["previous_attributes"] = event.previous
@@ -209,22 +211,21 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
             "api_version": API_VERSION,
             "created": event.created,
             "data": data,
-            "livemode": self.life.live,
+            "livemode": self.books.live,
             "pending_webhooks": int(waiting),
             "request": {"id": None, "idempotency_key": None},
             "type": event.type,
         }
 
-    def _advance(self, until: Ms) -> None:
-        self._change(*stripe_due_events.advance(self.life, until // SECOND))
+    def _due_events(self, books: StripeBooks) -> Iterable[DueEvent]:
+        return stripe_due_events.due_events(books)
 
-    def _due_at(self) -> Ms | None:
-        due = stripe_due_events.due_at(self.life)
-        return None if due is None else due * SECOND
+    def _happen(self, books: StripeBooks, event: DueEvent) -> StripeStep:
+        return stripe_due_events.happen(books, event)
 
-    def _change(self, life: StripeBooks, notices: tuple[StripeEvent, ...]) -> None:
+    def _change(self, books: StripeBooks, notices: tuple[StripeEvent, ...]) -> None:
         """All events are in the log; those that the endpoint asked for are sent."""
-        super()._change(life, tuple(one for one in notices if one.type in SENT))
+        super()._change(books, tuple(notice for notice in notices if notice.type in SENT))
 
     def _message(self, notice: StripeEvent) -> Notification:
         return Notification(
@@ -239,8 +240,8 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
             return NotificationRequest({}, body)
         if lie == "old":
             at -= _OLD
-        known = [one for one in (self.keys.webhook_secret, self.keys.previous_webhook_secret) if one is not None]
-        signatures = [signature(one, at, body) for one in known]
+        secrets = (self.keys.webhook_secret, self.keys.previous_webhook_secret)
+        signatures = [signature(secret, at, body) for secret in secrets if secret is not None]
         if lie == "signature":
             signatures = [signature(new_webhook_secret(), at, body)]
         if lie == "altered":
@@ -251,8 +252,8 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
 
     def _next_try(self, message: Notification) -> Ms | None:
         tries, last = len(message.attempts) // message.fate.copies, message.attempts[-1].at
-        waits = _LIVE_WAITS if self.life.live else _TEST_WAITS
+        waits = _LIVE_WAITS if self.books.live else _TEST_WAITS
         if tries <= len(waits):
             return last + waits[tries - 1]
         following = last + _LONGEST_WAIT
-        return following if self.life.live and following < message.at + message.fate.late_by + _LIVE_FOR else None
+        return following if self.books.live and following < message.at + message.fate.late_by + _LIVE_FOR else None

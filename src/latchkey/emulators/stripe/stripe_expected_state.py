@@ -18,155 +18,173 @@ from latchkey.emulators.stripe.stripe_books import (
 _RUNNING = (StripeStatus.TRIALING, StripeStatus.ACTIVE, StripeStatus.PAST_DUE)
 
 
-def truth_of_subscription(life: StripeBooks, one: StripeSubscription, now: Seconds) -> ExpectedState:
+def expected_of_subscription(books: StripeBooks, subscription: StripeSubscription, now: Seconds) -> ExpectedState:
     """A subscription gives access for the time that is paid for, or free."""
-    paid = _paid(life, one)
+    paid = _paid(books, subscription)
     latest = paid[-1] if paid else None
-    ends = one.trial_end if one.status is StripeStatus.TRIALING else (latest[1].ends if latest else one.starts)
-    taken_at = _taken_back_at(life, paid)
-    access = ends or one.starts
-    if one.ended_at is not None:
-        access = min(access, one.ended_at)
-    if one.status in (StripeStatus.PAST_DUE, StripeStatus.UNPAID, StripeStatus.CANCELED):
-        access = max(access, _kept_until(life, one, paid))
-    if one.status is StripeStatus.ACTIVE and latest is not None:
-        access = max(access, _charged_by(life, one, latest[1].ends))
+    ends = (
+        subscription.trial_end
+        if subscription.status is StripeStatus.TRIALING
+        else (latest[1].ends if latest else subscription.starts)
+    )
+    taken_at = _taken_back_at(books, paid)
+    access = ends or subscription.starts
+    if subscription.ended_at is not None:
+        access = min(access, subscription.ended_at)
+    if subscription.status in (StripeStatus.PAST_DUE, StripeStatus.UNPAID, StripeStatus.CANCELED):
+        access = max(access, _kept_until(books, subscription, paid))
+    if subscription.status is StripeStatus.ACTIVE and latest is not None:
+        access = max(access, _charged_by(books, subscription, latest[1].ends))
     if taken_at is not None:
         access = min(access, taken_at)
-    in_debt = latest is not None and one.status in (StripeStatus.PAST_DUE, StripeStatus.UNPAID, StripeStatus.CANCELED)
+    in_debt = latest is not None and subscription.status in (
+        StripeStatus.PAST_DUE,
+        StripeStatus.UNPAID,
+        StripeStatus.CANCELED,
+    )
     # A change that nobody has paid for is not bought yet.
-    price = life.prices[latest[1].price if in_debt and latest else one.items[0].price]
-    following = life.prices[one.next_price].name if one.next_price else None
-    customer = life.customers[one.customer]
-    ended = one.status in (
+    price = books.prices[latest[1].price if in_debt and latest else subscription.items[0].price]
+    following = books.prices[subscription.next_price].name if subscription.next_price else None
+    customer = books.customers[subscription.customer]
+    ended = subscription.status in (
         StripeStatus.CANCELED,
         StripeStatus.INCOMPLETE_EXPIRED,
         StripeStatus.UNPAID,
         StripeStatus.INCOMPLETE,
     )
     return ExpectedState(
-        purchase=one.id,
-        id=one.id,
+        purchase=subscription.id,
+        id=subscription.id,
         buyer=customer.name or customer.id,
-        account_token=next(iter(one.metadata.values()), None),
+        account_token=next(iter(subscription.metadata.values()), None),
         kind="subscription",
         product_id=price.name,
         periods=len(paid),
-        active=one.status in _RUNNING and access > now,
+        active=subscription.status in _RUNNING and access > now,
         ends_at=ends * SECOND if ends is not None else None,
         access_ends_at=access * SECOND,
-        auto_renew=not ended and not one.cancel_at_period_end and one.cancel_at is None,
-        in_trial=one.status is StripeStatus.TRIALING,
-        billing_problem=one.status is StripeStatus.PAST_DUE,
+        auto_renew=not ended and not subscription.cancel_at_period_end and subscription.cancel_at is None,
+        in_trial=subscription.status is StripeStatus.TRIALING,
+        billing_problem=subscription.status is StripeStatus.PAST_DUE,
         refunded_at=taken_at * SECOND if taken_at is not None else None,
         next_product_id=following,
-        resumes_at=one.pause.resumes_at * SECOND if one.pause and one.pause.resumes_at else None,
-        sandbox=not life.live,
+        resumes_at=subscription.pause.resumes_at * SECOND
+        if subscription.pause and subscription.pause.resumes_at
+        else None,
+        sandbox=not books.live,
     )
 
 
-def _kept_until(life: StripeBooks, one: StripeSubscription, paid: list[tuple[StripeInvoice, InvoiceLine]]) -> Seconds:
+def _kept_until(
+    books: StripeBooks, subscription: StripeSubscription, paid: list[tuple[StripeInvoice, InvoiceLine]]
+) -> Seconds:
     """While Stripe tries to collect, a customer who has paid before keeps access: to the end of the period that is not
     paid, but at least 14 and at most 60 days of it. When Stripe gives up, to its last try."""
-    settled = [each for each in life.invoices.values() if each.subscription == one.id and each.status == "paid"]
+    settled = [
+        each for each in books.invoices.values() if each.subscription == subscription.id and each.status == "paid"
+    ]
     if not any(line.amount > 0 for invoice in settled for line in invoice.lines):
         return 0
     last = paid[-1][1].starts if paid else 0
     unpaid = [
         (invoice, line)
-        for invoice in life.invoices.values()
-        if invoice.subscription == one.id and invoice.status in ("open", "uncollectible")
+        for invoice in books.invoices.values()
+        if invoice.subscription == subscription.id and invoice.status in ("open", "uncollectible")
         for line in invoice.lines
-        if line.item == one.items[0].id and line.amount > 0 and line.starts > last
+        if line.item == subscription.items[0].id and line.amount > 0 and line.starts > last
     ]
     if not unpaid:
         return 0
     invoice, line = min(unpaid, key=lambda each: each[1].starts)
     until = max(line.starts + 14 * DAY_S, min(line.ends, line.starts + 60 * DAY_S))
-    if one.status is StripeStatus.UNPAID or one.cancel_reason == "payment_failed":
-        tries = [each.created for each in life.charges.values() if each.intent == invoice.intent]
+    if subscription.status is StripeStatus.UNPAID or subscription.cancel_reason == "payment_failed":
+        tries = [each.created for each in books.charges.values() if each.intent == invoice.intent]
         return min(until, max([*tries, invoice.finalized_at or invoice.created]))
-    return until if one.ended_at is None else min(until, one.ended_at)
+    return until if subscription.ended_at is None else min(until, subscription.ended_at)
 
 
-def _charged_by(life: StripeBooks, one: StripeSubscription, ends: Seconds) -> Seconds:
+def _charged_by(books: StripeBooks, subscription: StripeSubscription, ends: Seconds) -> Seconds:
     """A period has begun, and Stripe has not charged for it yet, or waits for the payment of an invoice that was sent:
     access stays until a day after that is due."""
-    if one.cancel_at_period_end or one.pause is not None:
+    if subscription.cancel_at_period_end or subscription.pause is not None:
         return 0
-    invoice = life.invoices.get(one.latest_invoice or "")
+    invoice = books.invoices.get(subscription.latest_invoice or "")
     if invoice is None or invoice.status not in ("draft", "open"):
         return 0
     due = invoice.due_date or invoice.finalizes_at or invoice.finalized_at
-    follows = any(line.item == one.items[0].id and line.starts == ends for line in invoice.lines)
+    follows = any(line.item == subscription.items[0].id and line.starts == ends for line in invoice.lines)
     return due + DAY_S if due is not None and follows else 0
 
 
-def truth_of_session(life: StripeBooks, one: CheckoutSession) -> list[ExpectedState]:
+def expected_of_session(books: StripeBooks, session: CheckoutSession) -> list[ExpectedState]:
     """What was bought once; each line is a purchase by itself."""
-    if one.mode != "payment" or one.intent is None:
+    if session.mode != "payment" or session.intent is None:
         return []
-    intent = life.intents[one.intent]
-    customer = life.customers.get(one.customer or "")
-    told = one.client_reference_id or next(iter((one.metadata or one.made_metadata).values()), None)
-    taken_at = _charge_taken_at(life, intent.charge)
-    several = len(one.items) > 1
+    intent = books.intents[session.intent]
+    customer = books.customers.get(session.customer or "")
+    told = session.client_reference_id or next(iter((session.metadata or session.made_metadata).values()), None)
+    taken_at = _charge_taken_at(books, intent.charge)
+    several = len(session.items) > 1
     return [
         ExpectedState(
-            purchase=one.id,
+            purchase=session.id,
             id=f"{intent.id}#{item.id}" if several else intent.id,
             buyer=(customer.name if customer else None) or "somebody",
             account_token=told,
             kind="one_time",
-            product_id=life.prices[item.price].name,
+            product_id=books.prices[item.price].name,
             periods=1,
             active=intent.status == "succeeded" and taken_at is None,
             ends_at=None,
             access_ends_at=None if taken_at is None else taken_at * SECOND,
             refunded_at=None if taken_at is None else taken_at * SECOND,
-            sandbox=not life.live,
+            sandbox=not books.live,
         )
-        for item in one.items
+        for item in session.items
     ]
 
 
-def money_taken_back_at(life: StripeBooks, invoice: StripeInvoice) -> Seconds | None:
-    return _charge_taken_at(life, life.intents[invoice.intent].charge) if invoice.intent is not None else None
+def money_taken_back_at(books: StripeBooks, invoice: StripeInvoice) -> Seconds | None:
+    return _charge_taken_at(books, books.intents[invoice.intent].charge) if invoice.intent is not None else None
 
 
-def _charge_taken_at(life: StripeBooks, charge_id: str | None) -> Seconds | None:
+def _charge_taken_at(books: StripeBooks, charge_id: str | None) -> Seconds | None:
     """When all of a payment was given back, or the bank took it."""
-    charge = life.charges.get(charge_id or "")
+    charge = books.charges.get(charge_id or "")
     if charge is None or not charge.succeeded:
         return None
-    disputes = [one for one in life.disputes.values() if one.charge == charge.id and one.status != "won"]
+    disputes = [
+        dispute for dispute in books.disputes.values() if dispute.charge == charge.id and dispute.status != "won"
+    ]
     if disputes:
         return disputes[-1].created
     if charge.refunded < charge.amount:
         return None
-    refunds = [one for one in life.refunds.values() if one.charge == charge.id and one.status == "succeeded"]
+    refunds = [
+        refund for refund in books.refunds.values() if refund.charge == charge.id and refund.status == "succeeded"
+    ]
     return refunds[-1].created
 
 
-def _taken_back_at(life: StripeBooks, paid: list[tuple[StripeInvoice, InvoiceLine]]) -> Seconds | None:
+def _taken_back_at(books: StripeBooks, paid: list[tuple[StripeInvoice, InvoiceLine]]) -> Seconds | None:
     """When the money for the running time went back. Free time that was given to a paid subscription belongs to the
     payment before it, unless that had gone back by then."""
     given: Seconds | None = None
     for invoice, line in reversed(paid):
         if line.amount or invoice.reason != "subscription_update":
-            taken_at = money_taken_back_at(life, invoice)
+            taken_at = money_taken_back_at(books, invoice)
             return None if taken_at is not None and given is not None and taken_at < given else taken_at
         given = line.starts
     return None
 
 
-def _paid(life: StripeBooks, one: StripeSubscription) -> list[tuple[StripeInvoice, InvoiceLine]]:
+def _paid(books: StripeBooks, subscription: StripeSubscription) -> list[tuple[StripeInvoice, InvoiceLine]]:
     """The lines of paid invoices that gave the first item time, oldest first."""
     found = [
         (invoice, line)
-        for invoice in life.invoices.values()
-        if invoice.subscription == one.id and invoice.status == "paid"
+        for invoice in books.invoices.values()
+        if invoice.subscription == subscription.id and invoice.status == "paid"
         for line in invoice.lines
-        if line.item == one.items[0].id and line.amount >= 0
+        if line.item == subscription.items[0].id and line.amount >= 0
     ]
     return sorted(found, key=lambda each: (each[1].starts, each[1].ends))

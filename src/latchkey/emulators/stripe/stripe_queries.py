@@ -81,49 +81,51 @@ class StripeError(Exception):
         self.status, self.message, self.code, self.param = status, message, code, param
 
 
-def found(life: StripeBooks, id: str) -> dict[str, Any] | None:
+def found(books: StripeBooks, id: str) -> dict[str, Any] | None:
     """Any object by its id."""
-    if id in life.products:
-        return rendered(life, life.products[id])
+    if id in books.products:
+        return rendered(books, books.products[id])
     if id.startswith("inpay_"):
-        of = life.invoices.get(f"in_{id.removeprefix('inpay_')}")
-        return stripe_objects.invoice_payment(life, of) if of else None
+        of = books.invoices.get(f"in_{id.removeprefix('inpay_')}")
+        return stripe_objects.invoice_payment(books, of) if of else None
     if id.startswith("txn_failed_"):
-        failed = life.refunds.get(f"re_{id.removeprefix('txn_failed_')}")
+        failed = books.refunds.get(f"re_{id.removeprefix('txn_failed_')}")
         return stripe_objects.failure_movement(failed) if failed else None
     shelf = next((shelf for prefix, shelf in _SHELVES.items() if id.startswith(prefix)), "prices")
     if shelf == "schedules":
-        owner = next((one for one in life.subscriptions.values() if one.schedule == id), None)
-        return stripe_catalog_objects.schedule(life, owner) if owner else None
-    one = getattr(life, shelf).get(id)
-    return rendered(life, one) if one is not None else None
+        owner = next(
+            (subscription for subscription in books.subscriptions.values() if subscription.schedule == id), None
+        )
+        return stripe_catalog_objects.schedule(books, owner) if owner else None
+    record = getattr(books, shelf).get(id)
+    return rendered(books, record) if record is not None else None
 
 
-def of_kind(life: StripeBooks, kind: str, id: str) -> dict[str, Any]:
+def of_kind(books: StripeBooks, kind: str, id: str) -> dict[str, Any]:
     """The object with this id, if it is of this kind."""
-    one = found(life, id)
-    if one is None or one["object"] != kind:
+    shown = found(books, id)
+    if shown is None or shown["object"] != kind:
         raise missing(kind, id)
-    return one
+    return shown
 
 
 def missing(kind: str, id: str) -> StripeError:
     return StripeError(404, f"No such {kind.replace('_', '')}: '{id[:100]}'", code="resource_missing", param="id")
 
 
-def expanded(life: StripeBooks, value: dict[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+def expanded(books: StripeBooks, value: dict[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
     for path in items(asked.get("expand")):
         parts = str(path).split(".")
         if len(parts) > _DEEPEST + 1:
             raise StripeError(400, "You cannot expand more than 4 levels of a property.", param="expand")
-        _expand(life, value, parts, str(path))
+        _expand(books, value, parts, str(path))
     return value
 
 
-def _expand(life: StripeBooks, value: Any, parts: list[str], path: str) -> None:
+def _expand(books: StripeBooks, value: Any, parts: list[str], path: str) -> None:
     if isinstance(value, list):
-        for one in value:
-            _expand(life, one, parts, path)
+        for element in value:
+            _expand(books, element, parts, path)
         return
     if not parts or value is None:
         return
@@ -132,36 +134,40 @@ def _expand(life: StripeBooks, value: Any, parts: list[str], path: str) -> None:
         raise StripeError(400, f"This property cannot be expanded ({path}).", param="expand[0]")
     inside = value.get(name)
     if name not in value:
-        inside = _HIDDEN[value["object"]][name](life, value)
+        inside = _HIDDEN[value["object"]][name](books, value)
     elif isinstance(inside, str):
-        inside = found(life, inside) or inside
+        inside = found(books, inside) or inside
     value[name] = inside
-    _expand(life, inside, rest, path)
+    _expand(books, inside, rest, path)
 
 
-def _payments(life: StripeBooks, value: dict[str, Any]) -> dict[str, Any]:
-    one = stripe_objects.invoice_payment(life, life.invoices[value["id"]])
-    return listed(f"/v1/invoice_payments?invoice={value['id']}", [one] if one else [])
+def _payments(books: StripeBooks, value: dict[str, Any]) -> dict[str, Any]:
+    payment = stripe_objects.invoice_payment(books, books.invoices[value["id"]])
+    return listed(f"/v1/invoice_payments?invoice={value['id']}", [payment] if payment else [])
 
 
-def _confirmation(life: StripeBooks, value: dict[str, Any]) -> dict[str, Any] | None:
-    invoice = life.invoices[value["id"]]
+def _confirmation(books: StripeBooks, value: dict[str, Any]) -> dict[str, Any] | None:
+    invoice = books.invoices[value["id"]]
     if invoice.intent is None or invoice.status != "open":
         return None
-    return {"client_secret": life.intents[invoice.intent].secret, "type": "payment_intent"}
+    return {"client_secret": books.intents[invoice.intent].secret, "type": "payment_intent"}
 
 
-def _line_items(life: StripeBooks, value: dict[str, Any]) -> dict[str, Any]:
-    return listed(f"/v1/checkout/sessions/{value['id']}/line_items", session_lines(life, value["id"]))
+def _line_items(books: StripeBooks, value: dict[str, Any]) -> dict[str, Any]:
+    return listed(f"/v1/checkout/sessions/{value['id']}/line_items", session_lines(books, value["id"]))
 
 
-def _refunds(life: StripeBooks, value: dict[str, Any]) -> dict[str, Any]:
-    of = [rendered(life, one) for one in life.refunds.values() if one.charge == value["id"]]
+def _refunds(books: StripeBooks, value: dict[str, Any]) -> dict[str, Any]:
+    of = [rendered(books, refund) for refund in books.refunds.values() if refund.charge == value["id"]]
     return listed(f"/v1/charges/{value['id']}/refunds", of[::-1])
 
 
-def _subscriptions(life: StripeBooks, value: dict[str, Any]) -> dict[str, Any]:
-    of = [rendered(life, one) for one in life.subscriptions.values() if one.customer == value["id"]]
+def _subscriptions(books: StripeBooks, value: dict[str, Any]) -> dict[str, Any]:
+    of = [
+        rendered(books, subscription)
+        for subscription in books.subscriptions.values()
+        if subscription.customer == value["id"]
+    ]
     return listed(f"/v1/customers/{value['id']}/subscriptions", of[::-1])
 
 
@@ -174,18 +180,18 @@ _HIDDEN: dict[str, dict[str, Callable[[StripeBooks, dict[str, Any]], Any]]] = {
 }
 
 
-def session_lines(life: StripeBooks, id: str) -> list[dict[str, Any]]:
-    of = life.sessions[id]
-    return [stripe_objects.session_item(life, of, one) for one in of.items]
+def session_lines(books: StripeBooks, id: str) -> list[dict[str, Any]]:
+    of = books.sessions[id]
+    return [stripe_catalog_objects.session_item(books, of, item) for item in of.items]
 
 
-def page(life: StripeBooks, url: str, all_of_it: Iterable[dict[str, Any]], asked: Mapping[str, Any]) -> dict[str, Any]:
+def page(books: StripeBooks, url: str, all_of_it: Iterable[dict[str, Any]], asked: Mapping[str, Any]) -> dict[str, Any]:
     """A page of a list, newest first. The list comes oldest first."""
     limit = _number(asked, "limit", 10)
     if not 1 <= limit <= _MOST:
         raise StripeError(400, "Invalid integer: limit is 1 to 100.", param="limit")
-    wanted = [one for one in all_of_it if _created(one, asked)][::-1]
-    ids = [one["id"] for one in wanted]
+    wanted = [shown for shown in all_of_it if _created(shown, asked)][::-1]
+    ids = [item["id"] for item in wanted]
     after, before = asked.get("starting_after"), asked.get("ending_before")
     if after is not None:
         wanted = wanted[_place(ids, after, "starting_after") + 1 :]
@@ -194,15 +200,15 @@ def page(life: StripeBooks, url: str, all_of_it: Iterable[dict[str, Any]], asked
         shown, has_more = wanted[-limit:], len(wanted) > limit
     else:
         shown, has_more = wanted[:limit], len(wanted) > limit
-    return expanded(life, listed(url, shown, has_more=has_more), asked)
+    return expanded(books, listed(url, shown, has_more=has_more), asked)
 
 
-def charge_for(life: StripeBooks, asked: Mapping[str, Any]) -> str:
+def charge_for(books: StripeBooks, asked: Mapping[str, Any]) -> str:
     """The payment that a refund names."""
     if (charge := asked.get("charge")) is not None:
-        of_kind(life, "charge", charge)
+        of_kind(books, "charge", charge)
         return str(charge)
-    intent = of_kind(life, "payment_intent", str(asked.get("payment_intent", "")))
+    intent = of_kind(books, "payment_intent", str(asked.get("payment_intent", "")))
     if intent["latest_charge"] is None:
         raise StripeError(
             400, "This PaymentIntent does not have a successful charge to refund.", param="payment_intent"
@@ -210,13 +216,13 @@ def charge_for(life: StripeBooks, asked: Mapping[str, Any]) -> str:
     return str(intent["latest_charge"])
 
 
-def _created(one: dict[str, Any], asked: Mapping[str, Any]) -> bool:
+def _created(shown: dict[str, Any], asked: Mapping[str, Any]) -> bool:
     wanted = asked.get("created")
     if wanted is None:
         return True
     if not isinstance(wanted, dict):
-        return bool(one["created"] == _number(asked, "created", 0))
-    at = one["created"]
+        return bool(shown["created"] == _number(asked, "created", 0))
+    at = shown["created"]
     checks = {"gte": at.__ge__, "gt": at.__gt__, "lte": at.__le__, "lt": at.__lt__}
     if unknown := wanted.keys() - checks.keys():
         raise StripeError(400, f"Received unknown parameter: created[{min(unknown)}]", param="created")
@@ -238,93 +244,95 @@ def _number(asked: Mapping[str, Any], name: str, ordinary: int) -> int:
     return int(text)
 
 
-def products(life: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    return _where(_all(life, life.products), asked, "active")
+def products(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    return _where(_all(books, books.products), asked, "active")
 
 
-def _all(life: StripeBooks, shelf: dict[str, Any]) -> list[dict[str, Any]]:
-    return [rendered(life, one) for one in shelf.values()]
+def _all(books: StripeBooks, shelf: dict[str, Any]) -> list[dict[str, Any]]:
+    return [rendered(books, record) for record in shelf.values()]
 
 
 def _where(shown: list[dict[str, Any]], asked: dict[str, Any], *names: str) -> list[dict[str, Any]]:
     """Those with the same values as was asked for."""
     wanted = {name: asked[name] for name in names if name in asked}
-    return [one for one in shown if all(str(one[name]).lower() == value for name, value in wanted.items())]
+    return [item for item in shown if all(str(item[name]).lower() == value for name, value in wanted.items())]
 
 
 def _exact(shown: list[dict[str, Any]], asked: dict[str, Any], *names: str) -> list[dict[str, Any]]:
     wanted = {name: asked[name] for name in names if name in asked}
-    return [one for one in shown if all(one[name] == value for name, value in wanted.items())]
+    return [item for item in shown if all(item[name] == value for name, value in wanted.items())]
 
 
-def prices(life: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    listed = _where(_exact(_all(life, life.prices), asked, "product", "currency", "type"), asked, "active")
+def prices(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    listed = _where(_exact(_all(books, books.prices), asked, "product", "currency", "type"), asked, "active")
     keys = items(asked.get("lookup_keys"))
-    return [one for one in listed if not keys or one["lookup_key"] in keys]
+    return [item for item in listed if not keys or item["lookup_key"] in keys]
 
 
-def customers(life: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    return _exact(_all(life, life.customers), asked, "email")
+def customers(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    return _exact(_all(books, books.customers), asked, "email")
 
 
-def subscriptions(life: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
+def subscriptions(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
     """Without a status, those that are not over."""
-    listed = _exact(_all(life, life.subscriptions), asked, "customer")
+    listed = _exact(_all(books, books.subscriptions), asked, "customer")
     status = asked.get("status")
     if status is None:
-        return [one for one in listed if one["status"] != "canceled"]
+        return [item for item in listed if item["status"] != "canceled"]
     if status == "ended":
-        return [one for one in listed if one["status"] in ("canceled", "incomplete_expired")]
-    return listed if status == "all" else [one for one in listed if one["status"] == status]
+        return [item for item in listed if item["status"] in ("canceled", "incomplete_expired")]
+    return listed if status == "all" else [item for item in listed if item["status"] == status]
 
 
-def subscription_items(life: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    shown = of_kind(life, "subscription", str(asked.get("subscription", "")))
+def subscription_items(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    shown = of_kind(books, "subscription", str(asked.get("subscription", "")))
     listed: list[dict[str, Any]] = shown["items"]["data"]
     return listed
 
 
-def invoices(life: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    wanted = life.invoices.values()
+def invoices(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    wanted = books.invoices.values()
     if (id := asked.get("subscription")) is not None:
-        of_kind(life, "subscription", id)
-        return _exact([rendered(life, one) for one in wanted if one.subscription == id], asked, "customer", "status")
-    return _exact([rendered(life, one) for one in wanted], asked, "customer", "status")
+        of_kind(books, "subscription", id)
+        return _exact(
+            [rendered(books, item) for item in wanted if item.subscription == id], asked, "customer", "status"
+        )
+    return _exact([rendered(books, item) for item in wanted], asked, "customer", "status")
 
 
-def invoice_items(life: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
+def invoice_items(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
     """Only those that wait for an invoice."""
     if asked.get("pending") == "false":
         return []
-    waiting = [invoice_item(life, of, one) for of in life.subscriptions.values() for one in of.pending]
+    waiting = [invoice_item(books, of, line) for of in books.subscriptions.values() for line in of.pending]
     return _exact(waiting, asked, "customer")
 
 
-def invoice_payments(life: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    all_of_them = [invoice_payment(life, one) for one in life.invoices.values()]
-    listed = _exact([one for one in all_of_them if one is not None], asked, "invoice", "status")
+def invoice_payments(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    all_of_them = [invoice_payment(books, invoice) for invoice in books.invoices.values()]
+    listed = _exact([payment for payment in all_of_them if payment is not None], asked, "invoice", "status")
     wanted = asked.get("payment")
     if isinstance(wanted, dict) and "payment_intent" in wanted:
-        return [one for one in listed if one["payment"]["payment_intent"] == wanted["payment_intent"]]
+        return [item for item in listed if item["payment"]["payment_intent"] == wanted["payment_intent"]]
     return listed
 
 
-def charges(life: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    return _exact(_all(life, life.charges), asked, "customer", "payment_intent")
+def charges(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    return _exact(_all(books, books.charges), asked, "customer", "payment_intent")
 
 
-def refunds(life: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    return _exact(_all(life, life.refunds), asked, "charge", "payment_intent")
+def refunds(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    return _exact(_all(books, books.refunds), asked, "charge", "payment_intent")
 
 
-def disputes(life: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    return _exact(_all(life, life.disputes), asked, "charge", "payment_intent")
+def disputes(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    return _exact(_all(books, books.disputes), asked, "charge", "payment_intent")
 
 
-def intents(life: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    return _exact(_all(life, life.intents), asked, "customer")
+def intents(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    return _exact(_all(books, books.intents), asked, "customer")
 
 
-def sessions(life: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
+def sessions(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
     names = ("customer", "payment_intent", "subscription", "status")
-    return _exact(_all(life, life.sessions), asked, *names)
+    return _exact(_all(books, books.sessions), asked, *names)

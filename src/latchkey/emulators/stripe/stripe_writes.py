@@ -7,66 +7,56 @@ from dataclasses import replace
 from typing import Any
 
 from latchkey.domain.refusal import Refusal
-from latchkey.emulators.stripe import stripe_acts, stripe_billing, stripe_purchases
+from latchkey.emulators.stripe import stripe_acts as acts
+from latchkey.emulators.stripe import stripe_billing, stripe_purchases
 from latchkey.emulators.stripe.stripe_books import (
-    Seconds,
-    StripeBooks,
-    StripeEvent,
     StripePause,
     StripePrice,
     StripeProduct,
-    StripeStep,
 )
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_queries import StripeError, charge_for, items
 
 Asked = Mapping[str, Any]
-# The new books, the events, and the id of the object to answer with.
-Made = tuple[StripeBooks, tuple[StripeEvent, ...], str]
 
 
-def new_customer(life: StripeBooks, at: Seconds, asked: Asked) -> Made:
-    w = StripeChangeset(life, at)
+def new_customer(changes: StripeChangeset, asked: Asked) -> str:
     address = _inside(asked, "address")
     made = stripe_purchases.new_customer(
-        w,
+        changes,
         name=asked.get("name"),
         email=asked.get("email"),
         country=address.get("country"),
         metadata=metadata_of(asked),
     )
-    return *w.done(), made.id
+    return made.id
 
 
-def change_customer(life: StripeBooks, at: Seconds, id: str, asked: Asked) -> Made:
-    w = StripeChangeset(life, at)
-    one = w.customer(id)
+def change_customer(changes: StripeChangeset, id: str, asked: Asked) -> None:
+    customer = changes.customer(id)
     address = _inside(asked, "address")
-    w.put(
-        one,
-        name=asked.get("name", one.name),
-        email=asked.get("email", one.email),
-        country=address.get("country", one.country),
-        metadata=merged(one.metadata, asked),
+    changes.put(
+        customer,
+        name=asked.get("name", customer.name),
+        email=asked.get("email", customer.email),
+        country=address.get("country", customer.country),
+        metadata=merged(customer.metadata, asked),
     )
-    w.tell("customer.updated", w.customer(id))
-    return *w.done(), id
+    changes.emit("customer.updated", changes.customer(id))
 
 
-def new_product(life: StripeBooks, at: Seconds, asked: Asked) -> Made:
-    w = StripeChangeset(life, at)
-    id = str(asked.get("id") or w.id("prod"))
-    if id in life.products:
+def new_product(changes: StripeChangeset, asked: Asked) -> str:
+    id = str(asked.get("id") or changes.id("prod"))
+    if id in changes.books.products:
         raise StripeError(400, f"Product already exists: {id[:100]}", code="resource_already_exists", param="id")
-    w.put(StripeProduct(id=id, name=_needed(asked, "name"), created=at, metadata=metadata_of(asked)))
-    w.tell("product.created", w.life.products[id])
-    return *w.done(), id
+    changes.put(StripeProduct(id=id, name=_needed(asked, "name"), created=changes.at, metadata=metadata_of(asked)))
+    changes.emit("product.created", changes.books.products[id])
+    return id
 
 
-def new_price(life: StripeBooks, at: Seconds, asked: Asked) -> Made:
-    w = StripeChangeset(life, at)
+def new_price(changes: StripeChangeset, asked: Asked) -> str:
     product = _needed(asked, "product")
-    if product not in life.products:
+    if product not in changes.books.products:
         raise StripeError(400, f"No such product: '{product[:100]}'", code="resource_missing", param="product")
     recurring = _inside(asked, "recurring")
     interval = recurring.get("interval")
@@ -74,34 +64,33 @@ def new_price(life: StripeBooks, at: Seconds, asked: Asked) -> Made:
         raise StripeError(400, "Invalid recurring[interval]: must be one of day, month, week, or year",
                           param="recurring[interval]")  # fmt: skip
     made = StripePrice(
-        id=w.id("price"),
+        id=changes.id("price"),
         product=product,
         amount=number(asked, "unit_amount"),
         currency=_needed(asked, "currency").lower(),
-        created=at,
+        created=changes.at,
         interval=interval,
         count=number(recurring, "interval_count", 1),
         lookup_key=asked.get("lookup_key"),
         metadata=metadata_of(asked),
     )
-    w.put(made)
-    w.tell("price.created", made)
-    return *w.done(), made.id
+    changes.put(made)
+    changes.emit("price.created", made)
+    return made.id
 
 
-def new_subscription(life: StripeBooks, at: Seconds, asked: Asked) -> Made:
-    w = StripeChangeset(life, at)
-    customer = _customer(w, asked)
-    cart = _cart(w, asked.get("items"), "items")
+def new_subscription(changes: StripeChangeset, asked: Asked) -> str:
+    customer = _customer(changes, asked)
+    cart = _cart(changes, asked.get("items"), "items")
     behavior = asked.get("payment_behavior", "allow_incomplete")
     trial_end = None
     if (days := asked.get("trial_period_days")) is not None:
-        trial_end = at + number(asked, "trial_period_days") * 86_400 if days != "0" else None
+        trial_end = changes.at + number(asked, "trial_period_days") * 86_400 if days != "0" else None
     elif asked.get("trial_end") not in (None, "now"):
         trial_end = number(asked, "trial_end")
     sends = asked.get("collection_method") == "send_invoice"
     made = stripe_purchases.subscribe(
-        w,
+        changes,
         customer,
         cart,
         metadata=metadata_of(asked),
@@ -110,116 +99,98 @@ def new_subscription(life: StripeBooks, at: Seconds, asked: Asked) -> Made:
         sends_invoices=sends,
         days_until_due=number(asked, "days_until_due", 30) if sends else None,
     )
-    return *w.done(), made.id
+    return made.id
 
 
-def change_subscription(life: StripeBooks, at: Seconds, id: str, asked: Asked) -> Made:
+def change_subscription(changes: StripeChangeset, id: str, asked: Asked) -> None:
     """One or more of: metadata, cancel_at_period_end, cancel_at, items, pause_collection, trial_end."""
-    events: tuple[StripeEvent, ...] = ()
-
-    def then(step: StripeStep) -> None:
-        nonlocal life, events
-        life, events = step[0], (*events, *step[1])
-
-    one = StripeChangeset(life, at).subscription(id)
+    before = changes.subscription(id)
     if "metadata" in asked:
-        then(stripe_acts.set_metadata(life, at, id, merged(one.metadata, asked)))
-    if (at_end := asked.get("cancel_at_period_end")) is not None and (at_end == "true") != one.cancel_at_period_end:
-        then(stripe_acts.cancel(life, at, id) if at_end == "true" else stripe_acts.uncancel(life, at, id))
+        acts.set_metadata(changes, id, merged(before.metadata, asked))
+    if (at_end := asked.get("cancel_at_period_end")) is not None and (at_end == "true") != before.cancel_at_period_end:
+        (acts.cancel if at_end == "true" else acts.uncancel)(changes, id)
     if asked.get("cancel_at"):
-        then(stripe_acts.cancel_at(life, at, id, number(asked, "cancel_at")))
-    elif asked.get("cancel_at") == "" and one.cancel_at is not None:
-        then(stripe_acts.uncancel(life, at, id))
+        acts.cancel_at(changes, id, number(asked, "cancel_at"))
+    elif asked.get("cancel_at") == "" and before.cancel_at is not None:
+        acts.uncancel(changes, id)
     for item in items(asked.get("items")):
-        price = item.get("price") or next((each.price for each in one.items if each.id == item.get("id")), "")
+        price = item.get("price") or next((known.price for known in before.items if known.id == item.get("id")), "")
         quantity = number(item, "quantity") if "quantity" in item else None
         proration = asked.get("proration_behavior", "create_prorations")
         if proration not in ("create_prorations", "always_invoice", "none"):
             raise StripeError(400, "Invalid proration_behavior", param="proration_behavior")
         if item.get("deleted") == "true":
-            then(stripe_acts.remove_item(life, at, id, str(item.get("id")), proration=proration))
-            continue
-        then(stripe_acts.change(life, at, id, price, proration=proration, item=item.get("id"), quantity=quantity))
+            acts.remove_item(changes, id, item=str(item.get("id")), proration=proration)
+        else:
+            acts.change_now(changes, id, price, proration=proration, item=item.get("id"), quantity=quantity)
     pause = asked.get("pause_collection")
     if isinstance(pause, dict):
         behavior = pause.get("behavior")
         if behavior not in ("void", "keep_as_draft", "mark_uncollectible"):
             raise StripeError(400, "Invalid pause_collection[behavior]", param="pause_collection[behavior]")
         until = number(pause, "resumes_at") if pause.get("resumes_at") else None
-        then(stripe_acts.pause(life, at, id, StripePause(behavior=behavior, resumes_at=until)))
-    elif pause == "" and one.pause is not None:
-        then(stripe_acts.resume(life, at, id))
+        acts.pause_collection(changes, id, StripePause(behavior=behavior, resumes_at=until))
+    elif pause == "" and before.pause is not None:
+        acts.resume(changes, id)
     if asked.get("trial_end") not in (None, "", "now"):
-        then(stripe_acts.extend_trial(life, at, id, until=number(asked, "trial_end")))
-    return life, events, id
+        acts.extend_trial_to(changes, id, number(asked, "trial_end"))
 
 
-def cancel_subscription(life: StripeBooks, at: Seconds, id: str, asked: Asked) -> Made:  # noqa: ARG001 - as all of them
+def cancel_subscription(changes: StripeChangeset, id: str, asked: Asked) -> None:  # noqa: ARG001 - as all of them
     try:
-        return *stripe_acts.cancel_now(life, at, id), id
+        acts.cancel_now(changes, id)
     except Refusal as refusal:
         raise StripeError(404, f"No such subscription: {id[:100]}", code="resource_missing", param="id") from refusal
 
 
-def new_refund(life: StripeBooks, at: Seconds, asked: Asked) -> Made:
+def new_refund(changes: StripeChangeset, asked: Asked) -> str:
     amount = number(asked, "amount") if "amount" in asked else None
-    charge = charge_for(life, asked)
-    before = life.refunds.keys()
-    step = stripe_billing.refund(
-        life, at, charge, amount=amount, reason=asked.get("reason"), metadata=metadata_of(asked)
-    )
-    (made,) = step[0].refunds.keys() - before
-    return *step, made
+    charge = charge_for(changes.books, asked)
+    reason = asked.get("reason")
+    return stripe_billing.refund(changes, charge, amount=amount, reason=reason, metadata=metadata_of(asked)).id
 
 
-def new_intent(life: StripeBooks, at: Seconds, asked: Asked) -> Made:
-    w = StripeChangeset(life, at)
+def new_intent(changes: StripeChangeset, asked: Asked) -> str:
     amount, currency = number(asked, "amount"), _needed(asked, "currency").lower()
     if amount < 1:
         raise StripeError(400, "This value must be greater than or equal to 1.", param="amount")
     made = stripe_purchases.new_intent(
-        w,
+        changes,
         amount,
         currency,
-        customer=_customer(w, asked).id if asked.get("customer") else None,
+        customer=_customer(changes, asked).id if asked.get("customer") else None,
         metadata=metadata_of(asked),
         setup_future_usage=asked.get("setup_future_usage"),
     )
     if asked.get("confirm") == "true":
-        stripe_purchases.confirm_intent(w, made.id)
-    return *w.done(), made.id
+        stripe_purchases.confirm_intent(changes, made.id)
+    return made.id
 
 
-def change_intent(life: StripeBooks, at: Seconds, id: str, asked: Asked) -> Made:
-    w = StripeChangeset(life, at)
-    one = w.intent(id)
-    amount = number(asked, "amount", one.amount)
-    w.put(replace(one, amount=amount, metadata=merged(one.metadata, asked)))
-    return *w.done(), id
+def change_intent(changes: StripeChangeset, id: str, asked: Asked) -> None:
+    intent = changes.intent(id)
+    amount = number(asked, "amount", intent.amount)
+    changes.put(replace(intent, amount=amount, metadata=merged(intent.metadata, asked)))
 
 
-def confirm_intent(life: StripeBooks, at: Seconds, id: str, asked: Asked) -> Made:
-    w = StripeChangeset(life, at)
-    stripe_purchases.confirm_intent(w, id, declined=_is_declined(asked))
-    return *w.done(), id
+def confirm_intent(changes: StripeChangeset, id: str, asked: Asked) -> None:
+    stripe_purchases.confirm_intent(changes, id, declined=_is_declined(asked))
 
 
-def new_setup(life: StripeBooks, at: Seconds, asked: Asked) -> Made:
-    w = StripeChangeset(life, at)
-    made = stripe_purchases.new_setup(w, _customer(w, asked).id if asked.get("customer") else None, metadata_of(asked))
-    return *w.done(), made.id
+def new_setup(changes: StripeChangeset, asked: Asked) -> str:
+    made = stripe_purchases.new_setup(
+        changes, _customer(changes, asked).id if asked.get("customer") else None, metadata_of(asked)
+    )
+    return made.id
 
 
-def confirm_setup(life: StripeBooks, at: Seconds, id: str, asked: Asked) -> Made:
+def confirm_setup(changes: StripeChangeset, id: str, asked: Asked) -> None:
     if _is_declined(asked):
         raise StripeError(402, "Your card was declined.", code="card_declined")
-    w = StripeChangeset(life, at)
-    stripe_purchases.confirm_setup(w, id)
-    return *w.done(), id
+    stripe_purchases.confirm_setup(changes, id)
 
 
-def new_session(life: StripeBooks, at: Seconds, asked: Asked, page_at: str) -> Made:
-    w = StripeChangeset(life, at)
+def new_session(changes: StripeChangeset, asked: Asked, page_at: str) -> str:
     mode = asked.get("mode")
     if mode not in ("payment", "subscription", "setup"):
         raise StripeError(400, "Invalid mode: must be one of payment, setup, or subscription", param="mode")
@@ -228,7 +199,7 @@ def new_session(life: StripeBooks, at: Seconds, asked: Asked, page_at: str) -> M
         raise StripeError(
             400, "Invalid ui_mode: must be one of elements, embedded_page, form, or hosted_page", param="ui_mode"
         )
-    cart = _cart(w, asked.get("line_items"), "line_items") if mode != "setup" else []
+    cart = _cart(changes, asked.get("line_items"), "line_items") if mode != "setup" else []
     if ui_mode == "hosted_page" and not asked.get("success_url"):
         raise StripeError(400, "Missing required param: success_url.", code="parameter_missing", param="success_url")
     redirects = asked.get("redirect_on_completion", "always") != "never"
@@ -238,11 +209,11 @@ def new_session(life: StripeBooks, at: Seconds, asked: Asked, page_at: str) -> M
         asked, {"payment": "payment_intent_data", "setup": "setup_intent_data"}.get(mode, "subscription_data")
     )
     made = stripe_purchases.start_session(
-        w,
+        changes,
         cart,
         mode,
         ui_mode=ui_mode,
-        customer=_customer(w, asked).id if asked.get("customer") else None,
+        customer=_customer(changes, asked).id if asked.get("customer") else None,
         email=asked.get("customer_email"),
         makes_customer=asked.get("customer_creation") == "always",
         client_reference_id=asked.get("client_reference_id"),
@@ -255,25 +226,21 @@ def new_session(life: StripeBooks, at: Seconds, asked: Asked, page_at: str) -> M
         return_url=asked.get("return_url"),
         page_at=page_at,
     )
-    return *w.done(), made.id
+    return made.id
 
 
-def expire_session(life: StripeBooks, at: Seconds, id: str, asked: Asked) -> Made:  # noqa: ARG001 - as all of them
-    w = StripeChangeset(life, at)
-    stripe_purchases.expire_session(w, w.session(id))
-    return *w.done(), id
+def expire_session(changes: StripeChangeset, id: str, asked: Asked) -> None:  # noqa: ARG001 - as all of them
+    stripe_purchases.expire_session(changes, changes.session(id))
 
 
-def complete_session(life: StripeBooks, at: Seconds, id: str, asked: Asked) -> Made:
+def complete_session(changes: StripeChangeset, id: str, asked: Asked) -> None:
     """What the checkout's page asks for."""
     if _is_declined(asked):
         raise StripeError(402, "Your card was declined.", code="card_declined")
-    w = StripeChangeset(life, at)
-    session = w.session(id)
+    session = changes.session(id)
     if session.email is None and asked.get("email"):
-        session = w.put(session, email=str(asked["email"]))
-    stripe_purchases.complete_session(w, session, buyer=asked.get("name"), country=asked.get("country"))
-    return *w.done(), id
+        session = changes.put(session, email=str(asked["email"]))
+    stripe_purchases.complete_session(changes, session, buyer=asked.get("name"), country=asked.get("country"))
 
 
 def metadata_of(asked: Asked) -> dict[str, str]:
@@ -297,25 +264,25 @@ def number(asked: Asked, name: str, ordinary: int | None = None) -> int:
     return int(text)
 
 
-def _cart(w: StripeChangeset, given: Any, param: str) -> list[tuple[StripePrice, int]]:
+def _cart(changes: StripeChangeset, given: Any, param: str) -> list[tuple[StripePrice, int]]:
     cart = []
-    for place, one in enumerate(items(given)):
-        id = one.get("price") if isinstance(one, dict) else None
-        price = w.life.prices.get(str(id))
+    for place, item in enumerate(items(given)):
+        id = item.get("price") if isinstance(item, dict) else None
+        price = changes.books.prices.get(str(id))
         if price is None:
             named = f"{param}[{place}][price]"
             raise StripeError(400, f"No such price: '{str(id)[:100]}'", code="resource_missing", param=named)
-        cart.append((price, number(one, "quantity", 1)))
+        cart.append((price, number(item, "quantity", 1)))
     if not cart:
         raise StripeError(400, f"Missing required param: {param}.", code="parameter_missing", param=param)
     return cart
 
 
-def _customer(w: StripeChangeset, asked: Asked) -> Any:
+def _customer(changes: StripeChangeset, asked: Asked) -> Any:
     id = _needed(asked, "customer")
-    if id not in w.life.customers:
+    if id not in changes.books.customers:
         raise StripeError(400, f"No such customer: '{id[:100]}'", code="resource_missing", param="customer")
-    return w.customer(id)
+    return changes.customer(id)
 
 
 def _is_declined(asked: Asked) -> bool:
