@@ -16,7 +16,8 @@ import atexit
 import sys
 import time
 from collections.abc import Coroutine, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, timedelta
+from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, Protocol, Self
 
@@ -239,3 +240,16 @@ def causes_of(error: Exception) -> list[str]:
     if isinstance(error, DetailedPyreqwestError):
         return [cause["message"] for cause in error.details.get("causes") or ()]
     return [str(error)] if str(error) else []
+
+
+def parse_retry_after(value: str | None, now: float) -> float | None:
+    """Seconds to wait according to a Retry-After header, a number or a date; None if it is neither. `now` is in epoch
+    seconds."""
+    text = (value or "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now)

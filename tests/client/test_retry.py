@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from latchkey.client.errors import ApiError, BadAnswer, ClientError, NotFound, RateLimited, Unreachable
-from latchkey.client.transport import parse_retry_after, wait_before_retry
+from latchkey.client.transport import wait_before_retry
 
 
 @pytest.mark.parametrize(
@@ -29,18 +29,3 @@ from latchkey.client.transport import parse_retry_after, wait_before_retry
 )
 def test_the_wait_before_asking_again(error: ClientError, attempt: int, fraction: float, wait: float | None) -> None:
     assert wait_before_retry(error, attempt, fraction) == (pytest.approx(wait) if wait is not None else None)
-
-
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [
-        (None, None),
-        ("12", 12),
-        ("-3", 0),
-        ("soon", None),
-        ("Fri, 15 Jan 2027 08:00:30 GMT", 30),
-        ("Fri, 15 Jan 2027 07:00:00 GMT", 0),
-    ],
-)
-def test_what_a_retry_after_header_says(header: str | None, seconds: float | None) -> None:
-    assert parse_retry_after(header, 1_800_000_000.0) == seconds

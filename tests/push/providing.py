@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from latchkey.cli.authority import Certificates, ensure_certificates
 from latchkey.cli.listeners import bind
-from latchkey.push.provider_response import Patience
+from latchkey.push.provider_response import RetryPolicy
 from latchkey.push.push_client import PushClient
 from latchkey.push.sandbox.sandbox_app import Sandbox
 from latchkey.push.sandbox.sandbox_database import SandboxDatabase
@@ -32,7 +32,7 @@ from tests.patience import PATIENCE
 APP_ID = "0b2f3c1e-demo"
 KEY = "os_v2_app_very-secret-key"
 # As in production, with short waits.
-QUICK = Patience(tries=4, timeout=60.0, first_wait=0.01, longest_wait=0.05, busy_wait=0.01, deadline=PATIENCE)
+QUICK = RetryPolicy(tries=4, timeout=60.0, first_wait=0.01, longest_wait=0.05, rate_limit_wait=0.01, deadline=PATIENCE)
 
 
 def certificates_in(folder: Path) -> Certificates:
@@ -85,8 +85,8 @@ class Provider:
     def authority(self) -> bytes:
         return self.certificates.authority.read_bytes()
 
-    def client(self, key: str = KEY, app_id: str = APP_ID, patience: Patience = QUICK) -> PushClient:
-        return PushClient(self.url, app_id, key, extra_ca=self.authority, patience=patience)
+    def client(self, key: str = KEY, app_id: str = APP_ID, policy: RetryPolicy = QUICK) -> PushClient:
+        return PushClient(self.url, app_id, key, extra_ca=self.authority, policy=policy)
 
     async def call(
         self, method: str, path: str, value: Any = None, authorization: str = f"Basic {KEY}"
@@ -126,5 +126,5 @@ async def providing(certificates: Certificates, book: str = ":memory:") -> Async
     sandbox = Sandbox(APP_ID, KEY, SandboxDatabase(book))
     async with serving(sandbox.application, certificates) as url:
         yield Provider(url, sandbox, certificates)
-        sandbox.hang_up()
+        sandbox.close_streams()
     sandbox.database.close()

@@ -188,9 +188,9 @@ async def test_only_the_device_itself_hears_its_line(provider: Provider) -> None
 async def test_a_line_that_was_let_go_of_is_noticed(provider: Provider) -> None:
     device = await provider.device()
     async with line(provider, device):
-        assert provider.sandbox.lines.connected(device)
+        assert provider.sandbox.streams.connected(device)
 
-    await until(lambda: not provider.sandbox.lines.connected(device), "still connected")
+    await until(lambda: not provider.sandbox.streams.connected(device), "still connected")
 
 
 async def test_the_same_device_registering_again_keeps_its_id(provider: Provider) -> None:

@@ -51,7 +51,7 @@ async def push_sandbox(
             base_url=f"https://{shown_host}:{kept.port}", app_id=kept.app_id, rest_api_key=kept.rest_api_key
         )
     finally:
-        sandbox.hang_up()
+        sandbox.close_streams()
         listener.stop()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(serving, DRAIN_SECONDS)

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from latchkey.client.errors import BadAnswer, UnusableId
-from latchkey.client.transport import Answer, Patience, Transport
+from latchkey.client.transport import Patience, ServiceResponse, Transport
 from latchkey.http_client import HttpClient
 from latchkey.wire.event import Event
 from latchkey.wire.v1 import SubscriberResponse
@@ -57,26 +57,26 @@ class Client:
     async def customer_as_of(self, customer_id: str, *, deadline: float | None = None) -> tuple[Customer, int | None]:
         """Like `customer`, with the sequence of the last event that the response includes, if the service says so."""
         path = self._customer(customer_id)
-        answer = await self._answer(path, deadline)
-        said = answer.sequence or ""
-        return _decoded(answer, path, Customer), int(said) if said.isdecimal() else None
+        response = await self._get(path, deadline)
+        sequence = response.sequence or ""
+        return _decoded(response, path, Customer), int(sequence) if sequence.isdecimal() else None
 
     async def rest(self, page: Page[T], item: type[T], *, deadline: float | None = None) -> list[T]:
         """The items after a page that was part of another response; most lists end with their first page."""
-        return [one async for one in self._walk(page.next_page, item, deadline)]
+        return [found async for found in self._items(page.next_page, item, deadline)]
 
     def active_entitlements(
         self, customer_id: str, *, deadline: float | None = None
     ) -> AsyncIterator[ActiveEntitlement]:
         path = f"{self._customer(customer_id)}/active_entitlements?limit={LARGEST_PAGE}"
-        return self._walk(path, ActiveEntitlement, deadline)
+        return self._items(path, ActiveEntitlement, deadline)
 
     def attributes(self, customer_id: str, *, deadline: float | None = None) -> AsyncIterator[Attribute]:
-        return self._walk(f"{self._customer(customer_id)}/attributes?limit={LARGEST_PAGE}", Attribute, deadline)
+        return self._items(f"{self._customer(customer_id)}/attributes?limit={LARGEST_PAGE}", Attribute, deadline)
 
     def events(self, *, after: str | None = None, deadline: float | None = None) -> AsyncIterator[Event]:
         """All events of the project, oldest first, after the event with this id."""
-        return self._walk(_feed_path(self._v2, after), Event, deadline)
+        return self._items(_feed_path(self._v2, after), Event, deadline)
 
     async def event_page(self, *, after: str | None = None, deadline: float | None = None) -> Page[Raw]:
         """One page of the feed, each event exactly as delivered."""
@@ -100,7 +100,7 @@ class Client:
     def _customer(self, customer_id: str) -> str:
         return f"{self._v2}/customers/{_segment(customer_id)}"
 
-    async def _walk(self, path: str | None, item: type[T], deadline: float | None) -> AsyncIterator[T]:
+    async def _items(self, path: str | None, item: type[T], deadline: float | None) -> AsyncIterator[T]:
         seen = set()
         while path is not None:
             # A cursor that points to an earlier page would be followed for ever.
@@ -108,20 +108,20 @@ class Client:
                 raise BadAnswer(f"The list's next page is {path!r}, which leads nowhere new.")
             seen.add(path)
             page: Page[Any] = await self._read(path, Page[item], deadline)  # type: ignore[valid-type]  # known at run time
-            for one in page.items:
-                yield one
+            for found in page.items:
+                yield found
             path = page.next_page
 
     async def _read(self, path: str, type: type[T], deadline: float | None) -> T:
-        return _decoded(await self._answer(path, deadline), path, type)
+        return _decoded(await self._get(path, deadline), path, type)
 
-    async def _answer(self, path: str, deadline: float | None) -> Answer:
+    async def _get(self, path: str, deadline: float | None) -> ServiceResponse:
         return await self._transport.get(path, self._deadline if deadline is None else deadline)
 
 
-def _decoded(answer: Answer, path: str, type: type[T]) -> T:
+def _decoded(response: ServiceResponse, path: str, type: type[T]) -> T:
     try:
-        return msgspec.json.decode(answer.body, type=type)
+        return msgspec.json.decode(response.body, type=type)
     except msgspec.DecodeError as error:
         raise BadAnswer(f"The answer to {path} is not what the API promises: {error}") from error
 

@@ -7,14 +7,13 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from latchkey.client.errors import ApiError, ClientError, NotFound, RateLimited, Unreachable, Untrusted
-from latchkey.http_client import HttpClient, HttpError, HttpTimeoutError, causes_of
+from latchkey.http_client import HttpClient, HttpError, HttpTimeoutError, causes_of, parse_retry_after
 
 # The wait that the specification defines if the service gives none.
 RETRY_AFTER = 60.0
@@ -22,38 +21,7 @@ FIRST_BACKOFF = 0.25
 LONGEST_BACKOFF = 30.0
 # Jitter: clients that retry in unison would hit the same limit again.
 SPREAD = 0.1
-_PASSING = frozenset({500, 502, 503, 504})
-
-
-def wait_before_retry(error: ClientError, attempt: int, fraction: float) -> float | None:
-    """Seconds to wait after attempt 1, 2, … failed; None if a retry cannot help."""
-    if isinstance(error, RateLimited):
-        said = error.retry_after
-        wait = said if said is not None else RETRY_AFTER * 2.0 ** (attempt - 1)
-        return wait * (1 + SPREAD * fraction)
-    if isinstance(error, Unreachable) or (isinstance(error, ApiError) and error.status in _PASSING):
-        backoff = min(FIRST_BACKOFF * 2.0 ** (attempt - 1), LONGEST_BACKOFF)
-        # Half of the wait is fixed, so it is never 0; the other half is jitter.
-        wait = backoff * (0.5 + 0.5 * fraction)
-        said = error.retry_after if isinstance(error, ApiError) else None
-        return max(wait, said) if said is not None else wait
-    return None
-
-
-def parse_retry_after(value: str | None, now: float) -> float | None:
-    """Seconds from a Retry-After header, given as seconds or a date; `now` is the time in epoch seconds."""
-    if value is None:
-        return None
-    try:
-        return max(0.0, float(int(value)))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
-    except (TypeError, ValueError):
-        return None
-
-
+_TRANSIENT = frozenset({500, 502, 503, 504})
 CONNECT_TIMEOUT = 5.0
 CONNECTIONS = 32
 # In every error of the TLS library about a certificate that it does not accept.
@@ -62,9 +30,23 @@ SEQUENCE_HEADER = "latchkey-sequence"
 _HEADERS = {"Content-Type": "application/json"}
 
 
+def wait_before_retry(error: ClientError, attempt: int, fraction: float) -> float | None:
+    """Seconds to wait after attempt 1, 2, … failed; None if a retry cannot help."""
+    if isinstance(error, RateLimited):
+        wait = error.retry_after if error.retry_after is not None else RETRY_AFTER * 2.0 ** (attempt - 1)
+        return wait * (1 + SPREAD * fraction)
+    if isinstance(error, Unreachable) or (isinstance(error, ApiError) and error.status in _TRANSIENT):
+        backoff = min(FIRST_BACKOFF * 2.0 ** (attempt - 1), LONGEST_BACKOFF)
+        # Half of the wait is fixed, so it is never 0; the other half is jitter.
+        wait = backoff * (0.5 + 0.5 * fraction)
+        retry_after = error.retry_after if isinstance(error, ApiError) else None
+        return max(wait, retry_after) if retry_after is not None else wait
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """The client's clock and sleep; tests replace them, so that nothing sleeps."""
+    """The client's clock, sleep and jitter. Tests replace them, so that nothing sleeps."""
 
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -73,7 +55,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServiceResponse:
     body: bytes
     # The sequence of the customer's last event in the response, if the service says so.
     sequence: str | None
@@ -96,7 +78,7 @@ class Transport:
             connect_timeout=CONNECT_TIMEOUT, connections=CONNECTIONS, user_agent="latchkey-client", extra_ca=ca_pem
         )
 
-    async def get(self, path: str, deadline: float) -> Answer:
+    async def get(self, path: str, deadline: float) -> ServiceResponse:
         """The response, if it is a 2xx. `deadline` is in seconds and covers all attempts and the waits between them."""
         patience = self._patience
         ends = patience.monotonic() + deadline
@@ -115,7 +97,7 @@ class Transport:
     async def close(self) -> None:
         await self._http.close()
 
-    async def _once(self, path: str, left: float) -> Answer:
+    async def _once(self, path: str, left: float) -> ServiceResponse:
         try:
             response = await self._http.ask(
                 "GET",
@@ -132,8 +114,8 @@ class Transport:
                 raise Untrusted(f"The service's certificate is not trusted: {cause}.") from error
             raise Unreachable(f"The service cannot be reached: {cause}.") from error
         if 200 <= response.status < 300:
-            return Answer(response.body, response.header(SEQUENCE_HEADER))
-        raise _refused(response.status, response.body, response.header("retry-after"), self._patience.wall())
+            return ServiceResponse(response.body, response.header(SEQUENCE_HEADER))
+        raise _api_error(response.status, response.body, response.header("retry-after"), self._patience.wall())
 
 
 def checked(base_url: str) -> str:
@@ -144,15 +126,15 @@ def checked(base_url: str) -> str:
     return base_url.rstrip("/")
 
 
-class _Told(msgspec.Struct):
+class _ErrorBody(msgspec.Struct):
     message: Any = None
 
 
-def _refused(status: int, body: bytes, retry_after: str | None, now: float) -> ApiError:
+def _api_error(status: int, body: bytes, retry_after: str | None, now: float) -> ApiError:
     try:
-        told = msgspec.json.decode(body, type=_Told).message
+        message = msgspec.json.decode(body, type=_ErrorBody).message
     except msgspec.DecodeError:
-        told = None
+        message = ""
     kind = {404: NotFound, 429: RateLimited}.get(status, ApiError)
-    message = told if isinstance(told, str) else ""
+    message = message if isinstance(message, str) else ""
     return kind(status, message[:500], retry_after=parse_retry_after(retry_after, now))

@@ -26,7 +26,7 @@ from latchkey.consumer.storage.jobs import Job, NewJob
 from latchkey.consumer.storage.store import Store
 from latchkey.push.errors import NotificationRefusedError, NotSentError
 from latchkey.push.notification import Notification, Sent
-from latchkey.push.provider_response import Patience
+from latchkey.push.provider_response import RetryPolicy
 from latchkey.push.push_client import PushClient
 
 log = structlog.get_logger()
@@ -36,7 +36,7 @@ PLAN = "push_later"
 # Older events cause no push. This also prevents a replay of last week's events from notifying every phone.
 FRESH_MS: Ms = DAY
 # The job itself is retried while the event is recent enough.
-PATIENCE = Patience(tries=2, timeout=10.0, deadline=60.0)
+RETRY_POLICY = RetryPolicy(tries=2, timeout=10.0, deadline=60.0)
 # While the provider is unreachable pushes are postponed, so that they do not block other jobs.
 AWAY_MS: Ms = 15_000
 
@@ -108,7 +108,7 @@ class Pushes:
     def from_settings(cls, store: Store, settings: Settings, now: Callable[[], Ms]) -> Pushes:
         ca = Path(settings.push_ca).read_bytes() if settings.push_ca else None
         client = PushClient(
-            settings.push_api_url, settings.push_app_id, settings.push_rest_api_key, extra_ca=ca, patience=PATIENCE
+            settings.push_api_url, settings.push_app_id, settings.push_rest_api_key, extra_ca=ca, policy=RETRY_POLICY
         )
         return cls(
             store,

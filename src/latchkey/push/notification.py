@@ -35,10 +35,10 @@ class Sent:
         return bool(self.notification_ids)
 
     @classmethod
-    def together(cls, parts: Iterable[Sent]) -> Sent:
+    def combined(cls, parts: Iterable[Sent]) -> Sent:
         parts = tuple(parts)
         return cls(
-            tuple(one for part in parts for one in part.notification_ids),
-            tuple(one for part in parts for one in part.invalid_player_ids),
-            tuple(one for part in parts for one in part.unsubscribed_player_ids),
+            tuple(id for part in parts for id in part.notification_ids),
+            tuple(id for part in parts for id in part.invalid_player_ids),
+            tuple(id for part in parts for id in part.unsubscribed_player_ids),
         )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
@@ -27,16 +25,16 @@ _REASONS = 5
 _REASON_LENGTH = 200
 
 
-def judge(status: int, body: bytes, asked: Sequence[str]) -> Sent | PushError:
+def interpret(status: int, body: bytes, asked: Sequence[str]) -> Sent | PushError:
     """The meaning of a response to a call for the `asked` ids."""
     if status == 429:
         return BusyError("The push provider is busy (429).")
     if status >= 500 or status == 408:
         return BrokenError(f"The push provider failed ({status}).")
-    said = _decoded(body)
-    errors = said.get("errors") if isinstance(said, dict) else None
+    response = _decoded(body)
+    errors = response.get("errors") if isinstance(response, dict) else None
     if 200 <= status < 300 or status == 400:
-        sent = _sent(said, errors, asked)
+        sent = _sent(response, errors, asked)
         if sent is not None:
             return sent
     if 200 <= status < 300:
@@ -54,17 +52,17 @@ def judge(status: int, body: bytes, asked: Sequence[str]) -> Sent | PushError:
     )
 
 
-def _sent(said: Any, errors: Any, asked: Sequence[str]) -> Sent | None:
-    if not isinstance(said, dict):
+def _sent(response: Any, errors: Any, asked: Sequence[str]) -> Sent | None:
+    if not isinstance(response, dict):
         return None
-    id = said.get("id")
+    notification_id = response.get("id")
     named = set(_invalid(errors))
     # Only requested ids: a response must not be able to remove other devices.
-    invalid = tuple(one for one in asked if one in named)
-    if isinstance(id, str) and id:
-        return Sent((id,), invalid)
+    invalid = tuple(id for id in asked if id in named)
+    if isinstance(notification_id, str) and notification_id:
+        return Sent((notification_id,), invalid)
     if invalid or any(_NOBODY in words for words in _words(errors)):
-        return Sent((), invalid, tuple(one for one in asked if one not in named))
+        return Sent((), invalid, tuple(id for id in asked if id not in named))
     return None
 
 
@@ -82,7 +80,7 @@ def _invalid(errors: Any) -> Iterator[str]:
             for name in _INVALID:
                 found = part.get(name)
                 if isinstance(found, list):
-                    yield from (one for one in found if isinstance(one, str))
+                    yield from (id for id in found if isinstance(id, str))
 
 
 def _words(errors: Any) -> Iterator[str]:
@@ -92,7 +90,7 @@ def _words(errors: Any) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """All times in seconds. `deadline` covers one call with all its retries."""
 
     tries: int = 5
@@ -100,7 +98,7 @@ class Patience:
     first_wait: float = 0.5
     longest_wait: float = 15.0
     # The usual wait for a 429 that does not say how long.
-    busy_wait: float = 60.0
+    rate_limit_wait: float = 60.0
     deadline: float = 120.0
 
     def wait(self, *, tried: int, spent: float, chance: float, asked: float | None = None) -> float | None:
@@ -115,17 +113,3 @@ class Patience:
         if asked is not None:
             wait = max(wait, asked)
         return wait if spent + wait < self.deadline else None
-
-
-def retry_after(value: str | None, now: float) -> float | None:
-    """Seconds to wait according to a Retry-After header, a number or a date; None if it is neither."""
-    if value is None:
-        return None
-    text = value.strip()
-    if text.isascii() and text.isdigit():
-        return float(text[:9])
-    try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return max(0.0, (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now)

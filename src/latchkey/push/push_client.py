@@ -21,10 +21,10 @@ from typing import Self
 import msgspec
 import structlog
 
-from latchkey.http_client import HttpClient, HttpError, causes_of
+from latchkey.http_client import HttpClient, HttpError, causes_of, parse_retry_after
 from latchkey.push.errors import BusyError, NotSentError, PushError, RefusedError, UnreachableError
 from latchkey.push.notification import Notification, Sent
-from latchkey.push.provider_response import Patience, judge, retry_after
+from latchkey.push.provider_response import RetryPolicy, interpret
 
 log = structlog.get_logger()
 
@@ -44,7 +44,7 @@ class PushClient:
         rest_api_key: str,
         *,
         extra_ca: bytes | None = None,
-        patience: Patience | None = None,
+        policy: RetryPolicy | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -55,11 +55,11 @@ class PushClient:
         self._url = f"{api_url.rstrip('/')}/api/v1/notifications"
         self._app_id = app_id
         self._key = rest_api_key
-        self._patience = patience or Patience()
+        self._policy = policy or RetryPolicy()
         self._sleep = sleep
         self._chance = chance
         self._http = HttpClient(
-            connect_timeout=min(10.0, self._patience.timeout),
+            connect_timeout=min(10.0, self._policy.timeout),
             user_agent=USER_AGENT,
             extra_ca=extra_ca,
             http2=True,
@@ -76,9 +76,9 @@ class PushClient:
             try:
                 done.append(await self._call(body, wanted[first : first + MOST_IDS]))
             except PushError as error:
-                error.so_far = Sent.together(done)
+                error.so_far = Sent.combined(done)
                 raise
-        return Sent.together(done)
+        return Sent.combined(done)
 
     async def close(self) -> None:
         await self._http.close()
@@ -101,9 +101,9 @@ class PushClient:
                 raise answer
             asked = answer.retry_after
             if asked is None and isinstance(answer, BusyError):
-                asked = answer.retry_after = self._patience.busy_wait
+                asked = answer.retry_after = self._policy.rate_limit_wait
             spent = time.monotonic() - began
-            wait = self._patience.wait(tried=tried, spent=spent, chance=self._chance(), asked=asked)
+            wait = self._policy.wait(tried=tried, spent=spent, chance=self._chance(), asked=asked)
             if wait is None:
                 raise answer
             log.warning("push not sent yet", reason=str(answer), tried=tried, again_in_seconds=round(wait, 2))
@@ -123,7 +123,7 @@ class PushClient:
     async def _attempt(self, body: bytes, ids: Sequence[str]) -> Sent | PushError:
         try:
             # One timeout for everything: a provider that sends a byte a second is as good as none.
-            async with asyncio.timeout(self._patience.timeout):
+            async with asyncio.timeout(self._policy.timeout):
                 response = await self._http.ask(
                     "POST",
                     self._url,
@@ -133,18 +133,18 @@ class PushClient:
                     most_bytes=MOST_BYTES,
                 )
         except TimeoutError:
-            return UnreachableError(f"The push provider did not answer within {self._patience.timeout:g} s.")
+            return UnreachableError(f"The push provider did not answer within {self._policy.timeout:g} s.")
         except HttpError as error:
             cause = (causes_of(error) or [type(error).__name__])[-1]
             return UnreachableError(f"The push provider cannot be reached ({self._redacted(cause)}).")
-        judged = judge(response.status, response.body if len(response.body) <= MOST_BYTES else b"", ids)
-        if isinstance(judged, PushError):
-            judged.args = (self._redacted(str(judged)),)
-        if isinstance(judged, RefusedError):
-            judged.reasons = tuple(self._redacted(reason) for reason in judged.reasons)
-        if isinstance(judged, NotSentError):
-            judged.retry_after = retry_after(response.header("retry-after"), time.time())
-        return judged
+        result = interpret(response.status, response.body if len(response.body) <= MOST_BYTES else b"", ids)
+        if isinstance(result, PushError):
+            result.args = (self._redacted(str(result)),)
+        if isinstance(result, RefusedError):
+            result.reasons = tuple(self._redacted(reason) for reason in result.reasons)
+        if isinstance(result, NotSentError):
+            result.retry_after = parse_retry_after(response.header("retry-after"), time.time())
+        return result
 
     def _redacted(self, words: str) -> str:
         return words.replace(self._key, "[key]")

@@ -33,7 +33,7 @@ class Names:
 
 def bridge_script(player_id: str | None, origins: Iterable[str], names: Names | None = None) -> str:
     """JavaScript to run at document start. External values are only inserted as data."""
-    allowed = sorted({origin_of(one) for one in origins})
+    allowed = sorted({origin_of(origin) for origin in origins})
     if not allowed:
         raise ValueError("the bridge needs at least one origin of the app's own")
     names = names or Names()

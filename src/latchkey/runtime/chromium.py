@@ -60,14 +60,14 @@ def require_screen() -> None:
         raise CannotShowError("There is no screen here for a window (DISPLAY is not set). Leave out --window.")
 
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 def accepted_keys(authority: Path, origins: Iterable[str]) -> list[str]:
     """For --ignore-certificate-errors-spki-list. Servers that are unreachable, or of another authority, are skipped."""
     context = ssl.create_default_context(cafile=str(authority))
-    found = (_key(context, one) for one in origins if one.startswith("https://"))
-    return sorted({one for one in found if one is not None})
+    found = (_key(context, origin) for origin in origins if origin.startswith("https://"))
+    return sorted({key for key in found if key is not None})
 
 
 def _key(context: ssl.SSLContext, origin: str) -> str | None:
@@ -75,7 +75,7 @@ def _key(context: ssl.SSLContext, origin: str) -> str | None:
     host = parts.hostname or ""
     try:
         with (
-            socket.create_connection((host, parts.port or 443), PATIENCE) as connection,
+            socket.create_connection((host, parts.port or 443), TIMEOUT) as connection,
             context.wrap_socket(connection, server_hostname=host) as secured,
         ):
             certificate = secured.getpeercert(binary_form=True)

@@ -21,7 +21,7 @@ from latchkey.runtime.bridge_script import Names, bridge_script, origin_of
 from latchkey.runtime.chromium import accepted_keys
 from latchkey.runtime.device_identity import Identity
 from latchkey.runtime.errors import PushServiceError, UnknownDeviceError
-from latchkey.runtime.push_service import Notification, PushService
+from latchkey.runtime.push_service import ArrivedNotification, PushService
 from latchkey.runtime.screen import Screen
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
@@ -42,17 +42,17 @@ class DeviceOptions:
 
 
 class Device:
-    def __init__(self, options: DeviceOptions, told: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, options: DeviceOptions, report: Callable[[str], None] = lambda _: None) -> None:
         self._options = options
-        self._told = told
-        self._origins = frozenset(origin_of(one) for one in options.origins)
+        self._report = report
+        self._origins = frozenset(origin_of(origin) for origin in options.origins)
         self._identity = Identity(options.state)
         self._service: PushService | None = None
         self._screen: Screen | None = None
         self._listening: asyncio.Task[None] | None = None
-        self._arrived: asyncio.Queue[Notification] = asyncio.Queue()
+        self._arrived: asyncio.Queue[ArrivedNotification] = asyncio.Queue()
         self.offline = options.offline
-        self.shown: list[Notification] = []
+        self.shown: list[ArrivedNotification] = []
 
     @property
     def player_id(self) -> str | None:
@@ -63,7 +63,7 @@ class Device:
 
     @property
     def page(self) -> Page:
-        return self._on().page
+        return self._running_screen().page
 
     async def __aenter__(self) -> Self:
         self._identity.claim()
@@ -86,26 +86,26 @@ class Device:
         self._identity.release()
 
     async def open(self, url: str) -> None:
-        await self._on().open(url)
+        await self._running_screen().open(url)
 
     async def closed(self) -> None:
         """Until the window is closed."""
         gone = asyncio.Event()
-        self._on().context.on("close", lambda _: gone.set())
+        self._running_screen().context.on("close", lambda _: gone.set())
         self.page.on("close", lambda _: gone.set())
         await gone.wait()
 
-    async def next_notification(self, patience: float = 10.0) -> Notification:
-        return await asyncio.wait_for(self._arrived.get(), patience)
+    async def next_notification(self, within: float = 10.0) -> ArrivedNotification:
+        return await asyncio.wait_for(self._arrived.get(), within)
 
     async def go_offline(self) -> None:
         self.offline = True
-        await self._on().context.set_offline(True)
+        await self._running_screen().context.set_offline(True)
         await self._stop_listening()
 
     async def go_online(self) -> None:
         self.offline = False
-        await self._on().context.set_offline(False)
+        await self._running_screen().context.set_offline(False)
         self._start_listening()
 
     async def _start(self) -> None:
@@ -123,7 +123,7 @@ class Device:
             language=options.language,
             window=options.window,
             offline=options.offline,
-            told=self._told,
+            report=self._report,
         )
         self._screen.when_elsewhere(self._own)
         await self._inject()
@@ -131,7 +131,7 @@ class Device:
             self._start_listening()
 
     async def _inject(self) -> None:
-        await self._on().inject(bridge_script(self.player_id, self._origins, self._options.names))
+        await self._running_screen().inject(bridge_script(self.player_id, self._origins, self._options.names))
 
     async def _register(self) -> None:
         """Register with the push service, or unsubscribe if the user refused notifications."""
@@ -143,11 +143,11 @@ class Device:
             if options.notifications_allowed:
                 self._identity.remember_player(service.name, await service.register(options.language))
             elif known is not None:
-                await service.say_wanted(known, options.language, wanted=False)
+                await service.set_subscribed(known, options.language, subscribed=False)
         except UnknownDeviceError:
             self._identity.remember_player(service.name, None)
         except PushServiceError as error:
-            self._told(str(error))
+            self._report(str(error))
             raise
 
     def _start_listening(self) -> None:
@@ -168,14 +168,14 @@ class Device:
             try:
                 if (known := self.player_id) is None:
                     await self._register()
-                    # The current page was told "none"; the next document gets the id.
+                    # The current page got no id; the next document gets it.
                     await self._inject()
                     continue
                 async for notification in service.arrivals(known):
-                    if self._identity.first_time(notification.id):
+                    if self._identity.is_new(notification.id):
                         await self._show(notification)
             except UnknownDeviceError:
-                self._told("The push service does not know this device any more.")
+                self._report("The push service does not know this device any more.")
                 self._identity.remember_player(service.name, None)
             except PushServiceError:
                 pass
@@ -184,9 +184,9 @@ class Device:
             await asyncio.sleep(wait)
             wait = min(wait * 2, LONGEST_WAIT)
 
-    async def _show(self, notification: Notification) -> None:
-        await self._on().show(notification, self._own)
-        self._told(f"🔔 {notification.heading}: {notification.content}".replace("🔔 : ", "🔔 "))
+    async def _show(self, notification: ArrivedNotification) -> None:
+        await self._running_screen().show(notification, self._own)
+        self._report(f"🔔 {notification.heading}: {notification.content}".replace("🔔 : ", "🔔 "))
         self.shown.append(notification)
         self._arrived.put_nowait(notification)
 
@@ -196,7 +196,7 @@ class Device:
         except ValueError:
             return False
 
-    def _on(self) -> Screen:
+    def _running_screen(self) -> Screen:
         if self._screen is None:
             raise RuntimeError("the device is switched off: use it inside `async with`")
         return self._screen

@@ -22,7 +22,7 @@ from latchkey.runtime.errors import AlreadyRunningError
 _REMEMBERED = 500
 
 
-class _Kept(msgspec.Struct):
+class _StoredIdentity(msgspec.Struct):
     identifier: str
     players: dict[str, str] = {}
     shown: list[str] = []
@@ -34,11 +34,11 @@ class Identity:
         self.browser = self.folder / "browser"
         self._file = self.folder / "device.json"
         self._lock: IO[bytes] | None = None
-        self._kept = _Kept("")
+        self._stored = _StoredIdentity("")
 
     @property
     def identifier(self) -> str:
-        return self._kept.identifier
+        return self._stored.identifier
 
     def claim(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -52,10 +52,10 @@ class Identity:
             ) from None
         self._lock = lock
         try:
-            self._kept = msgspec.json.decode(self._file.read_bytes(), type=_Kept)
+            self._stored = msgspec.json.decode(self._file.read_bytes(), type=_StoredIdentity)
         except (OSError, msgspec.DecodeError):
             # New or damaged: like a phone that was reset.
-            self._kept = _Kept(secrets.token_urlsafe(32))
+            self._stored = _StoredIdentity(secrets.token_urlsafe(32))
             self._write()
 
     def release(self) -> None:
@@ -64,20 +64,20 @@ class Identity:
             self._lock = None
 
     def player_id(self, service: str) -> str | None:
-        return self._kept.players.get(service)
+        return self._stored.players.get(service)
 
     def remember_player(self, service: str, id: str | None) -> None:
         if id is None:
-            self._kept.players.pop(service, None)
+            self._stored.players.pop(service, None)
         else:
-            self._kept.players[service] = id
+            self._stored.players[service] = id
         self._write()
 
-    def first_time(self, notification_id: str) -> bool:
+    def is_new(self, notification_id: str) -> bool:
         """Whether this notification is new. Remembers it."""
-        if notification_id in self._kept.shown:
+        if notification_id in self._stored.shown:
             return False
-        self._kept.shown = [*self._kept.shown, notification_id][-_REMEMBERED:]
+        self._stored.shown = [*self._stored.shown, notification_id][-_REMEMBERED:]
         self._write()
         return True
 
@@ -86,5 +86,5 @@ class Identity:
         with contextlib.suppress(FileNotFoundError):
             draft.unlink()
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(msgspec.json.encode(self._kept))
+            file.write(msgspec.json.encode(self._stored))
         draft.rename(self._file)

@@ -11,15 +11,15 @@ import msgspec
 from latchkey.http_client import HttpClient, HttpError
 from latchkey.runtime.errors import PushServiceError, UnknownDeviceError
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 # The service sends a heartbeat every 15 seconds.
-SILENCE = 45.0
+HEARTBEAT_TIMEOUT = 45.0
 _ANDROID = 1
 _SUBSCRIBED, _REFUSED = 1, -2
 _MOST = 1024 * 1024
 
 
-class Notification(msgspec.Struct, frozen=True):
+class ArrivedNotification(msgspec.Struct, frozen=True):
     id: str
     heading: str = ""
     content: str = ""
@@ -36,7 +36,7 @@ class PushService:
         self.url = url.rstrip("/")
         self.app_id = app_id
         self._identifier = identifier
-        self._http = HttpClient(connect_timeout=PATIENCE, extra_ca=extra_ca, http2=True)
+        self._http = HttpClient(connect_timeout=TIMEOUT, extra_ca=extra_ca, http2=True)
 
     @property
     def name(self) -> str:
@@ -47,20 +47,27 @@ class PushService:
 
     async def register(self, language: str) -> str:
         """This device's player id: a new one, or its existing one."""
-        said = await self._ask(
+        response = await self._ask(
             "POST",
             "/api/v1/players",
-            {"device_type": _ANDROID, "language": language, "identifier": self._identifier, **_wanting(wanted=True)},
+            {
+                "device_type": _ANDROID,
+                "language": language,
+                "identifier": self._identifier,
+                "notification_types": _SUBSCRIBED,
+            },
         )
         try:
-            return msgspec.json.decode(said, type=_Registered).id
+            return msgspec.json.decode(response, type=_Registered).id
         except msgspec.DecodeError:
             raise PushServiceError(f"{self.url} answered the registration with something else.") from None
 
-    async def say_wanted(self, player_id: str, language: str, *, wanted: bool) -> None:
-        await self._ask("PUT", f"/api/v1/players/{player_id}", {"language": language, **_wanting(wanted=wanted)})
+    async def set_subscribed(self, player_id: str, language: str, *, subscribed: bool) -> None:
+        types = _SUBSCRIBED if subscribed else _REFUSED
+        change = {"language": language, "notification_types": types}
+        await self._ask("PUT", f"/api/v1/players/{player_id}", change)
 
-    async def arrivals(self, player_id: str) -> AsyncIterator[Notification]:
+    async def arrivals(self, player_id: str) -> AsyncIterator[ArrivedNotification]:
         """The notifications for this device, until the connection breaks."""
         url = f"{self.url}/api/v1/players/{player_id}/arrivals"
         try:
@@ -68,7 +75,7 @@ class PushService:
                 self._require_ok(response.status)
                 rest = b""
                 while True:
-                    async with asyncio.timeout(SILENCE):
+                    async with asyncio.timeout(HEARTBEAT_TIMEOUT):
                         chunk = await response.body_reader.read_chunk()
                     if chunk is None:
                         return
@@ -77,7 +84,7 @@ class PushService:
                         raise PushServiceError(f"{self.url} does not end its lines.")
                     for line in lines:
                         if line.startswith(b"data: "):
-                            yield msgspec.json.decode(line[6:], type=Notification)
+                            yield msgspec.json.decode(line[6:], type=ArrivedNotification)
         except (HttpError, TimeoutError, msgspec.DecodeError) as error:
             raise PushServiceError(f"The line to {self.url} broke ({type(error).__name__}).") from error
 
@@ -89,7 +96,7 @@ class PushService:
                 headers={"Content-Type": "application/json; charset=utf-8"},
                 authorization=f"Device {self._identifier}",
                 body=msgspec.json.encode({"app_id": self.app_id, **value}),
-                deadline=PATIENCE,
+                deadline=TIMEOUT,
             )
         except (HttpError, TimeoutError) as error:
             raise PushServiceError(f"{self.url} cannot be reached ({type(error).__name__}).") from error
@@ -101,7 +108,3 @@ class PushService:
             raise UnknownDeviceError(f"{self.url} does not know this device.")
         if not 200 <= status < 300:
             raise PushServiceError(f"{self.url} answered {status}.")
-
-
-def _wanting(*, wanted: bool) -> dict[str, int]:
-    return {"notification_types": _SUBSCRIBED if wanted else _REFUSED}

@@ -22,7 +22,7 @@ from playwright.async_api import (
 
 from latchkey.runtime.chromium import FLAGS, find_chromium, require_screen
 from latchkey.runtime.errors import CannotShowError
-from latchkey.runtime.push_service import Notification
+from latchkey.runtime.push_service import ArrivedNotification
 
 PHONE = "Pixel 7"
 SHOWN_SECONDS = 6
@@ -31,14 +31,14 @@ _BANNER = files("latchkey.runtime").joinpath("banner.js").read_text(encoding="ut
 
 class Screen:
     def __init__(
-        self, playwright: Playwright, context: BrowserContext, page: Page, told: Callable[[str], None]
+        self, playwright: Playwright, context: BrowserContext, page: Page, report: Callable[[str], None]
     ) -> None:
         self._playwright = playwright
         self.context = context
         self.page = page
-        self._told = told
+        self._report = report
         self._session: CDPSession | None = None
-        page.on("console", self._heard)
+        page.on("console", self._console_message)
 
     @classmethod
     async def start(
@@ -49,7 +49,7 @@ class Screen:
         language: str,
         window: bool,
         offline: bool,
-        told: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> Screen:
         if window:
             require_screen()
@@ -74,7 +74,7 @@ class Screen:
         except Error as error:
             await playwright.stop()
             raise CannotShowError(f"Chromium ({program}) did not start: {_first_line(error)}") from error
-        return cls(playwright, context, context.pages[0], told)
+        return cls(playwright, context, context.pages[0], report)
 
     async def close(self) -> None:
         with contextlib.suppress(Error):
@@ -91,10 +91,10 @@ class Screen:
         except Error as error:
             raise CannotShowError(f"{url} cannot be shown: {_first_line(error)}") from error
 
-    async def show(self, notification: Notification, own: Callable[[str], bool]) -> None:
+    async def show(self, notification: ArrivedNotification, own: Callable[[str], bool]) -> None:
         """Shows it over the current page. A tap opens its address, if it is one of the app's own."""
         url = notification.url if notification.url and own(notification.url) else None
-        said = json.dumps(
+        card = json.dumps(
             [{"heading": notification.heading, "content": notification.content, "url": url}, SHOWN_SECONDS]
         )
         with contextlib.suppress(Error):
@@ -106,21 +106,21 @@ class Screen:
             )
             shown: Any = await session.send(
                 "Runtime.evaluate",
-                {"expression": f"{_BANNER}(...{said})", "contextId": world["executionContextId"]},
+                {"expression": f"{_BANNER}(...{card})", "contextId": world["executionContextId"]},
             )
             if "exceptionDetails" in shown:
-                self._told("The notification could not be drawn on this page.")
+                self._report("The notification could not be drawn on this page.")
 
     def when_elsewhere(self, own: Callable[[str], bool]) -> None:
         def navigated(frame: Frame) -> None:
             if frame is self.page.main_frame and frame.url.startswith("http") and not own(frame.url):
-                self._told(f"{frame.url} is not one of the app's own addresses: no bridge there.")
+                self._report(f"{frame.url} is not one of the app's own addresses: no bridge there.")
 
         self.page.on("framenavigated", navigated)
 
-    def _heard(self, message: ConsoleMessage) -> None:
+    def _console_message(self, message: ConsoleMessage) -> None:
         if message.type in {"warning", "error"}:
-            self._told(f"page: {message.text}")
+            self._report(f"page: {message.text}")
 
 
 def _first_line(error: Error) -> str:

@@ -90,7 +90,7 @@ NO_KEY = (
 Body = TypeVar("Body", bound=msgspec.Struct)
 
 
-class Refused(Exception):
+class SandboxRefusal(Exception):
     """A response other than 2xx, with the provider's texts."""
 
     def __init__(self, status: int, *reasons: str) -> None:
@@ -140,38 +140,38 @@ class PlayerChange(msgspec.Struct, frozen=True):
 
 def body_of(raw: bytes, content_type: str, form: type[Body]) -> Body:
     if content_type.split(";")[0].strip().lower() != "application/json":
-        raise Refused(400, NO_APP)
+        raise SandboxRefusal(400, NO_APP)
     try:
         return msgspec.json.decode(raw, type=form)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Refused(400, f"The body cannot be read: {error}") from None
+        raise SandboxRefusal(400, f"The body cannot be read: {error}") from None
 
 
 def check_key(header: str | None, key: str) -> None:
     scheme, _, given = (header or "").strip().partition(" ")
     if scheme.lower() not in {"basic", "key"} or not given:
-        raise Refused(401, NO_KEY)
+        raise SandboxRefusal(401, NO_KEY)
     if not hmac.compare_digest(given.strip().encode(), key.encode()):
-        raise Refused(403, NO_KEY)
+        raise SandboxRefusal(403, NO_KEY)
 
 
 def check_app(given: str, app_id: str) -> None:
     if given != app_id:
-        raise Refused(400, NO_APP)
+        raise SandboxRefusal(400, NO_APP)
 
 
 def check_notification(new: NewNotification) -> None:
     if len(new.player_ids) > MOST_IDS:
-        raise Refused(400, f"include_player_ids may have at most {MOST_IDS} entries")
+        raise SandboxRefusal(400, f"include_player_ids may have at most {MOST_IDS} entries")
     if not new.player_ids:
-        raise Refused(400, NO_TARGET)
+        raise SandboxRefusal(400, NO_TARGET)
     if not new.contents.get("en"):
-        raise Refused(400, NO_ENGLISH)
+        raise SandboxRefusal(400, NO_ENGLISH)
 
 
 def in_language(texts: dict[str, str], language: str) -> str:
     """Like a provider: the device's language, else without its region, else English."""
-    for one in (language, language.split("-")[0], "en"):
-        if one in texts:
-            return texts[one]
+    for known in (language, language.split("-")[0], "en"):
+        if known in texts:
+            return texts[known]
     return ""

@@ -11,9 +11,10 @@ Testers:  PUT, GET, DELETE /sandbox/fault         see protocol.py
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -24,11 +25,72 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from latchkey.push.sandbox import protocol
-from latchkey.push.sandbox.protocol import Fault, Faults, NewNotification, NewPlayer, PlayerChange, Refused
-from latchkey.push.sandbox.sandbox_database import Lines, SandboxDatabase
+from latchkey.push.sandbox.protocol import Fault, Faults, NewNotification, NewPlayer, PlayerChange, SandboxRefusal
+from latchkey.push.sandbox.sandbox_database import PendingNotification, SandboxDatabase
 
 MOST_BYTES = 1024 * 1024
 NO_PLAYER = "No user with this id found"
+
+# Often enough for a device to notice a dead stream within a minute, and for every proxy on the way to keep it open.
+HEARTBEAT = 15.0
+
+
+class DeviceStreams:
+    """An open stream to each connected device."""
+
+    def __init__(self, database: SandboxDatabase, now: Callable[[], int]) -> None:
+        self._database = database
+        self._now = now
+        self._wakers: dict[str, asyncio.Event] = {}
+        self._closed = False
+
+    def connected(self, player_id: str) -> bool:
+        return player_id in self._wakers
+
+    def wake(self, player_ids: Iterable[str]) -> None:
+        for player_id in player_ids:
+            if (waker := self._wakers.get(player_id)) is not None:
+                waker.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self.wake(list(self._wakers))
+
+    async def arrivals(self, player_id: str) -> AsyncIterator[bytes]:
+        """All pending notifications of a device, now and as they come. A newer stream of the same device ends this
+        one."""
+        waker = asyncio.Event()
+        if (older := self._wakers.get(player_id)) is not None:
+            older.set()
+        self._wakers[player_id] = waker
+        try:
+            yield b": connected\n\n"
+            while self._wakers.get(player_id) is waker and not self._closed:
+                for notification in self._database.pending(player_id, self._now()):
+                    yield _event(notification)
+                    # Marked after it was sent: if the stream breaks just then, it is sent again, and the device, which
+                    # knows its id, shows it once.
+                    self._database.mark_arrived(player_id, notification.number, self._now())
+                try:
+                    await asyncio.wait_for(waker.wait(), HEARTBEAT)
+                except TimeoutError:
+                    yield b": still here\n\n"
+                waker.clear()
+        finally:
+            if self._wakers.get(player_id) is waker:
+                del self._wakers[player_id]
+
+
+def _event(notification: PendingNotification) -> bytes:
+    shown = {
+        "id": notification.id,
+        "heading": notification.heading,
+        "content": notification.content,
+        "data": notification.data,
+        "url": notification.url,
+        "sent_at": notification.sent_at,
+    }
+    return b"id: %d\nevent: notification\ndata: %b\n\n" % (notification.number, msgspec.json.encode(shown))
 
 
 class Sandbox:
@@ -46,11 +108,11 @@ class Sandbox:
         self._now = now
         self.database = database
         self.faults = Faults()
-        self.lines = Lines(database, now)
+        self.streams = DeviceStreams(database, now)
         self.application = Starlette(routes=self._routes(), exception_handlers=_HANDLERS)
 
-    def hang_up(self) -> None:
-        self.lines.close()
+    def close_streams(self) -> None:
+        self.streams.close()
 
     def _routes(self) -> list[Route]:
         return [
@@ -88,7 +150,7 @@ class Sandbox:
         if accepted is None:
             said: dict[str, Any] = {"id": "", **({"recipients": 0} if older else {}), "external_id": None}
             return _json({**said, "errors": [protocol.NOBODY]})
-        self.lines.ring(accepted.reached)
+        self.streams.wake(accepted.reached)
         said = {"id": accepted.id, "external_id": accepted.external_id}
         if older:
             said["recipients"] = accepted.recipients
@@ -106,25 +168,25 @@ class Sandbox:
         self._authenticate(request)
         found = self.database.notification(request.path_params["id"])
         if found is None:
-            raise Refused(404, "Notification not found")
+            raise SandboxRefusal(404, "Notification not found")
         return _json(found)
 
     async def _players(self, request: Request) -> Response:
         self._authenticate(request)
         limit, offset = _page(request)
         count, found = self.database.players(limit, offset)
-        shown = [self._with_line(player) for player in found]
+        shown = [self._with_connection(player) for player in found]
         return _json({"total_count": count, "offset": offset, "limit": limit, "players": shown})
 
     async def _player(self, request: Request) -> Response:
         self._authenticate(request)
         player = self.database.player(request.path_params["id"])
         if player is None:
-            raise Refused(404, NO_PLAYER)
-        return _json(self._with_line(player))
+            raise SandboxRefusal(404, NO_PLAYER)
+        return _json(self._with_connection(player))
 
-    def _with_line(self, player: dict[str, Any]) -> dict[str, Any]:
-        return {**player, "connected": self.lines.connected(player["id"])}
+    def _with_connection(self, player: dict[str, Any]) -> dict[str, Any]:
+        return {**player, "connected": self.streams.connected(player["id"])}
 
     async def _register(self, request: Request) -> Response:
         return await self.faults.around(lambda: self._registered(request))
@@ -149,7 +211,7 @@ class Sandbox:
     async def _arrivals(self, request: Request) -> Response:
         id = self._own_device(request)
         return StreamingResponse(
-            self.lines.arrivals(id), headers={"Cache-Control": "no-store"}, media_type="text/event-stream"
+            self.streams.arrivals(id), headers={"Cache-Control": "no-store"}, media_type="text/event-stream"
         )
 
     async def _begin_fault(self, request: Request) -> Response:
@@ -175,7 +237,7 @@ class Sandbox:
         exists, identifier = self.database.identifier_of(id)
         given = request.headers.get("authorization", "").removeprefix("Device ")
         if not exists or (identifier is not None and not hmac.compare_digest(given.encode(), identifier.encode())):
-            raise Refused(404, NO_PLAYER)
+            raise SandboxRefusal(404, NO_PLAYER)
         return id
 
 
@@ -188,7 +250,7 @@ async def _raw(request: Request) -> bytes:
     async for chunk in request.stream():
         kept += chunk
         if len(kept) > MOST_BYTES:
-            raise Refused(413, "The body is too large")
+            raise SandboxRefusal(413, "The body is too large")
     return kept
 
 
@@ -198,9 +260,9 @@ def _page(request: Request) -> tuple[int, int]:
             int(request.query_params.get(name, ordinary)) for name, ordinary in (("limit", 50), ("offset", 0))
         )
     except ValueError:
-        raise Refused(400, "limit and offset are numbers") from None
+        raise SandboxRefusal(400, "limit and offset are numbers") from None
     if not (1 <= limit <= 300 and 0 <= offset < 2**31):
-        raise Refused(400, "limit is 1 to 300, offset 0 or more")
+        raise SandboxRefusal(400, "limit is 1 to 300, offset 0 or more")
     return limit, offset
 
 
@@ -209,7 +271,7 @@ def _json(value: Any, status: int = 200) -> Response:
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
+    assert isinstance(error, SandboxRefusal)
     return _json({"errors": error.reasons}, error.status)
 
 
@@ -220,4 +282,4 @@ async def _not_routed(_: Request, error: Exception) -> Response:
     return reply
 
 
-_HANDLERS = {Refused: _refused, HTTPException: _not_routed}
+_HANDLERS = {SandboxRefusal: _refused, HTTPException: _not_routed}

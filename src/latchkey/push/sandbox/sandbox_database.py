@@ -1,81 +1,16 @@
-"""Storage of the sandbox: devices, notifications, and which are not delivered yet. One SQLite file; and an
-open stream to each device."""
+"""Storage of the sandbox: devices, notifications, and which are not delivered yet. One SQLite file."""
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
 from msgspec import json
 
 from latchkey.push.sandbox.protocol import NewNotification, NewPlayer, PlayerChange, in_language
-
-log = structlog.get_logger()
-
-# Often enough for a device to notice a dead stream within a minute, and for every proxy on the way to keep it open.
-HEARTBEAT = 15.0
-
-
-class Lines:
-    def __init__(self, database: SandboxDatabase, now: Callable[[], int]) -> None:
-        self._database = database
-        self._now = now
-        self._bells: dict[str, asyncio.Event] = {}
-        self._closed = False
-
-    def connected(self, player_id: str) -> bool:
-        return player_id in self._bells
-
-    def ring(self, player_ids: Iterable[str]) -> None:
-        for one in player_ids:
-            if (bell := self._bells.get(one)) is not None:
-                bell.set()
-
-    def close(self) -> None:
-        self._closed = True
-        self.ring(list(self._bells))
-
-    async def arrivals(self, player_id: str) -> AsyncIterator[bytes]:
-        """All pending notifications of a device, now and as they come. A newer stream of the same device ends this
-        one."""
-        bell = asyncio.Event()
-        if (older := self._bells.get(player_id)) is not None:
-            older.set()
-        self._bells[player_id] = bell
-        try:
-            yield b": connected\n\n"
-            while self._bells.get(player_id) is bell and not self._closed:
-                for arrival in self._database.under_way(player_id, self._now()):
-                    yield _event(arrival)
-                    # Marked after it was sent: if the stream breaks just then, it is sent again, and the device, which
-                    # knows its id, shows it once.
-                    self._database.arrived(player_id, arrival.number, self._now())
-                try:
-                    await asyncio.wait_for(bell.wait(), HEARTBEAT)
-                except TimeoutError:
-                    yield b": still here\n\n"
-                bell.clear()
-        finally:
-            if self._bells.get(player_id) is bell:
-                del self._bells[player_id]
-
-
-def _event(arrival: Arrival) -> bytes:
-    shown = {
-        "id": arrival.id,
-        "heading": arrival.heading,
-        "content": arrival.content,
-        "data": arrival.data,
-        "url": arrival.url,
-        "sent_at": arrival.sent_at,
-    }
-    return b"id: %d\nevent: notification\ndata: %b\n\n" % (arrival.number, json.encode(shown))
-
 
 # How long providers keep notifications for a phone that is switched off.
 KEPT_MS = 3 * 24 * 3600 * 1000
@@ -109,7 +44,7 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class PendingNotification:
     number: int
     id: str
     heading: str
@@ -168,10 +103,10 @@ class SandboxDatabase:
                 (json.encode(new.player_ids).decode(),),
             )
         }
-        reached = tuple(one for one in new.player_ids if known.get(one))
+        reached = tuple(id for id in new.player_ids if known.get(id))
         if not reached:
             return None
-        invalid = [one for one in new.player_ids if one not in known]
+        invalid = [id for id in new.player_ids if id not in known]
         id = str(uuid.uuid4())
         self._database.execute("begin immediate")
         try:
@@ -185,7 +120,7 @@ class SandboxDatabase:
                 ),
             ).lastrowid  # fmt: skip
             self._database.executemany(
-                "insert into arrivals (number, player_id) values (?, ?)", ((number, one) for one in reached)
+                "insert into arrivals (number, player_id) values (?, ?)", ((number, player_id) for player_id in reached)
             )
             self._database.execute("commit")
         except BaseException:
@@ -193,9 +128,9 @@ class SandboxDatabase:
             raise
         return Accepted(id, len(reached), invalid, new.external_id, reached)
 
-    def under_way(self, player_id: str, now: int) -> list[Arrival]:
+    def pending(self, player_id: str, now: int) -> list[PendingNotification]:
         return [
-            Arrival(
+            PendingNotification(
                 row["number"],
                 row["id"],
                 in_language(json.decode(row["headings"]), row["language"]),
@@ -212,7 +147,7 @@ class SandboxDatabase:
             )
         ]
 
-    def arrived(self, player_id: str, number: int, now: int) -> None:
+    def mark_arrived(self, player_id: str, number: int, now: int) -> None:
         self._database.execute(
             "update arrivals set arrived_at = ? where player_id = ? and number = ?", (now, player_id, number)
         )
@@ -240,7 +175,7 @@ class SandboxDatabase:
         return row and Accepted(row["id"], row["recipients"], json.decode(row["invalid"]), row["external_id"])
 
     def _shown(self, row: sqlite3.Row) -> dict[str, Any]:
-        to = self._database.execute(
+        arrivals = self._database.execute(
             "select player_id, arrived_at from arrivals where number = ? order by rowid", (row["number"],)
         ).fetchall()
         return {
@@ -250,9 +185,9 @@ class SandboxDatabase:
             "contents": json.decode(row["contents"]),
             "data": json.decode(row["data"]) if row["data"] else None,
             "url": row["url"],
-            "include_player_ids": [one["player_id"] for one in to],
+            "include_player_ids": [arrival["player_id"] for arrival in arrivals],
             "successful": row["recipients"],
-            "received": sum(one["arrived_at"] is not None for one in to),
+            "received": sum(arrival["arrived_at"] is not None for arrival in arrivals),
             "queued_at": row["sent_at"] // 1000,
         }
 

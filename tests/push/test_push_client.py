@@ -20,7 +20,7 @@ from latchkey.push.errors import (
     UnreachableError,
 )
 from latchkey.push.notification import Notification
-from latchkey.push.provider_response import Patience
+from latchkey.push.provider_response import RetryPolicy
 from latchkey.push.push_client import PushClient
 from latchkey.push.sandbox.protocol import NONSENSE
 from tests.patience import PATIENCE
@@ -148,7 +148,7 @@ async def test_what_does_not_pass_is_given_up_with_its_reason(
 
 async def test_no_nonsense_is_taken_for_an_answer(provider: Provider) -> None:
     await provider.fault("nonsense")
-    async with provider.client(patience=Patience(tries=1)) as push:
+    async with provider.client(policy=RetryPolicy(tries=1)) as push:
         for _ in NONSENSE:
             with pytest.raises(NonsenseError):
                 await push.send(FAILED, [UNKNOWN])
@@ -175,7 +175,7 @@ async def test_retry_after_is_obeyed_and_told_when_it_is_too_long_to_wait(provid
 
 async def test_what_went_out_before_a_failure_is_told(certificates: Certificates) -> None:
     async with answering(certificates, (200, {"id": "n1"}), (503, {})) as (url, seen):
-        push = PushClient(url, APP_ID, KEY, extra_ca=certificates.authority.read_bytes(), patience=Patience(tries=1))
+        push = PushClient(url, APP_ID, KEY, extra_ca=certificates.authority.read_bytes(), policy=RetryPolicy(tries=1))
         with pytest.raises(BrokenError) as broken:
             await push.send(FAILED, [f"device-{number}" for number in range(2_001)])
         await push.close()
@@ -186,11 +186,11 @@ async def test_what_went_out_before_a_failure_is_told(certificates: Certificates
 
 @pytest.mark.parametrize("behaviour", [one for one in BEHAVIOURS if one != "sends one elsewhere"])
 async def test_a_hostile_provider_is_an_error_within_its_time(certificates: Certificates, behaviour: str) -> None:
-    impatient = Patience(tries=2, timeout=0.3, first_wait=0.01, deadline=2.0)
+    impatient = RetryPolicy(tries=2, timeout=0.3, first_wait=0.01, deadline=2.0)
     authority = certificates.authority.read_bytes()
     async with (
         misbehaving(certificates, behaviour) as url,
-        PushClient(url, APP_ID, KEY, extra_ca=authority, patience=impatient) as push,
+        PushClient(url, APP_ID, KEY, extra_ca=authority, policy=impatient) as push,
         asyncio.timeout(PATIENCE),
     ):
         with pytest.raises(NotSentError) as error:
@@ -201,7 +201,7 @@ async def test_a_hostile_provider_is_an_error_within_its_time(certificates: Cert
 async def test_redirects_are_not_followed_with_the_key(certificates: Certificates) -> None:
     async with (
         misbehaving(certificates, "sends one elsewhere") as url,
-        PushClient(url, APP_ID, KEY, extra_ca=certificates.authority.read_bytes(), patience=QUICK) as push,
+        PushClient(url, APP_ID, KEY, extra_ca=certificates.authority.read_bytes(), policy=QUICK) as push,
     ):
         with pytest.raises(NotificationRefusedError, match="is the push API URL right"):
             await push.send(FAILED, [UNKNOWN])
@@ -209,7 +209,7 @@ async def test_redirects_are_not_followed_with_the_key(certificates: Certificate
 
 async def test_nobody_there_and_somebody_not_trusted_are_unreachable(provider: Provider) -> None:
     for url, authority in (("https://127.0.0.1:1", provider.authority), (provider.url, None)):
-        async with PushClient(url, APP_ID, KEY, extra_ca=authority, patience=QUICK) as push:
+        async with PushClient(url, APP_ID, KEY, extra_ca=authority, policy=QUICK) as push:
             with pytest.raises(UnreachableError):
                 await push.send(FAILED, [UNKNOWN])
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.push.provider_response import Patience, retry_after
+from latchkey.http_client import parse_retry_after
+from latchkey.push.provider_response import RetryPolicy
 
 
 @pytest.mark.parametrize(
@@ -24,8 +25,8 @@ from latchkey.push.provider_response import Patience, retry_after
 def test_waits_grow_obey_the_provider_and_end(
     tried: int, spent: float, chance: float, asked: float | None, wait: float | None
 ) -> None:
-    patience = Patience(tries=5, first_wait=1.0, longest_wait=4.0, deadline=60.0)
-    assert patience.wait(tried=tried, spent=spent, chance=chance, asked=asked) == wait
+    policy = RetryPolicy(tries=5, first_wait=1.0, longest_wait=4.0, deadline=60.0)
+    assert policy.wait(tried=tried, spent=spent, chance=chance, asked=asked) == wait
 
 
 @pytest.mark.parametrize(
@@ -44,4 +45,4 @@ def test_waits_grow_obey_the_provider_and_end(
     ],
 )
 def test_retry_after_in_every_form(header: str | None, seconds: float | None) -> None:
-    assert retry_after(header, 100.0) == seconds
+    assert parse_retry_after(header, 100.0) == seconds

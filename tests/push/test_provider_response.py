@@ -16,7 +16,7 @@ from latchkey.push.errors import (
     PushError,
 )
 from latchkey.push.notification import Sent
-from latchkey.push.provider_response import judge
+from latchkey.push.provider_response import interpret
 
 NOBODY = "All included players are not subscribed"
 
@@ -39,7 +39,7 @@ NOBODY = "All included players are not subscribed"
     ],
 )
 def test_an_answer_that_says_what_became_of_it(status: int, said: Any, sent: Sent) -> None:
-    assert judge(status, json.encode(said), ["a", "b"]) == sent
+    assert interpret(status, json.encode(said), ["a", "b"]) == sent
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_an_answer_that_says_what_became_of_it(status: int, said: Any, sent: Sen
     ],
 )
 def test_an_answer_that_says_no_or_nothing(status: int, body: bytes, error: type[PushError]) -> None:
-    assert type(judge(status, body, ["a"])) is error
+    assert type(interpret(status, body, ["a"])) is error
 
 
 def test_the_providers_reasons_are_told_but_not_without_end() -> None:
-    judged = judge(400, json.encode({"errors": ["first\x1b[31m", *("x" * 10_000 for _ in range(50))]}), ["a"])
-    assert isinstance(judged, NotificationRefusedError)
-    assert judged.reasons[0] == "first [31m"
-    assert len(str(judged)) < 1_200
+    result = interpret(400, json.encode({"errors": ["first\x1b[31m", *("x" * 10_000 for _ in range(50))]}), ["a"])
+    assert isinstance(result, NotificationRefusedError)
+    assert result.reasons[0] == "first [31m"
+    assert len(str(result)) < 1_200
