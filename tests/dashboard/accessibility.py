@@ -29,7 +29,6 @@ DESK: dict[str, Any] = {}
 PHONE_IN_THE_DARK: dict[str, Any] = {"color_scheme": "dark", "viewport": {"width": 390, "height": 844}}
 # By template and status.
 Seen = dict[tuple[str, int], str]
-_checked: set[tuple[str, int]] = set()
 
 
 async def serious_findings(page: Page) -> list[str]:
@@ -42,14 +41,14 @@ async def serious_findings(page: Page) -> list[str]:
 
 @contextmanager
 def seen_pages() -> Iterator[Seen]:
-    """The largest page of each template that is sent until the end of the block, and that was not checked yet."""
+    """The largest page of each template that is sent until the end of the block."""
     seen: Seen = {}
     page = Visit.page
 
     def noted(visit: Visit, template: str, status: int | None = None, **values: Any) -> Response:
         response = page(visit, template, status, **values)
         html, key = bytes(response.body).decode(), (template, response.status_code)
-        if key not in _checked and len(html) > len(seen.get(key, "")):
+        if len(html) > len(seen.get(key, "")):
             seen[key] = html
         return response
 
@@ -58,9 +57,11 @@ def seen_pages() -> Iterator[Seen]:
         yield seen
 
 
-async def faults(browser: Browser, seen: Seen) -> list[str]:
-    """What is wrong with these pages at a desk and on a phone in the dark, without their scripts."""
+async def faults(browser: Browser, seen: Seen, checked: Path) -> list[str]:
+    """What is wrong with these pages at a desk and on a phone in the dark, without their scripts. In `checked`, a
+    folder that all test processes share, is a file for each page that one of them has looked at already."""
     found: list[str] = []
+    seen = {key: html for key, html in seen.items() if _is_first(checked / f"{key[0]}-{key[1]}")}
     for options in (DESK, PHONE_IN_THE_DARK):
         context = await browser.new_context(reduced_motion="reduce", **options)
         checker = await context.new_page()
@@ -73,8 +74,15 @@ async def faults(browser: Browser, seen: Seen) -> list[str]:
                 said.append(f"{wider} pixels wider than the screen")
             found += [f"{template} ({status}): {one}" for one in said]
         await context.close()
-    _checked.update(seen)
     return found
+
+
+def _is_first(mark: Path) -> bool:
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _style(link: re.Match[str]) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,24 @@ from tests.dashboard.site import Site, Visitor, opened, visiting
 from tests.databases import Shelf
 
 
+@pytest.fixture(scope="session")
+def checked_pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same folder in all test processes of a run: each of them has a folder of its own in the one of the run."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "checked-pages"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 @pytest.fixture(scope="module")
-async def site(shelf: Shelf, short_folder: Path, browser: Browser) -> AsyncIterator[Site]:
+async def site(shelf: Shelf, short_folder: Path, browser: Browser, checked_pages: Path) -> AsyncIterator[Site]:
     """One site for all tests of a file; each keeps to customers and things of its own. All pages that they saw are
     accessible and fit the screen."""
     with seen_pages() as seen:
         async with shelf.lend() as database, opened(database, short_folder) as site:
             await unhurried(site)
             yield site
-        found = await faults(browser, seen)
+        found = await faults(browser, seen, checked_pages)
     assert not found, "\n".join(found)
 
 

@@ -48,17 +48,27 @@ class Tab:
         assert pressed, f"there is no button {button!r} in {self!r}"
         found = pressed[0]
         assert not found.has_attr("disabled"), f"{button!r} is disabled"
-        form = self.soup.select_one(f"form#{found['form']}") if found.has_attr("form") else found.find_parent("form")
-        assert isinstance(form, Tag)
+        form = self.form_of(found)
         for label, value in {**(fields or {}), **({"I mean it": True} if sure else {})}.items():
             _fill(_control(form, label), value)
         sent = _sent(form)
         if found.has_attr("name"):
             sent.append((str(found["name"]), str(found.get("value", ""))))
-        path = urljoin(self.path, str(found.get("formaction") or form.get("action") or ""))
-        if form.get("method") == "post":
+        method, path = self.sent_by(found)
+        if method == "POST":
             return await self._ask("POST", path, urlencode(sent).encode())
         return await self._ask("GET", f"{path.partition('?')[0]}?{urlencode(sent)}")
+
+    def form_of(self, button: Tag) -> Tag:
+        form = self.soup.select_one(f"form#{button['form']}") if button.has_attr("form") else button.find_parent("form")
+        assert isinstance(form, Tag)
+        return form
+
+    def sent_by(self, button: Tag) -> tuple[str, str]:
+        """The method and the path of the request that a button makes."""
+        form = self.form_of(button)
+        path = urljoin(self.path, str(button.get("formaction") or form.get("action") or ""))
+        return str(form.get("method", "get")).upper(), path
 
     async def _ask(self, method: str, path: str, body: bytes = b"") -> Tab:
         for _ in range(5):

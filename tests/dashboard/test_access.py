@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from itertools import product
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 import structlog
 from starlette.requests import Request
-from starlette.routing import Route
+from starlette.routing import Route, compile_path
 from structlog.dev import ConsoleRenderer, plain_traceback
 from structlog.testing import capture_logs
 
@@ -21,7 +23,9 @@ from latchkey.usecases.access import accounts, audit, projects, sessions, team
 from tests.api.client import Reply
 from tests.api.doings import count_rows
 from tests.dashboard.asking import HOST, Person, known, somebody
+from tests.dashboard.full_project import paths_of_a_full_project
 from tests.dashboard.site import Site
+from tests.dashboard.tab import BUTTONS, Tab
 
 POSTS = [page for page in EVERY_PAGE if page.method == "POST"]
 IN_PROJECT = [page for page in EVERY_PAGE if page.in_project]
@@ -48,10 +52,6 @@ OWNERS_ONLY = re.compile(r"/team/")
 
 def called(page: Page) -> str:
     return f"{page.method} {page.path}"
-
-
-def every(pages: list[Page] | tuple[Page, ...]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("page", pages, ids=called)
 
 
 @dataclass
@@ -139,97 +139,117 @@ def test_the_team_is_the_owners_business_and_no_change_needs_less_than_a_grant()
         assert page.needs is not Needs.READ, page
 
 
-@every(GUARDED)
-async def test_who_is_signed_out_is_sent_to_the_sign_in(cast: Cast, page: Page) -> None:
+@pytest.fixture
+async def unchanged(cast: Cast) -> AsyncIterator[None]:
     before = await state(cast.site)
-    for person in (cast.nobody, Person(cast.site, "made-up-token", "x")):
+    yield
+    assert await state(cast.site) == before
+
+
+@pytest.mark.usefixtures("unchanged")
+async def test_who_is_signed_out_is_sent_to_the_sign_in(cast: Cast) -> None:
+    for page, person in product(GUARDED, (cast.nobody, Person(cast.site, "made-up-token", "x"))):
         reply = await cast.ask(person, page)
         is_a_page(reply)
         if page.method == "GET":
-            assert reply.status == 303
-            assert reply.headers["location"].startswith("/dashboard/sign-in")
+            assert reply.status == 303, page
+            assert reply.headers["location"].startswith("/dashboard/sign-in"), page
         else:
-            assert reply.status == 401
-    assert await state(cast.site) == before
+            assert reply.status == 401, page
 
 
-@every(IN_PROJECT)
-async def test_a_role_that_may_not_is_refused_and_nothing_changes(cast: Cast, page: Page) -> None:
-    before = await state(cast.site)
-    for role, person in cast.by_role.items():
+@pytest.mark.usefixtures("unchanged")
+async def test_a_role_that_may_not_is_refused_and_nothing_changes(cast: Cast) -> None:
+    for page, (role, person) in product(IN_PROJECT, cast.by_role.items()):
         if not may(role, Permission(page.needs)):
             reply = await cast.ask(person, page)
             is_a_page(reply)
-            assert reply.status == 403, role
+            assert reply.status == 403, (role, page)
             assert role.encode() in reply.body
-    assert await state(cast.site) == before
 
 
-@every(IN_PROJECT)
-async def test_a_project_of_others_is_not_there(cast: Cast, page: Page) -> None:
-    before = await state(cast.site)
-    reply = await cast.ask(cast.neighbour, page)
-    is_a_page(reply)
-    assert reply.status == 404
-    # The reply is the same as for a project that does not exist.
-    path = cast.path(page, "proj_that_is_not_there")
-    absent = await (cast.neighbour.get(path) if page.method == "GET" else cast.neighbour.post(path))
-    assert (absent.status, absent.body) == (reply.status, reply.body)
-    assert await state(cast.site) == before
+@pytest.mark.usefixtures("unchanged")
+async def test_a_project_of_others_is_not_there(cast: Cast) -> None:
+    for page in IN_PROJECT:
+        reply = await cast.ask(cast.neighbour, page)
+        is_a_page(reply)
+        assert reply.status == 404, page
+        # The reply is the same as for a project that does not exist.
+        path = cast.path(page, "proj_that_is_not_there")
+        absent = await (cast.neighbour.get(path) if page.method == "GET" else cast.neighbour.post(path))
+        assert (absent.status, absent.body) == (reply.status, reply.body), page
 
 
-@every(POSTS)
-async def test_a_form_that_is_not_ours_changes_nothing(cast: Cast, page: Page) -> None:
-    before, path = await state(cast.site), cast.path(page)
+@pytest.mark.usefixtures("unchanged")
+async def test_a_form_that_is_not_ours_changes_nothing(cast: Cast) -> None:
     owner = cast.owner
-    for foreign in (
-        {"origin": "https://evil.example"},
-        {"origin": "null"},
-        {"origin": f"https://{HOST}.evil.example"},
-        {"sec_fetch_site": "cross-site"},
-        {"sec_fetch_site": "same-site"},
-    ):
-        reply = await owner.post(path, None, **foreign)
-        is_a_page(reply)
-        assert reply.status == 403, foreign
-    for form in ({"csrf": ""}, {"csrf": cast.neighbour.csrf}, {"csrf": owner.csrf[:-1]}):
-        reply = await owner.post(path, form)
-        is_a_page(reply)
-        assert reply.status == 403, form
-    for kind in ("application/json", "multipart/form-data; boundary=x", "text/plain", None):
-        reply = await owner.ask("POST", path, body=f"csrf={owner.csrf}".encode(), content_type=kind)
-        is_a_page(reply)
-        assert reply.status == 415, kind
-    for body in (b"\xff\xfe", b"csrf=%ff%fe", b"a&" * 20_000):
-        reply = await owner.ask("POST", path, body=body)
-        is_a_page(reply)
-        assert reply.status in {400, 403}, body[:20]
-    assert await state(cast.site) == before
-
-
-@every(EVERY_PAGE)
-async def test_names_of_nothing_and_empty_forms_are_answered_with_a_page(cast: Cast, page: Page) -> None:
-    """Requested by an owner, who may do everything: no reply is a 5xx."""
-    if "/sessions/end" in page.path or page.path.endswith("/sign-out"):
-        return  # they end the session that is used here; test_sign_in.py tests them
-    for filling in ("some-thing", "%3Cscript%3E", "x" * 300, "..", "%E2%80%AE%F0%9F%91%BB", "%01%7F"):
-        path = cast.path(page, filling=filling)
-        reply = await (cast.owner.get(path) if page.method == "GET" else cast.owner.post(path))
-        if "static" not in page.path or reply.status >= 400:
+    for page in POSTS:
+        path = cast.path(page)
+        for foreign in (
+            {"origin": "https://evil.example"},
+            {"origin": "null"},
+            {"origin": f"https://{HOST}.evil.example"},
+            {"sec_fetch_site": "cross-site"},
+            {"sec_fetch_site": "same-site"},
+        ):
+            reply = await owner.post(path, None, **foreign)
             is_a_page(reply)
-        assert b"<script>" not in reply.body
-        if "{" not in page.path.replace("{project_id}", ""):
-            break
+            assert reply.status == 403, (page, foreign)
+        for form in ({"csrf": ""}, {"csrf": cast.neighbour.csrf}, {"csrf": owner.csrf[:-1]}):
+            reply = await owner.post(path, form)
+            is_a_page(reply)
+            assert reply.status == 403, (page, form)
+        for kind in ("application/json", "multipart/form-data; boundary=x", "text/plain", None):
+            reply = await owner.ask("POST", path, body=f"csrf={owner.csrf}".encode(), content_type=kind)
+            is_a_page(reply)
+            assert reply.status == 415, (page, kind)
+        for body in (b"\xff\xfe", b"csrf=%ff%fe", b"a&" * 20_000):
+            reply = await owner.ask("POST", path, body=body)
+            is_a_page(reply)
+            assert reply.status in {400, 403}, (page, body[:20])
 
 
-@every([page for page in IN_PROJECT if page.method == "GET" and page.path.count("{") == 1])
-async def test_every_place_opens_for_everybody_in_the_project(cast: Cast, page: Page) -> None:
-    for role, person in cast.by_role.items():
+async def test_names_of_nothing_and_empty_forms_are_answered_with_a_page(cast: Cast) -> None:
+    """Requested by an owner, who may do everything: no reply is a 5xx."""
+    for page in EVERY_PAGE:
+        if "/sessions/end" in page.path or page.path.endswith("/sign-out"):
+            continue  # they end the session that is used here; test_sign_in.py tests them
+        for filling in ("some-thing", "%3Cscript%3E", "x" * 300, "..", "%E2%80%AE%F0%9F%91%BB", "%01%7F"):
+            path = cast.path(page, filling=filling)
+            reply = await (cast.owner.get(path) if page.method == "GET" else cast.owner.post(path))
+            if "static" not in page.path or reply.status >= 400:
+                is_a_page(reply)
+            assert b"<script>" not in reply.body, page
+            if "{" not in page.path.replace("{project_id}", ""):
+                break
+
+
+async def test_every_place_opens_for_everybody_in_the_project(cast: Cast) -> None:
+    places = [page for page in IN_PROJECT if page.method == "GET" and page.path.count("{") == 1]
+    for page, (role, person) in product(places, cast.by_role.items()):
         if may(role, Permission(page.needs)):
             reply = await cast.ask(person, page)
             # Some need a query parameter, and answer 400.
             assert reply.status not in {401, 403, 404}, (role, reply)
             is_a_page(reply)
+
+
+async def test_no_role_is_shown_a_form_or_a_link_that_it_may_not_use(cast: Cast) -> None:
+    targets = {method: [page for page in EVERY_PAGE if page.method == method] for method in ("GET", "POST")}
+    paths = await paths_of_a_full_project(cast.site)
+    assert len(paths) > 40
+    for path, (role, person) in product(paths, cast.by_role.items()):
+        page = await Tab(person).open(path)
+        if page.status == 403:
+            continue
+        assert page.status == 200, (role, path)
+        offered = [("GET", str(link["href"])) for link in page.soup.select("main a[href]")]
+        offered += [page.sent_by(button) for button in page.soup.select(f"main {BUTTONS}")]
+        for method, target in offered:
+            url = urlsplit(urljoin(page.path, target))
+            if not url.netloc and url.path.startswith("/dashboard/projects"):
+                needs = next(one.needs for one in targets[method] if compile_path(one.path)[0].match(url.path))
+                assert may(role, Permission(needs)), (role, path, method, target)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from latchkey.usecases.catalog import entitlements
 from latchkey.usecases.engine import walk as customer_walk
 from tests.api.management import get
 from tests.dashboard.asking import somebody
-from tests.dashboard.site import Site, Visitor, serious_findings
+from tests.dashboard.site import Site, Visitor
 from tests.dashboard.tab import Tab, tab
 from tests.dashboard.test_catalog import a_mapping
 
@@ -71,19 +71,6 @@ async def test_an_entitlement_is_made_renamed_and_deleted_once_nothing_grants_it
     assert (await get(site, "entitlements/offline")).status == 404
 
 
-@pytest.mark.parametrize("role", [Role.VIEWER, Role.SUPPORT])
-async def test_who_only_looks_sees_the_mapping_and_no_button(site: Site, role: Role) -> None:
-    product_id, entitlement_id = await a_mapping(site, granted=True)
-    await entitlements.rename_entitlement(site.database, site.project_id, entitlement_id, HOSTILE)
-    page = await tab(site, role)
-    ones = (f"/catalog/products/{product_id}", f"/catalog/entitlements/{entitlement_id}")
-    for path in (*ones, "/catalog/products", "/catalog/entitlements", "/catalog"):
-        await page.open(path)
-        assert not page.soup.select("main button, main input:not([type=hidden]), main .tools a"), path
-    assert page.soup.select(f'[role=img][aria-label="{product_id} grants {entitlement_id}"]')
-    assert any(HOSTILE[:20] in words for words in page.texts("th"))
-
-
 async def test_a_long_count_goes_on_by_itself_until_it_is_complete(
     site: Site, developer: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,7 +87,6 @@ async def test_a_long_count_goes_on_by_itself_until_it_is_complete(
     row = page.get_by_role("row").filter(has_text=entitlement_id)
     await expect(row.locator(".gains, .losses")).to_have_text(["12", "0"])
     await expect(page.get_by_role("status")).to_contain_text("customers were looked at")
-    assert await serious_findings(page) == []
 
 
 async def test_forms_and_addresses_that_no_page_of_ours_makes_are_refused(site: Site) -> None:

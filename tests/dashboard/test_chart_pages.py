@@ -1,4 +1,4 @@
-"""The pages of all charts in a browser, compared with the computed charts."""
+"""The pages of all charts, compared with the computed charts; their pictures and forms in a browser."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bs4 import BeautifulSoup
 from playwright.async_api import Browser, Page, expect
 
 from latchkey.dashboard.form import Form
+from latchkey.domain.team.account import Role
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.subjects.charts.page.presentation import listed
 from latchkey.subjects.charts.page.view import Environment, Offered, view_of
@@ -25,6 +27,7 @@ from latchkey.usecases.engine.clock import pass_time
 from tests.api.client import DAY
 from tests.api.management import post
 from tests.dashboard.site import Site, Visitor, opened, serious_findings, visiting
+from tests.dashboard.tab import Tab, tab
 from tests.databases import Shelf
 
 PHONE = {"width": 390, "height": 844}
@@ -82,8 +85,8 @@ async def _sell(site: Site) -> None:
     await site.act("purchase", "sandy", "pro_monthly")
 
 
-async def chart(site: Site, name: str, query: list[tuple[str, str]] | None = None) -> ChartData:
-    """As the page with this query asks for it."""
+async def chart(site: Site, facts: FactCache, name: str) -> ChartData:
+    """As the page asks for it."""
     experiments = (await site.client.get(f"/v2/projects/{site.project_id}/experiments")).json()["items"]
     offered = Offered(
         environments=[Environment(one, one, site.clock.now) for one in ("PRODUCTION", "SANDBOX")],
@@ -92,8 +95,8 @@ async def chart(site: Site, name: str, query: list[tuple[str, str]] | None = Non
         choices={"experiment": [Choice(one["id"], one["name"]) for one in experiments]},
         usual="PRODUCTION",
     )
-    request = view_of(BY_NAME[name], Form(query or []), offered).request
-    return await read_chart(FactCache(site.database, default_folder()), site.project_id, request, site.clock.now)
+    request = view_of(BY_NAME[name], Form([]), offered).request
+    return await read_chart(facts, site.project_id, request, site.clock.now)
 
 
 def number(text: str) -> float | None:
@@ -111,10 +114,15 @@ def told(value: Value, unit: Unit) -> float | None:
 
 
 async def rows(page: Page) -> list[list[str]]:
-    found: list[list[str]] = await page.locator("#numbers tbody tr").evaluate_all(
-        "all => all.map(row => [...row.cells].map(cell => cell.firstChild?.textContent.trim() ?? ''))"
-    )
-    return found
+    return rows_of(BeautifulSoup(await page.content(), "html.parser"))
+
+
+def rows_of(soup: BeautifulSoup) -> list[list[str]]:
+    """The cells of the table of numbers, without what stands small below a number."""
+    return [
+        [str(next(iter(cell.stripped_strings), "")) for cell in row.select("th, td")]
+        for row in soup.select("#numbers tbody tr")
+    ]
 
 
 def expected(data: ChartData) -> list[list[float | None]]:
@@ -122,44 +130,40 @@ def expected(data: ChartData) -> list[list[float | None]]:
     return [[told(one.values[place], one.unit) for one in listed(data)] for place in range(len(data.periods))]
 
 
-async def shown(page: Page) -> list[list[float | None]]:
-    heads = await page.locator("#numbers thead th").all_inner_texts()
+def shown(page: Tab) -> list[list[float | None]]:
+    heads = page.texts("#numbers thead th")
     kept = [place for place, head in enumerate(heads) if place and "period before" not in head]
-    return [[number(row[place]) for place in kept] for row in reversed(await rows(page))]
+    return [[number(row[place]) for place in kept] for row in reversed(rows_of(page.soup))]
 
 
-async def test_every_chart_has_a_page_whose_table_has_its_numbers(site: Site, browser: Browser) -> None:
-    async with visiting(browser, site, viewport=WIDE) as visitor:
-        page = await visitor.open("/charts")
-        assert await page.locator(".chart-list a").count() == len(CHARTS)
-        # Every card has a picture: those without a line over time too.
-        for name in ("subscription_retention", "cohort_explorer", "subscription_status", "experiment_results"):
-            assert await page.locator(f"#chart-{name} svg :is(rect, circle)").count(), name
-        for one in CHARTS:
-            await page.goto(site.path(f"/charts/{one.name}"), wait_until="domcontentloaded")
-            await expect(page.get_by_role("heading", level=1)).to_have_text(one.title)
-            await expect(page.locator(".meaning")).to_contain_text(one.words)
-            data = await chart(site, one.name)
-            assert not data.is_empty or one.name == "billing_recovery"
-            if data.heat_map is not None:
-                cells = [row[1:] for row in await rows(page)]
-                whole = [data.heat_map.total, *data.heat_map.rows]
-                assert [number(row[0]) for row in cells] == [row.size for row in whole]
-                assert [[number(cell) for cell in row[1:]] for row in cells] == [
-                    [
-                        told(cell.value, Unit.MONEY)
-                        if data.heat_map.unit is Unit.MONEY
-                        else told(cell.share, Unit.SHARE)
-                        for cell in row.cells
-                    ]
-                    for row in whole
-                ]
-            elif data.drawing is Drawing.INTERVALS:
-                assert [[number(cell) for cell in row[1:5]] for row in await rows(page)] == [
-                    [one.customers, one.converted, one.payers, told(one.revenue, Unit.MONEY)] for one in data.variants
-                ]
-            else:
-                assert await shown(page) == expected(data), one.name
+async def test_every_chart_has_a_page_whose_table_has_its_numbers(site: Site) -> None:
+    page = await tab(site, Role.VIEWER, "/charts")
+    assert len(page.soup.select(".chart-list a")) == len(CHARTS)
+    # Every card has a picture: those without a line over time too.
+    for name in ("subscription_retention", "cohort_explorer", "subscription_status", "experiment_results"):
+        assert page.soup.select(f"#chart-{name} svg :is(rect, circle)"), name
+    facts = FactCache(site.database, default_folder())
+    for one in CHARTS:
+        await page.open(f"/charts/{one.name}")
+        assert page.heading == one.title
+        assert one.words in page.text(".meaning")
+        data = await chart(site, facts, one.name)
+        assert not data.is_empty or one.name == "billing_recovery"
+        if data.heat_map is not None:
+            cells = [row[1:] for row in rows_of(page.soup)]
+            whole = [data.heat_map.total, *data.heat_map.rows]
+            assert [number(row[0]) for row in cells] == [row.size for row in whole]
+            money = data.heat_map.unit is Unit.MONEY
+            assert [[number(cell) for cell in row[1:]] for row in cells] == [
+                [told(cell.value, Unit.MONEY) if money else told(cell.share, Unit.SHARE) for cell in row.cells]
+                for row in whole
+            ]
+        elif data.drawing is Drawing.INTERVALS:
+            assert [[number(cell) for cell in row[1:5]] for row in rows_of(page.soup)] == [
+                [one.customers, one.converted, one.payers, told(one.revenue, Unit.MONEY)] for one in data.variants
+            ]
+        else:
+            assert shown(page) == expected(data), one.name
 
 
 @pytest.mark.parametrize(("viewport", "scheme"), [(PHONE, "dark"), (TABLET, "light")], ids=["phone", "tablet"])
@@ -221,9 +225,7 @@ async def test_tooltips_by_keyboard_pointer_and_touch(site: Site, browser: Brows
         await expect(tip).to_be_hidden()
 
 
-async def test_what_was_chosen_is_in_the_address_and_another_browser_shows_the_same(
-    site: Site, browser: Browser, owner: Visitor
-) -> None:
+async def test_what_was_chosen_is_in_the_address_and_another_browser_shows_the_same(site: Site, owner: Visitor) -> None:
     page = await owner.open("/charts/revenue")
     await page.get_by_label("Break down by").select_option("product")
     await expect(page).to_have_url(re.compile("segment=product"))
@@ -244,35 +246,31 @@ async def test_what_was_chosen_is_in_the_address_and_another_browser_shows_the_s
     await expect(legend).not_to_contain_text("coins_100")
     seen, address = await rows(page), page.url
 
-    async with visiting(browser, site, java_script_enabled=False) as other:
-        page = await other.open("/charts")
-        await page.goto(address)
-        assert await rows(page) == seen
-        # The same form without a script.
-        await page.get_by_label("By", exact=True).select_option("month")
-        await page.get_by_role("button", name="Show").click()
-        assert "by=month" in page.url
-        await expect(page.locator(".asked")).to_contain_text("by month · broken down by product")
-        await page.get_by_role("link", name="Remove this filter").click()
-        await expect(page.locator(".legend")).to_contain_text("coins_100")
-        assert await page.locator(".plot[role=img]").get_attribute("aria-label")
-        # Dates that make no sense are explained.
-        await page.goto(site.path("/charts/mrr?from=2027-02-01&to=2027-01-01"))
-        await expect(page.get_by_role("alert")).to_have_text("The first day is after the last one.")
-        # The sandbox is another world.
-        await page.goto(site.path("/charts/actives?environment=sandbox"))
-        assert (await rows(page))[0][1] == "1"
+    # The same address and the same form without a script.
+    plain = await tab(site, Role.VIEWER, address.removeprefix(site.url))
+    assert rows_of(plain.soup) == seen
+    await plain.press("Show", {"By": "month"})
+    assert "by=month" in plain.path
+    assert "by month · broken down by product" in plain.text(".asked")
+    await plain.follow("Remove this filter")
+    assert "coins_100" in plain.text(".legend")
+    assert plain.soup.select(".plot[role=img][aria-label]")
+    # Dates that make no sense are explained.
+    await plain.open("/charts/mrr?from=2027-02-01&to=2027-01-01")
+    assert plain.alert == "The first day is after the last one."
+    # The sandbox is another world.
+    await plain.open("/charts/actives?environment=sandbox")
+    assert rows_of(plain.soup)[0][1] == "1"
 
 
-async def test_the_numbers_can_be_downloaded(site: Site, owner: Visitor) -> None:
-    page = await owner.open("/charts/actives?range=28d&compare=no")
-    async with page.expect_download() as coming:
-        await page.get_by_role("link", name="CSV").click()
-    download = await coming.value
-    assert download.suggested_filename == "actives-production-2026-12-19-2027-01-15.csv"
-    table = list(csv.reader(io.StringIO((await download.path()).read_text())))
+async def test_the_numbers_can_be_downloaded(site: Site) -> None:
+    page = await tab(site, Role.VIEWER, "/charts/actives?range=28d&compare=no")
+    numbers = shown(page)
+    await page.follow("CSV")
+    assert 'filename="actives-production-2026-12-19-2027-01-15.csv"' in page.headers["content-disposition"]
+    table = list(csv.reader(io.StringIO(page.html)))
     assert table[0] == ["first_day", "last_day", "complete", "Active subscriptions"]
-    assert [[float(cell) for cell in row[3:]] for row in table[1:]] == await shown(page)
+    assert [[float(cell) for cell in row[3:]] for row in table[1:]] == numbers
 
 
 async def test_a_chart_prints_on_one_sheet_with_its_legend_and_its_numbers_after_it(site: Site, owner: Visitor) -> None:
@@ -292,6 +290,6 @@ async def test_a_chart_prints_on_one_sheet_with_its_legend_and_its_numbers_after
         await page.emulate_media(media="screen")
 
 
-async def test_a_chart_that_does_not_exist_is_not_found(site: Site, owner: Visitor) -> None:
-    assert (await owner.context.request.get(site.path("/charts/moon"))).status == 404
-    assert (await owner.context.request.get(site.path("/charts/moon/table.csv"))).status == 404
+async def test_a_chart_that_does_not_exist_is_not_found(site: Site) -> None:
+    for path in ("/charts/moon", "/charts/moon/table.csv"):
+        assert (await tab(site, Role.OWNER, path)).status == 404

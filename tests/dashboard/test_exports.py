@@ -94,9 +94,3 @@ async def test_a_small_export_is_downloaded_and_a_large_one_is_not(site: Site, m
     await page.open("/exports")
     await page.press("Download")
     assert "too much to download here" in page.alert
-
-
-async def test_a_viewer_sees_exports_and_cannot_download(site: Site) -> None:
-    page = await tab(site, Role.VIEWER, "/exports")
-    assert page.heading == "Exports"
-    assert page.is_only_read

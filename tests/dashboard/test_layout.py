@@ -3,27 +3,17 @@ phone is one line."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
-from urllib.parse import quote
 
 from playwright.async_api import Browser, expect
 
-from latchkey.dashboard.application import EVERY_PAGE
-from latchkey.dashboard.page import Page as Declared
 from latchkey.domain.team.account import Role
-from tests.api.doings import did, make_clock, told
+from tests.api.doings import did
+from tests.dashboard.full_project import paths_of_a_full_project
 from tests.dashboard.site import Site, serious_findings, visiting
 
 WIDTHS = (390, 820, 1440)
 ONE_LINE = 64
-# Longer than any column, without a place to break.
-LONG = "w" * 90
-# Pages that are no pages, or that need something that this site does not have.
-ELSEWHERE = re.compile(
-    r"\.csv$|\.json$|/static/|/stream|/live|/count|/fresh|/rows|/openid|/invitations/|/sign-in|/forgotten|/database|/download"
-    r"|/preview|/replays/|/journal/|/exports/\{|/pretend-store|/setup|/audit/|/team/\{|/bulk|/export"
-)
 # What is measured: pixels beyond the edge, texts and placeholders that are cut off, ids with a part of at most 20
 # letters on two lines, and the header's height.
 MEASURE = """() => {
@@ -73,41 +63,8 @@ MEASURE = """() => {
 }"""
 
 
-async def _filled(site: Site) -> dict[str, str]:
-    """What stands in the places of paths."""
-    customer = f"user-{LONG}"
-    hook = (await site.hook(f"/{LONG}", name=LONG))["id"]
-    for product in ("pro_monthly", "coins_100", "pro_lifetime"):
-        await did(site, "purchase", customer, product)
-    await site.note(customer, __email=f"{LONG}@example.com", __displayName=LONG)
-    keys = (await site.client.get(f"/v2/projects/{site.project_id}/api_keys")).json()["items"]
-    return {
-        "project_id": site.project_id,
-        "customer_id": customer,
-        "event_id": (await told(site, customer))[0]["id"],
-        "webhook_id": hook,
-        "product_id": "pro_monthly",
-        "entitlement_id": "pro",
-        "offering_id": "ofrng_demo_default",
-        "package_id": "pkge_demo_monthly",
-        "placement_id": "onboarding",
-        "clock_id": await make_clock(site, name=LONG),
-        "code": "COIN",
-        "app_id": "app_demo",
-        "key_id": keys[0]["id"],
-    }
-
-
-def _path(page: Declared, known: dict[str, str]) -> str | None:
-    names = re.findall(r"\{(\w+)", page.path)
-    if page.method != "GET" or ELSEWHERE.search(page.path) or not set(names) <= known.keys():
-        return None
-    return re.sub(r"\{(\w+)[^}]*\}", lambda name: quote(known[name[1]], safe=""), page.path)
-
-
 async def test_no_page_is_wider_than_the_screen_or_tears_an_id(site: Site, browser: Browser) -> None:
-    known = await _filled(site)
-    paths = [path for page in EVERY_PAGE if (path := _path(page, known)) is not None]
+    paths = await paths_of_a_full_project(site)
     assert len(paths) > 30
     wrong: list[tuple[str, int, Any]] = []
     async with visiting(browser, site, Role.OWNER, viewport={"width": WIDTHS[0], "height": 844}) as visitor:

@@ -14,7 +14,7 @@ from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database
 from latchkey.usecases.engine.clock import pass_time
 from tests.api.client import DAY
-from tests.dashboard.site import Site, Visitor, opened, serious_findings
+from tests.dashboard.site import Site, Visitor, opened
 from tests.dashboard.tab import Tab, tab
 
 
@@ -65,7 +65,6 @@ async def test_the_cards_agree_with_what_was_sold_and_with_the_api(site: Site, v
     await expect(shown).to_have_url(re.compile("environment=sandbox"))
     await expect(shown.locator("#card-actives .value")).to_have_text("1")
     await expect(shown.locator("#card-mrr .value")).to_have_text("$29.99")
-    assert await serious_findings(shown) == []
 
 
 async def test_a_refund_and_a_trial_that_was_paid_for_move_the_cards(site: Site) -> None:

@@ -10,7 +10,7 @@ from playwright.async_api import Page, expect
 from latchkey.domain.team.account import Role
 from tests.api.client import DAY, NOW
 from tests.api.doings import advance, did, make_clock, move_in, types_told
-from tests.dashboard.site import Site, Visitor, serious_findings
+from tests.dashboard.site import Site, Visitor
 from tests.dashboard.tab import Fields, tab
 
 NAME = "<b>Does a trial convert?</b>"
@@ -28,14 +28,12 @@ async def test_the_story_from_a_new_clock_to_the_delivered_webhook(site: Site, d
     hook = await site.hook(event_types=["TRIAL_STARTED", "INITIAL_PURCHASE", "RENEWAL", "CANCELLATION", "EXPIRATION"])
     page = await developer.open("/test-clocks")
     await expect(page.get_by_role("heading", name="See a year pass in a minute")).to_be_visible()
-    assert await serious_findings(page) == []
     await page.get_by_label("Name").fill(NAME)
     await page.get_by_label("Starts at").fill("2027-01-31T10:00")
     await press(page, "Make the clock")
     await expect(page.get_by_role("heading", name=NAME)).to_be_visible()
     await expect(page.locator(".clock .value")).to_have_text("2027-01-31 10:00 UTC")
     await expect(page.get_by_role("button", name="To next renewal")).to_be_disabled()
-    assert await serious_findings(page) == []
     await page.get_by_label("New customer").fill("clocked & <i>")
     await press(page, "Put on the clock")
     await page.get_by_label("Product").select_option("pro_monthly")
@@ -63,7 +61,6 @@ async def test_the_story_from_a_new_clock_to_the_delivered_webhook(site: Site, d
     await expect(types(page).first).to_have_text("EXPIRATION")
     await expect(page.locator("#counter .held")).to_contain_text("ended 2027-04-07 10:00 UTC")
     await expect(page.locator(".lately [data-deliveries]")).to_have_text(["delivered"] * 5)
-    assert await serious_findings(page) == []
     received = [json.decode(arrival.body)["event"] for arrival in site.arrivals]
     told = [(one["type"], one["event_timestamp_ms"]) for one in received if one["app_user_id"] == "clocked & <i>"]
     start = 1_801_389_600_000
@@ -128,7 +125,6 @@ async def test_what_somebody_else_does_arrives_on_the_open_page(site: Site, view
     await expect(page.locator("#counter .held")).to_have_count(0)
     await page.reload()
     await expect(page.locator("#counter .held")).to_contain_text("renews")
-    assert await serious_findings(page) == []
 
 
 async def test_what_makes_no_sense_is_said_on_the_same_page_and_changes_nothing(site: Site) -> None:

