@@ -39,12 +39,7 @@ class Emulator(ABC, Generic[L, N]):
         self.clock = clock
         self.dice = Dice(self.lies)
         self.outbox = NotificationOutbox(
-            clock,
-            self.dice,
-            write=self._write,
-            accepted=self.accepted,
-            next_try=self._next_try,
-            extra_ca=extra_ca,
+            clock, self.dice, write=self._write, accepted=self.accepted, next_try=self._next_try, extra_ca=extra_ca
         )
         # Called with the new books after every change.
         self.kept: Callable[[L], None] = lambda _: None

@@ -6,13 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from latchkey.domain.instants import DAY, Ms
-from latchkey.emulators.apple.apple_books import (
-    AppleBooks,
-    ApplePurchase,
-    AppleStatus,
-    AppleStep,
-    ExpirationIntent,
-)
+from latchkey.emulators.apple.apple_books import AppleBooks, ApplePurchase, AppleStatus, AppleStep, ExpirationIntent
 from latchkey.emulators.apple.apple_purchases import kept, noticed, product_of, renewal_offer, started
 from latchkey.emulators.due_events import DueEvent
 
@@ -52,12 +46,7 @@ def due_events(books: AppleBooks) -> Iterator[tuple[Ms, str]]:
 def expired(purchase: ApplePurchase, intent: ExpirationIntent) -> ApplePurchase:
     assert purchase.renewal is not None
     over = replace(
-        purchase.renewal,
-        intent=intent,
-        retries_until=None,
-        grace_ends_at=None,
-        fails_with_grace=None,
-        will_end=None,
+        purchase.renewal, intent=intent, retries_until=None, grace_ends_at=None, fails_with_grace=None, will_end=None
     )
     return replace(purchase, status=AppleStatus.EXPIRED, renewal=over)
 

@@ -143,11 +143,7 @@ def _revocation_type(transaction: AppleTransaction) -> str | None:
 def _offer(offer: AppleOffer | None) -> dict[str, Any]:
     if offer is None:
         return {}
-    return _without_none(
-        offerType=int(offer.kind),
-        offerDiscountType=str(offer.discount),
-        offerIdentifier=offer.id,
-    )
+    return _without_none(offerType=int(offer.kind), offerDiscountType=str(offer.discount), offerIdentifier=offer.id)
 
 
 def _without_none(**fields: Any) -> dict[str, Any]:

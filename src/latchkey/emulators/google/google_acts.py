@@ -21,13 +21,7 @@ from latchkey.emulators.google.google_books import (
     NoticeCode,
 )
 from latchkey.emulators.google.google_due_events import ended, renewed, voided
-from latchkey.emulators.google.google_purchases import (
-    first_order,
-    kept,
-    noticed,
-    product_of,
-    purchase_of,
-)
+from latchkey.emulators.google.google_purchases import first_order, kept, noticed, product_of, purchase_of
 
 # Google keeps a token readable for so long after the end.
 READABLE_AFTER_END: Ms = 60 * DAY

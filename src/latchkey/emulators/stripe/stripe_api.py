@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -25,6 +25,7 @@ from latchkey.emulators.stripe.stripe_objects import API_VERSION
 from latchkey.emulators.stripe.stripe_queries import (
     FormError,
     StripeError,
+    all_of,
     expanded,
     found,
     items,
@@ -36,7 +37,6 @@ from latchkey.emulators.stripe.stripe_queries import (
 )
 
 Handler = Callable[[Request, dict[str, Any]], Awaitable[Any]]
-Lists = Callable[[StripeBooks, dict[str, Any]], Iterable[dict[str, Any]]]
 
 _LARGEST_FORM = 256 * 1024
 # Answers that are kept for requests with an Idempotency-Key.
@@ -76,37 +76,37 @@ class _Api:
             ("GET", "/balance", self.balance),
             ("GET", "/events", self.events),
             ("GET", "/events/{id}", self.event),
-            ("GET", "/products", find("/v1/products", queries.products)),
+            ("GET", "/products", find(all_of("products", "active"))),
             ("GET", "/products/{id}", get("product")),
             ("POST", "/products", make(writes.new_product)),
-            ("GET", "/prices", find("/v1/prices", queries.prices)),
+            ("GET", "/prices", find(queries.prices)),
             ("GET", "/prices/{id}", get("price")),
             ("POST", "/prices", make(writes.new_price)),
-            ("GET", "/customers", find("/v1/customers", queries.customers)),
+            ("GET", "/customers", find(all_of("customers", "email"))),
             ("GET", "/customers/{id}", get("customer")),
             ("POST", "/customers", make(writes.new_customer)),
             ("POST", "/customers/{id}", change(writes.change_customer)),
-            ("GET", "/subscriptions", find("/v1/subscriptions", queries.subscriptions)),
+            ("GET", "/subscriptions", find(queries.subscriptions)),
             ("GET", "/subscriptions/{id}", get("subscription")),
             ("POST", "/subscriptions", make(writes.new_subscription)),
             ("POST", "/subscriptions/{id}", change(writes.change_subscription)),
             ("DELETE", "/subscriptions/{id}", change(writes.cancel_subscription)),
             ("GET", "/subscription_schedules/{id}", get("subscription_schedule")),
-            ("GET", "/subscription_items", find("/v1/subscription_items", queries.subscription_items)),
-            ("GET", "/invoices", find("/v1/invoices", queries.invoices)),
+            ("GET", "/subscription_items", find(queries.subscription_items)),
+            ("GET", "/invoices", find(queries.invoices)),
             ("GET", "/invoices/{id}", get("invoice")),
             ("GET", "/invoices/{id}/lines", self.invoice_lines),
-            ("GET", "/invoiceitems", find("/v1/invoiceitems", queries.invoice_items)),
-            ("GET", "/invoice_payments", find("/v1/invoice_payments", queries.invoice_payments)),
+            ("GET", "/invoiceitems", find(queries.invoice_items)),
+            ("GET", "/invoice_payments", find(queries.invoice_payments)),
             ("GET", "/invoice_payments/{id}", get("invoice_payment")),
-            ("GET", "/charges", find("/v1/charges", queries.charges)),
+            ("GET", "/charges", find(all_of("charges", "customer", "payment_intent"))),
             ("GET", "/charges/{id}", get("charge")),
-            ("GET", "/refunds", find("/v1/refunds", queries.refunds)),
+            ("GET", "/refunds", find(all_of("refunds", "charge", "payment_intent"))),
             ("GET", "/refunds/{id}", get("refund")),
             ("POST", "/refunds", make(writes.new_refund)),
-            ("GET", "/disputes", find("/v1/disputes", queries.disputes)),
+            ("GET", "/disputes", find(all_of("disputes", "charge", "payment_intent"))),
             ("GET", "/disputes/{id}", get("dispute")),
-            ("GET", "/payment_intents", find("/v1/payment_intents", queries.intents)),
+            ("GET", "/payment_intents", find(all_of("intents", "customer"))),
             ("GET", "/payment_intents/{id}", get("payment_intent")),
             ("POST", "/payment_intents", make(writes.new_intent)),
             ("POST", "/payment_intents/{id}", change(writes.change_intent)),
@@ -114,7 +114,11 @@ class _Api:
             ("GET", "/setup_intents/{id}", get("setup_intent")),
             ("POST", "/setup_intents", make(writes.new_setup)),
             ("POST", "/setup_intents/{id}/confirm", change(writes.confirm_setup)),
-            ("GET", "/checkout/sessions", find("/v1/checkout/sessions", queries.sessions)),
+            (
+                "GET",
+                "/checkout/sessions",
+                find(all_of("sessions", "customer", "payment_intent", "subscription", "status")),
+            ),
             ("GET", "/checkout/sessions/{id}", get("checkout.session")),
             ("GET", "/checkout/sessions/{id}/line_items", self.session_lines),
             ("POST", "/checkout/sessions", self.new_session),
@@ -168,7 +172,7 @@ class _Api:
         money = [{"amount": sum(taken), "currency": "usd", "source_types": {"card": sum(taken)}}]
         return {"object": "balance", "available": money, "livemode": self._store.books.live, "pending": []}
 
-    async def events(self, _: Request, asked: dict[str, Any]) -> Any:
+    async def events(self, request: Request, asked: dict[str, Any]) -> Any:
         since = self._store.now - _EVENTS_FOR
         types = set(items(asked.get("types"))) or ({asked["type"]} if "type" in asked else None)
         wanted = (
@@ -179,7 +183,7 @@ class _Api:
         if (delivered := asked.get("delivery_success")) is not None:
             failed = {message.id for message in self._store.outbox.messages if message.state != "delivered"}
             wanted = (item for item in wanted if (item["id"] in failed) is (delivered == "false"))
-        return page(self._store.books, "/v1/events", wanted, asked)
+        return page(self._store.books, request.url.path, wanted, asked)
 
     async def event(self, request: Request, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
         id = str(request.path_params["id"])
@@ -191,13 +195,13 @@ class _Api:
     async def invoice_lines(self, request: Request, asked: dict[str, Any]) -> Any:
         id = str(request.path_params["id"])
         lines = of_kind(self._store.books, "invoice", id)["lines"]["data"]
-        return page(self._store.books, f"/v1/invoices/{id}/lines", lines[::-1], asked)
+        return page(self._store.books, request.url.path, lines[::-1], asked)
 
     async def session_lines(self, request: Request, asked: dict[str, Any]) -> Any:
         id = str(request.path_params["id"])
         of_kind(self._store.books, "checkout.session", id)
         lines = session_lines(self._store.books, id)
-        return page(self._store.books, f"/v1/checkout/sessions/{id}/line_items", lines[::-1], asked)
+        return page(self._store.books, request.url.path, lines[::-1], asked)
 
     async def new_session(self, request: Request, asked: dict[str, Any]) -> Any:
         page_at = str(request.base_url).rstrip("/")
@@ -228,9 +232,9 @@ class _Api:
 
         return read
 
-    def _find(self, url: str, listing: Lists) -> Handler:
-        async def read(_: Request, asked: dict[str, Any]) -> Any:
-            return page(self._store.books, url, listing(self._store.books, asked), asked)
+    def _find(self, listing: queries.Lists) -> Handler:
+        async def read(request: Request, asked: dict[str, Any]) -> Any:
+            return page(self._store.books, request.url.path, listing(self._store.books, asked), asked)
 
         return read
 

@@ -110,12 +110,7 @@ class StripeChangeset:
 
     def _emit(self, type: str, shown: dict[str, Any], subject: str | None, previous: dict[str, Any]) -> None:
         event = StripeEvent(
-            id=self.id("evt"),
-            type=type,
-            created=self.at,
-            object=shown,
-            previous=previous or None,
-            subject=subject,
+            id=self.id("evt"), type=type, created=self.at, object=shown, previous=previous or None, subject=subject
         )
         self.events.append(event)
         self.books = replace(self.books, events=(*self.books.events[-MOST_EVENTS + 1 :], event))

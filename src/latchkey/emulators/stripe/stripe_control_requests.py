@@ -10,13 +10,7 @@ from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.emulators.control_requests import Acts, ProductRequest, SaleRequest, duration_of, price_of
 from latchkey.emulators.stripe import stripe_acts as acts
 from latchkey.emulators.stripe import stripe_billing, stripe_purchases
-from latchkey.emulators.stripe.stripe_books import (
-    HOUR_S,
-    Interval,
-    NoCard,
-    StripePrice,
-    StripeProduct,
-)
+from latchkey.emulators.stripe.stripe_books import HOUR_S, Interval, NoCard, StripePrice, StripeProduct
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 
 # Currencies whose smallest unit is not a hundredth. Amounts in ISK and UGX have two decimals at Stripe, always 00.

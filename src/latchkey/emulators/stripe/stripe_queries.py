@@ -17,6 +17,9 @@ _PART = re.compile(r"\[([^\[\]]*)\]")
 _DEEPEST_NAME = 6
 
 
+Lists = Callable[[StripeBooks, dict[str, Any]], list[dict[str, Any]]]
+
+
 class FormError(ValueError):
     """Its text is shown."""
 
@@ -244,38 +247,33 @@ def _number(asked: Mapping[str, Any], name: str, ordinary: int) -> int:
     return int(text)
 
 
-def products(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    return _where(_all(books, books.products), asked, "active")
+def all_of(shelf: str, *fields: str) -> Lists:
+    """A list of everything on a shelf, filtered by these fields where they are asked for."""
+
+    def read(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
+        return _where([rendered(books, record) for record in getattr(books, shelf).values()], asked, *fields)
+
+    return read
 
 
-def _all(books: StripeBooks, shelf: dict[str, Any]) -> list[dict[str, Any]]:
-    return [rendered(books, record) for record in shelf.values()]
+def _where(shown: list[dict[str, Any]], asked: dict[str, Any], *fields: str) -> list[dict[str, Any]]:
+    wanted = {field: asked[field] for field in fields if field in asked}
+    return [item for item in shown if all(_text(item[field]) == value for field, value in wanted.items())]
 
 
-def _where(shown: list[dict[str, Any]], asked: dict[str, Any], *names: str) -> list[dict[str, Any]]:
-    """Those with the same values as was asked for."""
-    wanted = {name: asked[name] for name in names if name in asked}
-    return [item for item in shown if all(str(item[name]).lower() == value for name, value in wanted.items())]
-
-
-def _exact(shown: list[dict[str, Any]], asked: dict[str, Any], *names: str) -> list[dict[str, Any]]:
-    wanted = {name: asked[name] for name in names if name in asked}
-    return [item for item in shown if all(item[name] == value for name, value in wanted.items())]
+def _text(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def prices(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    listed = _where(_exact(_all(books, books.prices), asked, "product", "currency", "type"), asked, "active")
+    listed = all_of("prices", "product", "currency", "type", "active")(books, asked)
     keys = items(asked.get("lookup_keys"))
-    return [item for item in listed if not keys or item["lookup_key"] in keys]
-
-
-def customers(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    return _exact(_all(books, books.customers), asked, "email")
+    return [price for price in listed if not keys or price["lookup_key"] in keys]
 
 
 def subscriptions(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
     """Without a status, those that are not over."""
-    listed = _exact(_all(books, books.subscriptions), asked, "customer")
+    listed = all_of("subscriptions", "customer")(books, asked)
     status = asked.get("status")
     if status is None:
         return [item for item in listed if item["status"] != "canceled"]
@@ -291,13 +289,11 @@ def subscription_items(books: StripeBooks, asked: dict[str, Any]) -> list[dict[s
 
 
 def invoices(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    wanted = books.invoices.values()
+    wanted = list(books.invoices.values())
     if (id := asked.get("subscription")) is not None:
         of_kind(books, "subscription", id)
-        return _exact(
-            [rendered(books, item) for item in wanted if item.subscription == id], asked, "customer", "status"
-        )
-    return _exact([rendered(books, item) for item in wanted], asked, "customer", "status")
+        wanted = [invoice for invoice in wanted if invoice.subscription == id]
+    return _where([rendered(books, invoice) for invoice in wanted], asked, "customer", "status")
 
 
 def invoice_items(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
@@ -305,34 +301,13 @@ def invoice_items(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, A
     if asked.get("pending") == "false":
         return []
     waiting = [invoice_item(books, of, line) for of in books.subscriptions.values() for line in of.pending]
-    return _exact(waiting, asked, "customer")
+    return _where(waiting, asked, "customer")
 
 
 def invoice_payments(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    all_of_them = [invoice_payment(books, invoice) for invoice in books.invoices.values()]
-    listed = _exact([payment for payment in all_of_them if payment is not None], asked, "invoice", "status")
+    payments = [invoice_payment(books, invoice) for invoice in books.invoices.values()]
+    listed = _where([payment for payment in payments if payment is not None], asked, "invoice", "status")
     wanted = asked.get("payment")
     if isinstance(wanted, dict) and "payment_intent" in wanted:
         return [item for item in listed if item["payment"]["payment_intent"] == wanted["payment_intent"]]
     return listed
-
-
-def charges(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    return _exact(_all(books, books.charges), asked, "customer", "payment_intent")
-
-
-def refunds(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    return _exact(_all(books, books.refunds), asked, "charge", "payment_intent")
-
-
-def disputes(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    return _exact(_all(books, books.disputes), asked, "charge", "payment_intent")
-
-
-def intents(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    return _exact(_all(books, books.intents), asked, "customer")
-
-
-def sessions(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    names = ("customer", "payment_intent", "subscription", "status")
-    return _exact(_all(books, books.sessions), asked, *names)

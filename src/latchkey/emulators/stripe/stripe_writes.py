@@ -9,11 +9,7 @@ from typing import Any
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.stripe import stripe_acts as acts
 from latchkey.emulators.stripe import stripe_billing, stripe_purchases
-from latchkey.emulators.stripe.stripe_books import (
-    StripePause,
-    StripePrice,
-    StripeProduct,
-)
+from latchkey.emulators.stripe.stripe_books import StripePause, StripePrice, StripeProduct
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_queries import StripeError, charge_for, items
 
