@@ -59,21 +59,14 @@ async def postgres_url(postgres_shelf: AddressShelf) -> AsyncIterator[str]:
         yield url
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture
 def url(request: pytest.FixtureRequest) -> str:
-    """The address of a migrated, empty database of either kind."""
-    found: str = request.getfixturevalue(f"{request.param}_url")
+    """The address of a migrated, empty database: SQLite, or of either kind with `@both_databases`."""
+    found: str = request.getfixturevalue(f"{getattr(request, 'param', 'sqlite')}_url")
     return found
 
 
 @pytest.fixture
 async def here(url: str) -> AsyncIterator[World]:
     async with world(url) as made:
-        yield made
-
-
-@pytest.fixture
-async def on_sqlite(sqlite_url: str) -> AsyncIterator[World]:
-    """For tests that do not depend on the kind of database."""
-    async with world(sqlite_url) as made:
         yield made

@@ -58,22 +58,22 @@ def sync_starlette_app(here: World) -> Any:
 
 @pytest.mark.parametrize("made", [fastapi_app, starlette_app, sync_starlette_app])
 async def test_a_guarded_route_lets_in_only_those_who_hold_the_entitlement(
-    on_sqlite: World, made: Callable[[World], Any]
+    here: World, made: Callable[[World], Any]
 ) -> None:
-    asking = Asking(made(on_sqlite))
+    asking = Asking(made(here))
     nobody = await asking.get("/reports", key=None)
     assert (nobody.status, nobody.json()) == (401, {"error": "Not authenticated"})
     bob = await asking.get("/reports", key=token("bob"))
     assert (bob.status, bob.json()) == (403, DENIED)
-    await on_sqlite.deliver(event())
+    await here.deliver(event())
     ada = await asking.get("/reports", key=token("ada"))
     assert (ada.status, ada.json()) == (200, "for ada")
-    await on_sqlite.deliver(event("EXPIRATION", entitlements={}))
+    await here.deliver(event("EXPIRATION", entitlements={}))
     assert (await asking.get("/reports", key=token("ada"))).json() == DENIED
 
 
-async def test_mounted_and_installed_endpoints_answer_as_they_do_alone(on_sqlite: World) -> None:
-    for app, prefix in ((fastapi_app(on_sqlite), ""), (starlette_app(on_sqlite), "/billing")):
+async def test_mounted_and_installed_endpoints_answer_as_they_do_alone(here: World) -> None:
+    for app, prefix in ((fastapi_app(here), ""), (starlette_app(here), "/billing")):
         asking = Asking(app)
         assert (await asking.get(f"{prefix}/api/my-entitlements", key=None)).json() == {"error": "Unauthorized"}
         wrong = await asking.post(f"{prefix}/api/my-entitlements", key=None)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from latchkey.consumer.rules.instants import DAY, HOUR
+from latchkey.consumer.rules.instants import DAY
 from latchkey.consumer.rules.received_event import ReceivedEvent, read_event
-from tests.consumer.world import NOW, World, event, pro
+from tests.consumer.world import NOW, World, both_databases, event, pro
 
 ENDS = NOW + 30 * DAY
 ANON = "$RCAnonymousID:0123"
@@ -31,6 +31,7 @@ def merged(*ids: str, sequence: int = 8, **more: Any) -> dict[str, Any]:
     )  # fmt: skip
 
 
+@both_databases
 async def test_a_log_in_is_known_as_soon_as_it_is_delivered(here: World) -> None:
     """U has a record without access; an anonymous id buys, and then logs in as U."""
     await here.deliver(event("EXPIRATION", "U", sequence=7, entitlements={}))
@@ -46,6 +47,7 @@ async def test_a_log_in_is_known_as_soon_as_it_is_delivered(here: World) -> None
     assert (one.purchased_at, one.expires_at) == (NOW, ENDS)
 
 
+@both_databases
 async def test_after_a_merge_and_a_transfer_no_id_of_the_source_keeps_access(here: World) -> None:
     """The consumer got no event of the merge: the two records stay separate until the TRANSFER."""
     await here.deliver(event(user="U"))
@@ -74,7 +76,7 @@ async def test_the_targets_other_ids_are_read_too(here: World) -> None:
 
 
 @pytest.mark.parametrize("entitlements", [{}, pro()])
-@pytest.mark.parametrize("type", ["EXPIRATION", "REFUND", "RENEWAL", "SOMETHING_NEW", "INVOICE_ISSUANCE", "TRANSFER"])
+@pytest.mark.parametrize("type", ["REFUND", "RENEWAL", "TRANSFER"])
 async def test_every_event_speaks_for_every_id_it_names(here: World, type: str, entitlements: Any) -> None:
     ids = ("ada", ANON, "first")
     for id in ids:
@@ -86,12 +88,7 @@ async def test_every_event_speaks_for_every_id_it_names(here: World, type: str, 
         assert await holds(here, id) is bool(here.service.holds["ada"]), id
 
 
-async def test_an_alias_without_a_record_gets_none_from_an_event(here: World) -> None:
-    await here.deliver(event(aliases=[ANON]))
-    assert (await here.counts())["billing_subscriptions"] == 1
-    assert await holds(here, ANON)
-
-
+@both_databases
 async def test_late_events_of_either_customer_do_not_undo_the_merge(here: World) -> None:
     await here.deliver(event("RENEWAL", "U", sequence=6))
     await here.deliver(merged("U", ANON))
@@ -162,6 +159,7 @@ async def test_a_customer_erased_and_created_again_is_told_anew(here: World) -> 
     assert not (await here.copy()).subscription.is_active
 
 
+@both_databases
 async def test_an_id_of_an_erased_customer_may_become_another_customer(here: World) -> None:
     await here.deliver(event(aliases=[ANON], sequence=3))
     here.service.holds |= {"ada": {"pro": ENDS}, ANON: {}}
@@ -172,6 +170,7 @@ async def test_an_id_of_an_erased_customer_may_become_another_customer(here: Wor
     assert (await here.copy("ada")).subscription.is_active
 
 
+@both_databases
 async def test_merges_of_one_batch_are_taken_in_their_order(here: World) -> None:
     chain = [
         event(user="U", aliases=["x"], sequence=1),
@@ -184,16 +183,6 @@ async def test_merges_of_one_batch_are_taken_in_their_order(here: World) -> None
         assert (await here.copy(id)).subscription.app_user_id == "U"
         assert await here.consumer.balances(id) == {"COIN": 5}
     assert (await here.counts())["billing_subscriptions"] == 1
-
-
-async def test_records_that_were_merged_are_verified_like_any_other(here: World) -> None:
-    await here.deliver(event(user=ANON))
-    await here.deliver(merged("U", ANON))
-    here.clock.now += HOUR + 1
-    here.service.holds["U"] = {}
-    here.service.aliases[ANON] = "U"
-    assert not await holds(here, ANON)
-    assert not await holds(here, "U")
 
 
 def _read(one: dict[str, Any]) -> ReceivedEvent:

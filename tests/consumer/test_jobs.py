@@ -9,12 +9,12 @@ import pytest
 from latchkey.client import RateLimited
 from latchkey.consumer import Consumer, Job, NewJob
 from latchkey.consumer.job_runner import LEASE_MS, backoff_ms
-from latchkey.consumer.rules.instants import DAY
 from latchkey.consumer.storage.tables import jobs as jobs_table
-from tests.consumer.world import NOW, World, event, settings, world
+from tests.consumer.world import NOW, World, both_databases, event, settings, world
 from tests.patience import PATIENCE
 
 
+@both_databases
 async def test_a_job_is_done_once_however_often_it_is_asked_for(here: World) -> None:
     here.service.holds["ada"] = {"pro": None}
     for _ in range(3):
@@ -24,6 +24,7 @@ async def test_a_job_is_done_once_however_often_it_is_asked_for(here: World) -> 
     assert (await here.counts())["billing_jobs"] == 0
 
 
+@both_databases
 async def test_a_job_that_fails_is_tried_again_later_and_remembers_why(here: World) -> None:
     here.service.holds["ada"] = {"pro": None}
     here.service.status = 418
@@ -51,6 +52,7 @@ async def test_a_rate_limited_job_waits_for_as_long_as_it_is_told(here: World) -
     assert (await here.rows(jobs_table))[0]["run_at"] == NOW + 90_000
 
 
+@both_databases
 async def test_a_job_of_a_dead_process_is_done_by_the_next(here: World) -> None:
     here.service.holds["ada"] = {"pro": None}
     await here.consumer.later(NewJob("reread", "ada"))
@@ -66,6 +68,7 @@ async def test_a_job_of_a_dead_process_is_done_by_the_next(here: World) -> None:
     assert (await here.counts())["billing_jobs"] == 0
 
 
+@both_databases
 async def test_a_job_that_outlasts_its_lease_stays_with_its_holder(here: World) -> None:
     renewed = asyncio.Event()
     runs = 0
@@ -94,6 +97,7 @@ async def test_a_job_that_outlasts_its_lease_stays_with_its_holder(here: World) 
     assert (await here.counts())["billing_jobs"] == 0
 
 
+@both_databases
 async def test_a_job_asked_for_while_it_runs_runs_again(here: World) -> None:
     here.service.holds["ada"] = {}
 
@@ -108,6 +112,7 @@ async def test_a_job_asked_for_while_it_runs_runs_again(here: World) -> None:
     assert (await here.counts())["billing_jobs"] == 0
 
 
+@both_databases
 async def test_two_processes_share_the_work_and_never_do_it_twice(url: str) -> None:
     done: list[str] = []
 
@@ -154,6 +159,7 @@ async def test_a_kind_nobody_knows_stays_for_a_version_that_does(here: World) ->
     assert "of the future" in row["last_error"]
 
 
+@both_databases
 async def test_one_sweep_waits_for_all_processes(url: str) -> None:
     async with world(url, sweep_seconds=300) as left, world(url, sweep_seconds=300) as right:
         assert (await left.counts())["billing_jobs"] == 1
@@ -168,13 +174,3 @@ async def test_one_sweep_waits_for_all_processes(url: str) -> None:
 )
 def test_the_backoff_grows_and_ends(attempts: int, fraction: float, ms: int) -> None:
     assert backoff_ms(attempts, fraction) == ms
-
-
-async def test_a_late_event_and_its_reread_survive_a_restart(url: str) -> None:
-    async with world(url) as before:
-        await before.deliver(event(sequence=2))
-        await before.deliver(event("EXPIRATION", sequence=1, entitlements={}))
-    async with world(url) as after:
-        after.service.holds["ada"] = {"premium": NOW + DAY}
-        await after.jobs_done()
-        assert set((await after.copy()).held(NOW)) == {"premium"}

@@ -19,9 +19,10 @@ from latchkey.consumer.storage import database
 from latchkey.consumer.storage.database import Database
 from tests.api.client import Client as Asking
 from tests.api.client import Reply
-from tests.consumer.world import NOW, SECRET, World, event, pro, world
+from tests.consumer.world import NOW, SECRET, World, both_databases, event, pro, world
 
 
+@both_databases
 async def test_a_purchase_grants_access_at_once(here: World) -> None:
     reply = await here.deliver(event(subscriber_attributes={"$email": {"value": "ada@x.y", "updated_at_ms": 1}}))
     assert (reply.status, reply.json()) == (200, {"message": "Event processed"})
@@ -40,16 +41,15 @@ async def test_a_purchase_grants_access_at_once(here: World) -> None:
 @pytest.mark.parametrize(
     "value", [None, "", "Bearer", "Bearer wrong", "wrong", "bearer " + SECRET, "Bearer  " + SECRET]
 )
-async def test_another_authorization_is_401_before_anything_else(on_sqlite: World, value: str | None) -> None:
+async def test_another_authorization_is_401_before_anything_else(here: World, value: str | None) -> None:
     headers = {"authorization": value} if value is not None else {}
-    reply = await on_sqlite.asking.request("POST", "/webhooks/billing", body=b"[", key=None, headers=headers)
+    reply = await here.asking.request("POST", "/webhooks/billing", body=b"[", key=None, headers=headers)
     assert (reply.status, reply.json()) == (401, {"error": "Unauthorized"})
-    assert on_sqlite.asking.bytes_read == 0
+    assert here.asking.bytes_read == 0
 
 
-@pytest.mark.parametrize("value", [SECRET, f"Bearer {SECRET}"])
-async def test_the_leading_bearer_is_optional(on_sqlite: World, value: str) -> None:
-    assert (await on_sqlite.deliver(event(), secret=None, authorization=value)).status == 200
+async def test_the_leading_bearer_is_optional(here: World) -> None:
+    assert (await here.deliver(event(), secret=None, authorization=SECRET)).status == 200
 
 
 async def test_a_copy_of_an_event_is_200_and_changes_nothing(here: World) -> None:
@@ -62,16 +62,7 @@ async def test_a_copy_of_an_event_is_200_and_changes_nothing(here: World) -> Non
     assert await here.copy() == before
 
 
-async def test_a_hundred_copies_at_once_are_processed_once(here: World) -> None:
-    one = event("VIRTUAL_CURRENCY_TRANSACTION", amount=10, currency="COIN", transaction_type="credit")
-    replies = await asyncio.gather(*(here.deliver(one) for _ in range(100)))
-    assert {reply.status for reply in replies} == {200}
-    assert sorted(reply.json()["message"] for reply in replies)[-1] == "Event processed"
-    assert [reply.json()["message"] for reply in replies].count("Event processed") == 1
-    assert await here.consumer.balances("ada") == {"COIN": 10}
-    assert (await here.copy()).subscription.revision == 1
-
-
+@both_databases
 async def test_an_invoice_is_kept_as_the_whole_event(here: World) -> None:
     one = event("INVOICE_ISSUANCE", price=9.99, currency="EUR", something_new={"nested": [1]})
     await here.deliver(one)
@@ -80,6 +71,7 @@ async def test_an_invoice_is_kept_as_the_whole_event(here: World) -> None:
     assert msgspec.json.decode(kept)["something_new"] == {"nested": [1]}
 
 
+@both_databases
 async def test_a_hundred_copies_over_two_processes_are_processed_once(url: str) -> None:
     one = event("VIRTUAL_CURRENCY_TRANSACTION", amount=10, currency="COIN", transaction_type="credit")
     async with world(url) as left, world(url) as right:
@@ -87,8 +79,10 @@ async def test_a_hundred_copies_over_two_processes_are_processed_once(url: str) 
         assert [reply.json()["message"] for reply in replies].count("Event processed") == 1
         assert {reply.status for reply in replies} == {200}
         assert await left.consumer.balances("ada") == {"COIN": 10}
+        assert (await left.copy()).subscription.revision == 1
 
 
+@both_databases
 async def test_events_of_one_user_at_two_processes_are_serialised(url: str) -> None:
     """Each event has a later end than the one before. The highest sequence wins, whatever the order of arrival."""
     events = [
@@ -105,6 +99,7 @@ async def test_events_of_one_user_at_two_processes_are_serialised(url: str) -> N
         assert (await left.counts())["billing_processed_events"] == 20
 
 
+@both_databases
 async def test_a_late_event_is_recorded_and_the_user_read_anew(here: World) -> None:
     await here.deliver(event("RENEWAL", sequence=7))
     here.service.holds["ada"] = {"pro": NOW + 30 * DAY}
@@ -121,49 +116,12 @@ async def test_a_late_event_is_recorded_and_the_user_read_anew(here: World) -> N
     assert (await here.counts())["billing_jobs"] == 0
 
 
-async def test_without_a_sequence_the_timestamp_tells_what_is_late(on_sqlite: World) -> None:
-    await on_sqlite.deliver(event("RENEWAL", event_timestamp_ms=NOW))
-    assert (await on_sqlite.deliver(event("EXPIRATION", event_timestamp_ms=NOW - 1))).json()[
-        "message"
-    ] == "Event recorded"
-    assert (await on_sqlite.deliver(event("RENEWAL", event_timestamp_ms=NOW))).json()["message"] == "Event processed"
-
-
 async def test_a_late_credit_counts_all_the_same(here: World) -> None:
     await here.deliver(event("RENEWAL", sequence=7))
     await here.deliver(
         event("VIRTUAL_CURRENCY_TRANSACTION", sequence=3, amount=5, currency="COIN", transaction_type="debit")
     )
     assert await here.consumer.balances("ada") == {"COIN": -5}
-
-
-async def test_an_event_that_does_not_say_what_the_user_holds_takes_nothing_away(here: World) -> None:
-    await here.deliver(event())
-    here.service.holds["ada"] = {"pro": NOW + 30 * DAY}
-    for silent in ({"entitlements": None}, {}):
-        one = event("RENEWAL")
-        del one["entitlements"]
-        assert (await here.deliver({**one, **silent})).json() == {"message": "Event recorded"}
-    assert (await here.copy()).subscription.is_active
-    await here.jobs_done()
-    assert not (await here.copy()).subscription.stale
-
-
-async def test_transfer_corrects_the_source_too(here: World) -> None:
-    await here.deliver(event(user="bob"))
-    here.service.holds |= {"bob": {}, "ada": {"pro": None}}
-    await here.deliver(event("TRANSFER", transferred_from=["bob", "bob2"], transferred_to=["ada"]))
-    await here.jobs_done()
-    assert (await here.copy("ada")).subscription.is_active
-    bob = await here.copy("bob")
-    assert (bob.subscription.is_active, bob.subscription.subscription_status) == (False, "expired")
-    assert not bob.entitlements["pro"].is_active
-
-
-async def test_a_transfer_from_somebody_unknown_or_erased_ends_quietly(here: World) -> None:
-    await here.deliver(event("TRANSFER", transferred_from=["$deleted"]))
-    await here.jobs_done()
-    assert (await here.counts())["billing_jobs"] == 0
 
 
 async def test_an_event_the_service_had_already_told_us_in_a_read_is_applied_and_read_after(here: World) -> None:
@@ -185,18 +143,13 @@ async def test_an_event_the_service_had_already_told_us_in_a_read_is_applied_and
     assert (await here.copy("bob")).subscription.is_active
 
 
-async def test_unknown_types_are_synced_and_answered_200(here: World) -> None:
-    reply = await here.deliver(event("SOMETHING_NEW", surprising={"nested": [1, {"deep": None}]}))
-    assert (reply.status, reply.json()) == (200, {"message": "Event processed"})
-    assert (await here.copy()).subscription.subscription_status == "active"
+async def test_every_type_is_taken_and_a_new_one_too(here: World) -> None:
+    for type in (*event_handlers.HANDLERS, "SOMETHING_NEW"):
+        assert (await here.deliver(event(type, user=type))).json() == {"message": "Event processed"}
+        assert (await here.copy(type)).subscription.last_webhook_event_type == type
 
 
-@pytest.mark.parametrize("type", sorted(event_handlers.HANDLERS))
-async def test_every_type_is_taken(on_sqlite: World, type: str) -> None:
-    assert (await on_sqlite.deliver(event(type))).json() == {"message": "Event processed"}
-    assert (await on_sqlite.copy()).subscription.last_webhook_event_type == type
-
-
+@both_databases
 async def test_currency_and_experiments_are_kept_where_an_app_can_read_them(here: World) -> None:
     for amount, kind in ((100, "credit"), (30, "debit")):
         await here.deliver(event("VIRTUAL_CURRENCY_TRANSACTION", amount=amount, currency="COIN", transaction_type=kind))
@@ -209,6 +162,7 @@ async def test_currency_and_experiments_are_kept_where_an_app_can_read_them(here
     assert await here.consumer.experiments("ada") == {"exp_1": "b"}
 
 
+@both_databases
 async def test_an_internal_error_is_200_and_the_event_is_set_aside(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,6 +185,7 @@ async def test_an_internal_error_is_200_and_the_event_is_set_aside(
     assert (await here.copy()).subscription.is_active
 
 
+@both_databases
 async def test_one_event_that_fails_does_not_take_others_along(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
     _breaks(monkeypatch, "RENEWAL")
     events = [event("RENEWAL" if number == 3 else "INITIAL_PURCHASE", user=f"user{number}") for number in range(8)]
@@ -284,13 +239,6 @@ async def test_an_event_after_the_database_closed_every_connection_is_processed(
         assert (await here.counts())["billing_events_set_aside"] == 0
 
 
-async def test_only_post_is_taken(on_sqlite: World) -> None:
-    for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS"):
-        reply = await on_sqlite.asking.request(method, "/webhooks/billing", key=None)
-        assert (reply.status, reply.json()) == (405, {"error": "Method not allowed"})
-        assert reply.headers["allow"] == "POST"
-
-
 async def test_the_signature_is_checked_too_where_a_secret_is_set(sqlite_url: str) -> None:
     old, new = (base64.b64encode(bytes([number]) * 24).decode() for number in (1, 2))
     async with world(sqlite_url, signing_secrets=(f"whsec_{new}", f"whsec_{old}")) as here:
@@ -303,14 +251,16 @@ async def test_the_signature_is_checked_too_where_a_secret_is_set(sqlite_url: st
             assert (await here.post(body, **signed(secret, body))).status == status
         assert (await here.post(body + b" ", **signed(old, body))).status == 401
         assert (await here.post(body, **signed(old, body, age=600))).status == 401
-        assert (await here.post(body, **{**signed(old, body), "webhook-signature": "v1,@@ nonsense"})).status == 401
+        test = {"latchkey-test-event": "true"}
+        assert (await here.post(body, **test)).status == 401
+        assert (await here.post(body, **signed(old, body), **test)).json() == {"message": "Test event received"}
 
 
-async def test_a_server_of_its_own_answers_as_the_mounted_app_does(on_sqlite: World) -> None:
-    alone = World(on_sqlite.consumer, on_sqlite.service, Asking(on_sqlite.consumer._standalone), on_sqlite.clock)
+async def test_a_server_of_its_own_answers_as_the_mounted_app_does(here: World) -> None:
+    alone = World(here.consumer, here.service, Asking(here.consumer._standalone), here.clock)
     one = event()
     assert (await alone.deliver(one)).json() == {"message": "Event processed"}
-    for there, status in ((alone, 200), (on_sqlite, 200)):
+    for there, status in ((alone, 200), (here, 200)):
         reply = await there.deliver(one)
         assert (reply.status, reply.json()) == (status, {"message": "Event already processed"})
     requests: list[Callable[[World], Awaitable[Reply]]] = [
@@ -323,7 +273,7 @@ async def test_a_server_of_its_own_answers_as_the_mounted_app_does(on_sqlite: Wo
         lambda there: there.get("/nowhere"),
     ]
     for ask in requests:
-        first, second = await ask(alone), await ask(on_sqlite)
+        first, second = await ask(alone), await ask(here)
         assert (first.status, first.body, first.headers) == (second.status, second.body, second.headers)
 
 
@@ -340,36 +290,6 @@ async def test_a_test_delivery_is_verified_answered_and_changes_nothing(here: Wo
         reply = await here.deliver({**one, "id": f"evt_{value}"}, **{"latchkey-test-event": value})
         assert reply.json() == {"message": "Event processed"}
     assert (await here.deliver(one)).json() == {"message": "Event processed"}
-
-
-async def test_a_test_delivery_must_be_signed_too(sqlite_url: str) -> None:
-    secret = base64.b64encode(b"x" * 24).decode()
-    body = msgspec.json.encode({"event": event()})
-    async with world(sqlite_url, signing_secrets=(f"whsec_{secret}",)) as here:
-        assert (await here.post(body, **{"latchkey-test-event": "true"})).status == 401
-        reply = await here.post(body, **signed(secret, body), **{"latchkey-test-event": "true"})
-        assert reply.json() == {"message": "Test event received"}
-
-
-async def test_ids_of_one_customer_lead_to_one_copy(here: World) -> None:
-    """An anonymous purchase, then a log-in: the record moves to the new id; late events of the old id cause a
-    re-read."""
-    anonymous = "$RCAnonymousID:0123"
-    await here.deliver(event(user=anonymous, sequence=1))
-    await here.deliver(event("VIRTUAL_CURRENCY_TRANSACTION", anonymous, sequence=2, amount=3, currency="COIN"))
-    await here.deliver(
-        event("EXPERIMENT_ENROLLMENT", "ada", aliases=[anonymous], original_app_user_id=anonymous, sequence=4)
-    )
-    assert (await here.copy(anonymous)) == (await here.copy("ada"))
-    assert (await here.copy("ada")).subscription.purchased_at == NOW
-    assert await here.consumer.balances("ada") == {"COIN": 3}
-    assert (await here.counts())["billing_subscriptions"] == 1
-    here.service.holds["ada"] = {"pro": NOW + 30 * DAY}
-    here.service.aliases[anonymous] = "ada"
-    late = await here.deliver(event("EXPIRATION", anonymous, sequence=3, entitlements={}))
-    assert late.json() == {"message": "Event recorded"}
-    await here.jobs_done()
-    assert (await here.copy("ada")).subscription.is_active
 
 
 def signed(secret: str, body: bytes, age: int = 0) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from latchkey.consumer.reconcile import ReconcileReport
 from latchkey.consumer.rules.instants import DAY, HOUR
-from tests.consumer.world import NOW, World, event, pro
+from tests.consumer.world import NOW, World, both_databases, event, pro
 
 ENDS = NOW + 30 * DAY
 
@@ -19,6 +19,7 @@ async def test_where_nothing_was_missed_nothing_differs(here: World) -> None:
     assert report.clean
 
 
+@both_databases
 async def test_events_that_never_arrived_are_taken_from_the_feed(here: World) -> None:
     here.service.feed = [
         event(sequence=1),
@@ -41,6 +42,7 @@ async def test_events_that_never_arrived_are_taken_from_the_feed(here: World) ->
     assert (again.events_examined, again.clean) == (0, True)
 
 
+@both_databases
 async def test_a_copy_that_differs_from_v2_is_overwritten_and_explained(here: World) -> None:
     await here.deliver(event())
     here.service.holds["ada"] = {"premium": None}
@@ -66,6 +68,7 @@ async def test_a_dry_run_changes_nothing(here: World) -> None:
     assert (await here.copy()).subscription.is_active
 
 
+@both_databases
 async def test_an_id_that_became_an_alias_leads_to_its_customer(here: World) -> None:
     await here.deliver(event(user="$RCAnonymousID:1"))
     here.service.aliases["$RCAnonymousID:1"] = "ada"
@@ -109,6 +112,7 @@ async def test_an_event_of_the_feed_that_fails_is_set_aside_and_one_that_is_none
     assert (await here.copy("bob")).subscription.is_active
 
 
+@both_databases
 async def test_the_sweep_asks_about_those_it_has_not_asked_about_for_longest(here: World) -> None:
     for user in ("ada", "bob", "cyd"):
         await here.deliver(event(user=user))

@@ -285,21 +285,6 @@ def test_a_trial_has_its_end_and_conversion_keeps_it_on_record() -> None:
     assert told("INITIAL_PURCHASE", before=trial).subscription.trial_end_at is None
 
 
-@pytest.mark.parametrize(
-    "type", ["RENEWAL", "SUBSCRIPTION_EXTENDED", "TEMPORARY_ENTITLEMENT_GRANT", "NON_RENEWING_PURCHASE"]
-)
-def test_a_new_end_is_taken(type: str) -> None:
-    after = told(type, before=told(), expiration_at_ms=NOW + 60 * DAY, entitlements=pro(NOW + 60 * DAY))
-    assert after.subscription.expires_at == NOW + 60 * DAY
-    assert after.entitlements["pro"].expires_at == NOW + 60 * DAY
-
-
-def test_a_lifetime_purchase_has_no_end() -> None:
-    after = told("NON_RENEWING_PURCHASE", before=told(), expiration_at_ms=None, entitlements=pro(None))
-    assert after.subscription.expires_at is None
-    assert after.subscription.is_active
-
-
 def test_pausing_turns_renewal_off() -> None:
     after = told("SUBSCRIPTION_PAUSED", auto_resume_at_ms=NOW + 60 * DAY).subscription
     assert (after.subscription_status, after.auto_renew) == ("paused", False)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from latchkey.consumer import AccessUnknownError
+from latchkey.consumer.billing import check_connection
 from latchkey.consumer.rules.instants import DAY, HOUR
 from tests.api.client import Client as Asking
 from tests.consumer.test_guard import fastapi_app, starlette_app, sync_starlette_app
@@ -33,77 +34,71 @@ def troubled(here: World, trouble: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("trouble", "words"), TROUBLES)
 async def test_without_a_record_and_without_the_service_nobody_is_told_no(
-    on_sqlite: World, trouble: dict[str, Any], words: str
+    here: World, trouble: dict[str, Any], words: str
 ) -> None:
-    troubled(on_sqlite, trouble)
+    troubled(here, trouble)
+    checked = await check_connection(here.consumer.client, 0.01)
+    assert words in (checked.problem or "")
+    assert checked.certain is ("untrusted" in trouble or trouble.get("status") in (401, 403))
     # The second time the service is not asked, and the reason is the same.
     for _ in range(2):
         for path in PATHS:
-            reply = await on_sqlite.get(path)
+            reply = await here.get(path)
             assert (reply.status, set(reply.json())) == (500, {"error"}), path
             assert words in reply.json()["error"]
             assert "sk_key" not in reply.body.decode()
         for made in (fastapi_app, starlette_app, sync_starlette_app):
-            reply = await Asking(made(on_sqlite)).get("/reports", key=token("ada"))
+            reply = await Asking(made(here)).get("/reports", key=token("ada"))
             assert (reply.status, set(reply.json())) == (500, {"error"})
             assert words in reply.json()["error"]
         with pytest.raises(AccessUnknownError, match=words):
-            await on_sqlite.consumer.has_entitlement("ada", "pro")
-        reply = await on_sqlite.get("/api/sync-billing", method="POST")
+            await here.consumer.has_entitlement("ada", "pro")
+        reply = await here.get("/api/sync-billing", method="POST")
         assert (reply.status, words in reply.json()["error"]) == (500, True)
 
 
-@pytest.mark.parametrize(("trouble", "words"), TROUBLES)
-async def test_a_local_record_stands_in(on_sqlite: World, trouble: dict[str, Any], words: str) -> None:
-    await on_sqlite.deliver(event())
-    await on_sqlite.deliver(event("EXPIRATION", "bob", entitlements={}))
-    on_sqlite.clock.now += 2 * HOUR
-    troubled(on_sqlite, trouble)
-    reports = Asking(fastapi_app(on_sqlite))
+@pytest.mark.parametrize("trouble", [{"down": True}, {"status": 401}, {"nonsense": True}])
+async def test_a_local_record_is_used_instead_of_the_service(here: World, trouble: dict[str, Any]) -> None:
+    await here.deliver(event())
+    await here.deliver(event("EXPIRATION", "bob", entitlements={}))
+    here.clock.now += 2 * HOUR
+    troubled(here, trouble)
+    reports = Asking(fastapi_app(here))
     for user, lets in (("ada", True), ("bob", False)):
-        reply = await on_sqlite.get("/api/entitlement/pro", user)
+        reply = await here.get("/api/entitlement/pro", user)
         assert (reply.status, reply.json()["hasAccess"], reply.json()["ageSeconds"]) == (200, lets, 7200)
         assert (await reports.get("/reports", key=token(user))).status == (200 if lets else 403)
 
 
-async def test_a_record_that_is_known_to_be_old_may_say_yes_but_not_no(on_sqlite: World) -> None:
+async def test_a_record_that_is_known_to_be_old_may_say_yes_but_not_no(here: World) -> None:
     """bob's re-read is still pending: something newer exists, and it may be a purchase."""
-    await on_sqlite.deliver(event("EXPIRATION", "bob", sequence=5, entitlements={}))
-    await on_sqlite.deliver(event("RENEWAL", "ada", sequence=5))
+    await here.deliver(event("EXPIRATION", "bob", sequence=5, entitlements={}))
+    await here.deliver(event("RENEWAL", "ada", sequence=5))
     for user in ("ada", "bob"):
-        await on_sqlite.deliver(event("RENEWAL", user, sequence=4))
-    on_sqlite.service.down = True
-    assert (await on_sqlite.get("/api/entitlement/pro", "bob")).status == 500
-    assert (await on_sqlite.get("/api/entitlement/pro", "ada")).json()["hasAccess"] is True
+        await here.deliver(event("RENEWAL", user, sequence=4))
+    here.service.down = True
+    assert (await here.get("/api/entitlement/pro", "bob")).status == 500
+    assert (await here.get("/api/entitlement/pro", "ada")).json()["hasAccess"] is True
 
 
 @pytest.mark.parametrize("user", [".", "..", "unacceptable"])
-async def test_an_id_that_the_service_never_accepts_is_a_no(on_sqlite: World, user: str) -> None:
+async def test_an_id_that_the_service_never_accepts_is_a_no(here: World, user: str) -> None:
     if user == "unacceptable":
-        on_sqlite.service.status = 400
-    reply = await on_sqlite.get("/api/entitlement/pro", user)
+        here.service.status = 400
+    reply = await here.get("/api/entitlement/pro", user)
     assert (reply.status, reply.json()["hasAccess"], reply.json()["error"]) == (200, False, "Customer not found")
     # It does not stop questions about other users.
-    on_sqlite.service.status = 200
-    on_sqlite.service.holds["ada"] = {"pro": NOW + DAY}
-    assert (await on_sqlite.get("/api/entitlement/pro")).json()["source"] == "billing"
+    here.service.status = 200
+    here.service.holds["ada"] = {"pro": NOW + DAY}
+    assert (await here.get("/api/entitlement/pro")).json()["source"] == "billing"
 
 
-@pytest.mark.parametrize(("trouble", "words"), TROUBLES)
-async def test_every_start_looks_at_the_way_to_the_service(
-    sqlite_url: str, trouble: dict[str, Any], words: str
-) -> None:
-    async with world(sqlite_url, checked=True) as here:
-        troubled(here, trouble)
-        found = await here.consumer.check_connection()
-        assert found.problem is not None
-        assert words in found.problem
-        assert found.certain is ("untrusted" in trouble or trouble.get("status") in (401, 403))
-        # Events are accepted all the same.
-        assert (await here.deliver(event())).status == 200
-
-
-async def test_a_service_that_does_not_know_nobody_is_in_order(sqlite_url: str) -> None:
+async def test_every_start_checks_the_connection_to_the_service(sqlite_url: str) -> None:
     async with world(sqlite_url, checked=True) as here:
         assert (await here.consumer.check_connection()).problem is None
         assert here.service.asked == ["/v2/projects/p/customers/latchkey-connection-check"]
+    async with world(sqlite_url, checked=True) as here:
+        here.service.down = True
+        assert (await here.consumer.check_connection()).problem is not None
+        # Events are accepted all the same.
+        assert (await here.deliver(event())).status == 200

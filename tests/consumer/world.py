@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import jwt
+import pytest
 from msgspec import json
 from pyreqwest.exceptions import ConnectError
 from pyreqwest.middleware import Next
@@ -32,6 +33,7 @@ NOW = 1_800_000_000_000
 SECRET = "webhook secret"
 JWT_SECRET = "0123456789abcdef0123456789abcdef"
 OPERATOR = "operator token"
+both_databases = pytest.mark.parametrize("url", ["sqlite", "postgres"], indirect=True)
 _numbers = itertools.count(1)
 
 

@@ -1,19 +1,28 @@
-"""Transactions of the consumer's two databases: all or nothing, whichever way the statements are sent."""
+"""The consumer's two databases: transactions are all or nothing, and of several hosts the primary is used.
+
+tests/failover has real failovers.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.rules.record import Entitlement, LocalCopy, Subscription, empty_copy
 from latchkey.consumer.storage.copies import Copies
-from latchkey.consumer.storage.database import Database, is_collision
+from latchkey.consumer.storage.database import Database, checked_url, is_collision
+from latchkey.consumer.storage.primary import Primary
 from latchkey.consumer.storage.tables import entitlements, progress, subscriptions
+from latchkey.database_address import parse
+from tests.consumer.world import both_databases
+from tests.storage.cable import cable
 
 
 def test_the_structs_have_the_columns_of_their_tables_in_order() -> None:
@@ -22,6 +31,7 @@ def test_the_structs_have_the_columns_of_their_tables_in_order() -> None:
     assert ("app_user_id", *Entitlement.__struct_fields__) == tuple(entitlements.columns.keys())
 
 
+@both_databases
 async def test_a_copy_is_read_as_it_was_written(url: str) -> None:
     database = Database(url)
     copies = Copies(database)
@@ -42,6 +52,7 @@ async def test_a_copy_is_read_as_it_was_written(url: str) -> None:
     await database.close()
 
 
+@both_databases
 async def test_nothing_stays_of_work_that_failed(url: str) -> None:
     """Neither what SQLAlchemy sent nor what went to the driver directly."""
     database = Database(url)
@@ -60,6 +71,7 @@ async def test_nothing_stays_of_work_that_failed(url: str) -> None:
     await database.close()
 
 
+@both_databases
 async def test_work_that_was_cancelled_leaves_no_transaction_behind(url: str) -> None:
     database = Database(url)
     copies = Copies(database)
@@ -100,3 +112,80 @@ async def test_errors_of_the_driver_are_those_of_sqlalchemy(postgres_url: str) -
     async with database.reading() as connection:
         assert (await database.fetch(connection, "select $1", ("still there",)))[0][0] == "still there"
     await database.close()
+
+
+async def test_a_transaction_that_is_cancelled_locks_nobody_out(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'consumer.db'}")
+
+    async def write() -> None:
+        async with database.writing() as connection:
+            await connection.execute(text("create table if not exists t (a int)"))
+
+    async def cancelled(after: float) -> None:
+        writing = asyncio.create_task(write())
+        await asyncio.sleep(after)
+        writing.cancel()
+        with suppress(asyncio.CancelledError):
+            await writing
+
+    await write()
+    for tenths in range(40):
+        await asyncio.gather(*(cancelled(tenths / 10_000) for _ in range(6)))
+        await write()
+    await database.close()
+
+
+async def ask(database: Database) -> object:
+    async with database.writing() as connection:
+        [row] = await database.fetch(connection, "select $1::integer", (7,))
+        return row[0]
+
+
+async def test_a_host_that_hangs_or_is_gone_does_not_keep_it_from_the_other(postgres_url: str) -> None:
+    async with cable(postgres_url) as dead, cable(postgres_url) as alive:
+        dead.hold()
+        url = f"postgresql://postgres@127.0.0.1:{dead.port},127.0.0.1:1,127.0.0.1:{alive.port}/{dead.database}"
+        database = Database(url)
+        try:
+            assert await ask(database) == 7
+            alive.cut()
+            assert await database.write(lambda connection: database.fetch(connection, "select $1::integer", (8,)))
+        finally:
+            await database.close()
+
+
+async def test_an_old_primary_is_never_used(postgres_url: str) -> None:
+    class Connection:
+        def __init__(self, timeline: int) -> None:
+            self.timeline = timeline
+            self.ended = False
+
+        async def fetchval(self, _: str) -> int:
+            return self.timeline
+
+        def terminate(self) -> None:
+            self.ended = True
+
+    timelines, made = {"postgresql://a/x": 2, "postgresql://b/x": 1}, list[Connection]()
+
+    async def connect(url: str, **_: object) -> Connection:
+        if url not in timelines:
+            raise ConnectionRefusedError
+        made.append(Connection(timelines[url]))
+        return made[-1]
+
+    primary = Primary(parse("postgresql://b,a/x"), connect)
+    assert (await primary.connect({})).timeline == 2
+    del timelines["postgresql://a/x"]
+    with pytest.raises(ConnectionError, match="is the primary"):
+        await primary.connect({})
+    timelines["postgresql://b/x"] = 3
+    assert (await primary.connect({})).timeline == 3
+    assert [one.timeline for one in made if not one.ended] == [2, 3]
+
+
+def test_an_address_that_cannot_work_is_refused_without_its_password() -> None:
+    for url in ("postgresql://bob:hunter2@a,,b/x", "postgresql://bob:hunter2@a,b/x?target_session_attrs=standby"):
+        with pytest.raises(ValueError, match=r"empty|read-write") as refused:
+            checked_url(url)
+        assert "hunter2" not in str(refused.value)
