@@ -1,4 +1,4 @@
-"""The pages about the architecture: the index leads to each of them, and the tests that they name exist."""
+"""Pages for those who build Latchkey: the index leads to each of them, and the tests and files that they name exist."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tests.tracked import ROOT
 
 PAGES = sorted((ROOT / "docs" / "architecture").glob("*.md"))
 _NAMED = re.compile(r"`(test_[a-z0-9_]+)`")
+_PATH = re.compile(r"`((?:src/latchkey|tests|bench|contract|deploy|clients|examples|manual)/[\w./-]+)`")
 _TEST = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
 
 
@@ -29,3 +30,9 @@ def test_every_page_names_tests_and_is_in_the_index() -> None:
             continue
         assert f"]({page.name})" in index, page.name
         assert _NAMED.search(page.read_text("utf-8").partition("## Held by")[2]), page.name
+
+
+def test_pages_name_files_that_exist() -> None:
+    pages = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"))
+    named = [(page.name, path) for page in pages for path in _PATH.findall(page.read_text("utf-8"))]
+    assert not [one for one in named if not (ROOT / one[1]).exists()]
