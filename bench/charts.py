@@ -20,7 +20,7 @@ from latchkey.domain.instants import DAY
 from latchkey.garbage import collect_seldom
 from latchkey.now import real_now
 from latchkey.subjects.charts.rules.chart import ChartRequest
-from latchkey.subjects.charts.rules.chart_list import CHARTS
+from latchkey.subjects.charts.rules.chart_requests import CHARTS
 from latchkey.subjects.charts.rules.facts import Day, Filter, Resolution, date_of
 from latchkey.subjects.charts.storage.fact_cache import FactCache
 from latchkey.subjects.charts.usecases import read_chart
@@ -46,7 +46,7 @@ async def run(ground: Ground) -> list[Row]:
     rows = [Row("the file is built", built, "s", bar=words, holds=built <= BUILD_SECONDS)]
     say(f"{built:.0f} s, {words}")
     await buy(ground.database, ground.project_id, CHANGED)
-    await books.book(ground.project_id, now)
+    await books.facts(ground.project_id, now)
     collect_seldom()
     taken: list[float] = []
     for name, request in requests(today).items():

@@ -19,7 +19,7 @@ from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.subjects.charts.page.presentation import listed
 from latchkey.subjects.charts.page.view import Environment, Offered, view_of
 from latchkey.subjects.charts.rules.chart import ChartData, Value
-from latchkey.subjects.charts.rules.chart_list import BY_NAME, CHARTS
+from latchkey.subjects.charts.rules.chart_requests import BY_NAME, CHARTS
 from latchkey.subjects.charts.rules.definition import Choice, Drawing, Unit
 from latchkey.subjects.charts.storage.fact_cache import FactCache, default_folder
 from latchkey.subjects.charts.usecases import read_chart

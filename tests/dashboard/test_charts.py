@@ -26,7 +26,7 @@ from latchkey.subjects.charts.page.view import (
     without,
 )
 from latchkey.subjects.charts.rules.chart import Period, Value
-from latchkey.subjects.charts.rules.chart_list import BY_NAME, CHARTS
+from latchkey.subjects.charts.rules.chart_requests import BY_NAME, CHARTS
 from latchkey.subjects.charts.rules.definition import Choice, Unit
 from latchkey.subjects.charts.rules.facts import Filter, Resolution
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from latchkey.subjects.charts.rules.chart_list import CHARTS
+from latchkey.subjects.charts.rules.chart_requests import CHARTS
 from latchkey.subjects.charts.rules.definition import GROUPS, Definition, Unit, title_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "charts.md"

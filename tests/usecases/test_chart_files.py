@@ -34,7 +34,7 @@ def test_a_folder_that_others_can_read_or_have_made_is_not_used(
 async def paid(books: FactCache, shop: Shop) -> int:
     today = shop.time // DAY
     asked = Question("SANDBOX", (Kind.PAYMENT,), today - 28, today, Resolution.DAY)
-    book = await books.book(shop.project_id, shop.time)
+    book = await books.facts(shop.project_id, shop.time)
     return sum(sum(run.quantities) for run in book.ask(asked, shop.time).runs())
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from latchkey.domain.instants import DAY, HOUR, to_iso
 from latchkey.storage.database import Database
 from latchkey.subjects.charts.rules.facts import Kind, Question, Resolution
 from latchkey.subjects.charts.storage.fact_cache import FactCache
-from latchkey.subjects.charts.usecases import read_chart, read_overview
+from latchkey.subjects.charts.usecases import read_chart, read_charts, read_overview
 from latchkey.usecases.engine.clock import pass_time
 from tests.api.client import Shop
 from tests.api.conftest import opened
@@ -40,7 +41,9 @@ async def test_charts_count_what_the_api_shows(database: Database, tmp_path: Pat
             counts.add((active, trials))
         assert len(counts) >= 5, "the moments were chosen so that the numbers differ"
         for currency in ("USD", "EUR"):
-            overview = await read_overview(books, shop.project_id, "SANDBOX", currency, shop.clock.now, compare=True)
+            first = await read_overview(books, shop.project_id, "SANDBOX", currency, shop.clock.now)
+            asked = [replace(data.request, compare=True) for data in first.values()]
+            overview = await read_charts(books, shop.project_id, asked, shop.clock.now)
             for name, data in overview.items():
                 alone = await read_chart(books, shop.project_id, data.request, shop.clock.now)
                 assert (data.series, data.previous) == (alone.series, alone.previous), name
@@ -50,7 +53,7 @@ async def test_charts_count_what_the_api_shows(database: Database, tmp_path: Pat
 async def running(shop: Shop, books: FactCache, kind: Kind) -> int:
     today = shop.clock.now // DAY
     asked = Question("SANDBOX", (kind,), today - 28, today, Resolution.DAY)
-    book = await books.book(shop.project_id, shop.clock.now)
+    book = await books.facts(shop.project_id, shop.clock.now)
     return sum(sum(run.quantities) for run in book.ask(asked, shop.clock.now).runs())
 
 

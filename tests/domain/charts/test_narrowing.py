@@ -9,17 +9,17 @@ import pytest
 from latchkey.domain.charts.period_amounts import Money
 from latchkey.domain.instants import DAY
 from latchkey.domain.tariff.rates import NO_RATES, DayRate
-from latchkey.subjects.charts.rules.chart_list import BY_NAME
-from latchkey.subjects.charts.rules.chart_requests import is_wide
+from latchkey.subjects.charts.rules.chart_requests import BY_NAME, is_wide
 from latchkey.subjects.charts.rules.definition import Unit
 from latchkey.subjects.charts.rules.facts import LEVELS, Kind, Resolution
-from latchkey.subjects.charts.rules.measures import MEASURES
 from tests.domain.charts.answers import ask, at, chart, chart_in_steps
 from tests.domain.charts.fact import Dimensions, Fact
 
 START = at("2026-01-01")
 RATES = NO_RATES.plus(DayRate("EUR", START // DAY + day, f"1.{day + 100}") for day in range(0, 80, 7))
-SEGMENTED = sorted(name for name in MEASURES if "country" in BY_NAME[name].segments and not BY_NAME[name].is_snapshot)
+SEGMENTED = sorted(
+    one.name for one in BY_NAME.values() if one.measures and "country" in one.segments and not one.is_snapshot
+)
 
 
 def some_facts(seed: int) -> list[Fact]:

@@ -12,8 +12,7 @@ from latchkey.domain.charts.period_amounts import Money, minus
 from latchkey.domain.refusal import Invalid
 from latchkey.domain.tariff.rates import NO_RATES, DayRate
 from latchkey.domain.tariff.reference import REFERENCE
-from latchkey.subjects.charts.rules.chart_list import CHARTS
-from latchkey.subjects.charts.rules.chart_periods import preceding
+from latchkey.subjects.charts.rules.chart_requests import CHARTS, preceding
 from latchkey.subjects.charts.rules.definition import GROUPS, Definition, Drawing
 from latchkey.subjects.charts.rules.facts import Filter, Kind, Resolution
 from tests.domain.charts.answers import (

@@ -19,8 +19,7 @@ from latchkey.domain.tariff.rates import NO_RATES, DayRate
 from latchkey.subjects.charts.render import chart as rendered
 from latchkey.subjects.charts.render import chart_csv
 from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest, Value
-from latchkey.subjects.charts.rules.chart_list import CHARTS
-from latchkey.subjects.charts.rules.chart_requests import before, checked
+from latchkey.subjects.charts.rules.chart_requests import CHARTS, before, checked
 from latchkey.subjects.charts.rules.definition import Definition, Unit
 from latchkey.subjects.charts.rules.facts import Filter, Kind, Resolution
 from tests.domain.charts.answers import NOW, ask, chart
@@ -86,7 +85,7 @@ HISTORY = history()
 
 
 def segments(definition: Definition) -> list[str]:
-    own = [*definition.segments] if definition.segmented is not None else []
+    own = [*definition.segments]
     wanted = [*own, "attribute:team", "experiment:exp"]
     return [one for one in wanted if definition.allows_segment(one)]
 

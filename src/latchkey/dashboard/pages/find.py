@@ -12,7 +12,7 @@ from latchkey.dashboard.customer_address import address
 from latchkey.dashboard.page import Pages, Visit
 from latchkey.domain.customers.customer import visible
 from latchkey.storage.finding import Named
-from latchkey.subjects.charts.rules.chart_list import CHARTS
+from latchkey.subjects.charts.rules.chart_requests import CHARTS
 from latchkey.usecases.customers.search import Match
 from latchkey.usecases.finding.finding import Findings, find
 

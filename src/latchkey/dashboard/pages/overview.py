@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from starlette.responses import Response
 
@@ -12,13 +12,13 @@ from latchkey.dashboard.page import Pages, Visit, address
 from latchkey.dashboard.pages.welcome import welcome
 from latchkey.dashboard.snippets import first_purchase
 from latchkey.domain.purchases.purchase import USD
-from latchkey.subjects.charts.page.cards import preview, requests
+from latchkey.subjects.charts.page.cards import card, requests
 from latchkey.subjects.charts.page.choices import offered_to
-from latchkey.subjects.charts.page.presentation import Shown, main_series, shown
+from latchkey.subjects.charts.page.presentation import Shown, main_series
 from latchkey.subjects.charts.page.view import Environment, Offered, environment_of
 from latchkey.subjects.charts.rules.chart import Value
-from latchkey.subjects.charts.rules.definition import Definition, Unit
-from latchkey.subjects.charts.usecases import read_together
+from latchkey.subjects.charts.rules.definition import Unit
+from latchkey.subjects.charts.usecases import read_charts
 from latchkey.usecases.customers.listing import list_customers
 from latchkey.usecases.money import missing_rates
 from latchkey.usecases.stores.standing import standing_of
@@ -46,12 +46,6 @@ TITLES = {"mrr": "MRR", "arr": "ARR", "trial_conversion_rate": "Trial conversion
 PICTURES = ("revenue", "mrr_movement")
 
 
-@dataclass(frozen=True, slots=True)
-class Pictured:
-    definition: Definition
-    shown: Shown
-
-
 @pages.get("")
 async def show_overview(visit: Visit) -> Response:
     offered = await offered_to(visit)
@@ -60,7 +54,7 @@ async def show_overview(visit: Visit) -> Response:
     currency = visit.query.choice("currency", offered.currencies, USD)
     names = dict.fromkeys((*CARDS, *PICTURES))
     asked = requests(tuple(names), environment, int(days), currency)
-    found = await read_together(visit.services.charts, visit.project_id, asked, visit.now)
+    found = await read_charts(visit.services.charts, visit.project_id, asked, visit.now)
     anybody = bool(await list_customers(visit.database, visit.project_id, limit=1))
     return visit.page(
         "overview.html",
@@ -73,10 +67,10 @@ async def show_overview(visit: Visit) -> Response:
         periods=list(PERIODS.items()),
         currency=currency,
         currencies=offered.currencies,
-        cards=[preview(found[name].definition, found[name]) for name in CARDS],
+        cards=[card(found[name].definition, found[name]) for name in CARDS],
         titles=TITLES,
         # Without the period before: the cards compare.
-        pictures=[Pictured(found[one].definition, shown(replace(found[one], previous=None))) for one in PICTURES],
+        pictures=[(data, Shown(data)) for data in (replace(found[one], previous=None) for one in PICTURES)],
         query=_query(environment, offered, days, currency),
         csv=visit.path("figures.csv", environment=environment.slug, days=days, currency=currency),
         anybody=anybody,
@@ -94,7 +88,7 @@ async def show_table(visit: Visit) -> Response:
     environment = environment_of(visit.query, offered)
     days = visit.query.choice("days", PERIODS, "28")
     currency = visit.query.choice("currency", offered.currencies, USD)
-    found = await read_together(
+    found = await read_charts(
         visit.services.charts, visit.project_id, requests(CARDS, environment, int(days), currency), visit.now
     )
     columns = [(name, one) for name in CARDS if (one := main_series(found[name])) is not None]

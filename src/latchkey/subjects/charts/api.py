@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from datetime import date, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import Depends, Path, Query, Request
 from msgspec import DecodeError, Struct, ValidationError, json
@@ -19,58 +20,30 @@ from latchkey.api.models import without_nul
 from latchkey.api.routing import Router, reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.customers.filter import single
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.domain.refusal import Invalid
 from latchkey.subjects.charts import render, wire
 from latchkey.subjects.charts import usecases as charts
-from latchkey.subjects.charts.render import chart_csv
 from latchkey.subjects.charts.rules.chart import ChartRequest
-from latchkey.subjects.charts.rules.chart_periods import today_of
 from latchkey.subjects.charts.rules.chart_requests import MOST_FILTERS, MOST_VALUES, definition_of
 from latchkey.subjects.charts.rules.definition import Definition
 from latchkey.subjects.charts.rules.facts import Filter, Resolution, date_of
-from latchkey.subjects.charts.usecases import missing_dimensions, read_options
 from latchkey.usecases.customer_lists.listing import active_customers
 
 router = Router(prefix="/v2/projects/{project_id}", tags=["V2 charts"])
 
-_RESOLUTIONS = {
-    "0": Resolution.DAY,
-    "1": Resolution.WEEK,
-    "2": Resolution.MONTH,
-    "day": Resolution.DAY,
-    "week": Resolution.WEEK,
-    "month": Resolution.MONTH,
-}
+_RESOLUTIONS = {name: one for place, one in enumerate(Resolution) for name in (str(place), one.value)}
 # Without a start date: so many days, weeks or months until the end date.
 _DEFAULT_DAYS = {Resolution.DAY: 90, Resolution.WEEK: 26 * 7, Resolution.MONTH: 366}
 # Names that the vendor has for dimensions of ours.
 _ALIASES = {"product_duration": "duration", "product_identifier": "product", "product_id": "product"}
 _LONGEST_JSON = 20_000
 _LONGEST_SEGMENT = 255
-# With the vendor's `realtime`, which makes no difference here.
-_CHART_PARAMETERS = frozenset(
-    {
-        "realtime",
-        "filters",
-        "selectors",
-        "aggregate",
-        "currency",
-        "resolution",
-        "start_date",
-        "end_date",
-        "segment",
-        "environment",
-        "compare",
-        "format",
-    }
-)
-_OPTIONS_PARAMETERS = frozenset({"realtime", "environment"})
-_OVERVIEW_PARAMETERS = frozenset({"currency", "environment"})
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 # No store is older. It keeps all arithmetic of dates within what a date can be.
 _EARLIEST = date(1970, 1, 1)
+T = TypeVar("T")
 
 
 def _written_as_day(value: Any) -> Any:
@@ -127,9 +100,9 @@ def _or_csv(shown: dict[int | str, dict[str, Any]]) -> dict[int | str, dict[str,
     return shown
 
 
-def _once_each(request: Request, known: frozenset[str]) -> None:
+def _once_each(request: Request, *known: str) -> None:
     """A parameter that is not known, or is given twice, is refused: ignored, the chart would be of something else."""
-    single(request.query_params.multi_items(), known, several=(), what="This route")
+    single(request.query_params.multi_items(), frozenset(known), several=(), what="This route")
 
 
 class FilterBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -137,71 +110,38 @@ class FilterBody(Struct, frozen=True, forbid_unknown_fields=True):
     values: list[str]
 
 
+@dataclass(frozen=True, slots=True)
 class ChartQuery:
     """The query parameters of a chart."""
 
-    def __init__(
-        self,
-        realtime: Realtime = True,
-        filters: FilterText = None,
-        selectors: SelectorText = None,
-        aggregate: AggregateText = None,
-        currency: Currency = USD,
-        resolution: ResolutionId = "0",
-        start_date: Day = None,
-        end_date: Day = None,
-        segment: Segment = None,
-        environment: EnvironmentName = "production",
-        compare: Compare = False,
-    ) -> None:
-        self.realtime = realtime
-        self.filters = _filters(filters)
-        self.selectors = _selectors(selectors)
-        self.aggregates = _aggregates(aggregate)
-        self.currency = currency
-        self.resolution = _RESOLUTIONS[resolution]
-        self.start_date, self.end_date = start_date, end_date
-        self.segment = _ALIASES.get(segment, segment) if segment else None
-        self.environment = environment_of(environment)
-        self.compare = compare
+    realtime: Realtime = True
+    filters: FilterText = None
+    selectors: SelectorText = None
+    aggregate: AggregateText = None
+    currency: Currency = USD
+    resolution: ResolutionId = "0"
+    start_date: Day = None
+    end_date: Day = None
+    segment: Segment = None
+    environment: EnvironmentName = "production"
+    compare: Compare = False
 
-    @property
-    def dimensions(self) -> tuple[str, ...]:
-        named = tuple(one.dimension for one in self.filters)
-        return (*named, self.segment) if self.segment else named
-
-    def unsupported(self, definition: Definition, missing: frozenset[str]) -> wire.UnsupportedParams:
-        """`missing` are dimensions that the project does not have."""
-        names = [one.dimension for one in self.filters if one not in self._filters(definition, missing)]
-        allowed = self.segment == self._segment(definition, missing)
-        return wire.UnsupportedParams(filters=names, segment=None if allowed else self.segment)
-
-    def _filters(self, definition: Definition, missing: frozenset[str]) -> tuple[Filter, ...]:
-        return tuple(
-            one for one in self.filters if definition.allows_filter(one.dimension) and one.dimension not in missing
-        )
-
-    def _segment(self, definition: Definition, missing: frozenset[str]) -> str | None:
-        segment = self.segment
-        return segment if segment and definition.allows_segment(segment) and segment not in missing else None
-
-    def request(self, definition: Definition, missing: frozenset[str], now: Ms) -> ChartRequest:
-        """Without what the chart cannot do, and without days to come."""
-        today = date_of(today_of(now))
+    def request(self, definition: Definition, now: Ms) -> ChartRequest:
+        """Without days to come. The chart may not have all its dimensions."""
+        resolution, today = _RESOLUTIONS[self.resolution], date_of(now // DAY)
         if self.start_date is not None and self.start_date > today:
             raise Invalid("start_date is after today.", param="start_date")
         last = min(self.end_date or today, today)
-        first = self.start_date or _begin(last, self.resolution)
         return ChartRequest(
             name=definition.name,
-            environment=self.environment,
-            first=first,
+            environment=environment_of(self.environment),
+            first=self.start_date or _begin(last, resolution),
             last=last,
-            resolution=self.resolution,
-            filters=self._filters(definition, missing),
-            segment=self._segment(definition, missing),
+            resolution=resolution,
+            filters=_filters(self.filters),
+            segment=_ALIASES.get(self.segment, self.segment) if self.segment else None,
             currency=self.currency,
-            selectors=self.selectors,
+            selectors=_selectors(self.selectors),
             compare=self.compare,
         )
 
@@ -218,18 +158,19 @@ async def read_chart(
     """A chart: its values by day, week or month, and the definition of what is counted. Filters and segments that the
     chart cannot do are ignored and named in `unsupported_params`. A parameter that is not known, or is given twice, is
     refused."""
-    _once_each(request, _CHART_PARAMETERS)
-    definition = definition_of(chart_name)
-    now = services.now()
-    time = await charts.time_of(services.database, caller.project_id, query.environment, now)
-    missing = await missing_dimensions(services.database, caller.project_id, query.dimensions)
-    asked = query.request(definition, missing, time)
-    data = await charts.read_chart(services.charts, caller.project_id, asked, now)
+    # With the vendor's `realtime`, which makes no difference here.
+    _once_each(request, "format", *(field.name for field in fields(ChartQuery)))
+    definition, now = definition_of(chart_name), services.now()
+    time = await charts.time_of(services.database, caller.project_id, environment_of(query.environment), now)
+    asked = query.request(definition, time)
+    aggregates = tuple(dict.fromkeys(query.aggregate.split(","))) if query.aggregate else ()
+    supported, unsupported = await charts.supported(services.database, caller.project_id, asked)
+    data = await charts.read_chart(services.charts, caller.project_id, supported, now)
     if format == "csv" or (format is None and _wants_csv(request)):
         name = f"{definition.name}-{data.request.first}-{data.request.last}.csv"
         headers = {"content-disposition": f'attachment; filename="{name}"'}
-        return Response(chart_csv(data, query.aggregates), headers=headers, media_type="text/csv")
-    return reply(render.chart(data, query.aggregates, query.unsupported(definition, missing)))
+        return Response(render.chart_csv(data, aggregates), headers=headers, media_type="text/csv")
+    return reply(render.chart(data, aggregates, unsupported))
 
 
 @router.get("/charts/{chart_name}/options", responses=shows(wire.ChartOptions))
@@ -242,11 +183,11 @@ async def read_chart_options(
     environment: EnvironmentName = "production",
 ) -> Response:
     """What can be chosen for a chart: resolutions, segments, filters with their most frequent values, and selectors."""
-    _once_each(request, _OPTIONS_PARAMETERS)
+    _once_each(request, "realtime", "environment")
     wanted = environment_of(environment)
     await charts.time_of(services.database, caller.project_id, wanted, services.now())
-    found = await read_options(services.charts, caller.project_id, wanted, chart_name, services.now())
-    return reply(render.options(found))
+    found = await charts.read_options(services.charts, caller.project_id, wanted, chart_name, services.now())
+    return reply(render.options(*found))
 
 
 @router.get("/metrics/overview", responses=shows(wire.OverviewMetrics))
@@ -258,7 +199,7 @@ async def read_overview_metrics(
     environment: EnvironmentName = "production",
 ) -> Response:
     """The most important numbers: as of now, or over the last 28 days."""
-    _once_each(request, _OVERVIEW_PARAMETERS)
+    _once_each(request, "currency", "environment")
     where, now = environment_of(environment), services.now()
     found = await charts.read_overview(services.charts, caller.project_id, where, currency, now)
     active = await active_customers(services.database, caller.project_id, where, now)
@@ -280,15 +221,8 @@ def _begin(last: date, resolution: Resolution) -> date:
 
 
 def _filters(text: str | None) -> tuple[Filter, ...]:
-    if not text:
-        return ()
-    try:
-        found = json.decode(text, type=list[FilterBody])
-        check_distinct(text)
-    except RepeatedFieldError as error:
-        raise Invalid(f"A filter has the field {error.name!r} twice. Send it once.", param="filters") from None
-    except (ValidationError, DecodeError):
-        raise Invalid('filters is JSON such as [{"name": "country", "values": ["DE"]}].', param="filters") from None
+    example = '[{"name": "country", "values": ["DE"]}]'
+    found = _decoded(text or "[]", list[FilterBody], "filters", example, "A filter")
     if len(found) > MOST_FILTERS or any(not 1 <= len(one.values) <= MOST_VALUES for one in found):
         raise Invalid(
             f"There are at most {MOST_FILTERS} filters, each with 1 to {MOST_VALUES} values.", param="filters"
@@ -298,26 +232,23 @@ def _filters(text: str | None) -> tuple[Filter, ...]:
 
 
 def _selectors(text: str | None) -> dict[str, str]:
-    if not text:
-        return {}
+    found = _decoded(text or "{}", dict[str, str], "selectors", '{"revenue_type": "proceeds"}', "selectors")
+    _refuse_nul(found.values(), "selectors")
+    return found
+
+
+def _decoded(text: str, type: type[T], param: str, example: str, part: str) -> T:
     try:
-        found = json.decode(text, type=dict[str, str])
+        found = json.decode(text, type=type)
         check_distinct(text)
     except RepeatedFieldError as error:
-        raise Invalid(f"selectors has the field {error.name!r} twice. Send it once.", param="selectors") from None
+        raise Invalid(f"{part} has the field {error.name!r} twice. Send it once.", param=param) from None
     except (ValidationError, DecodeError):
-        raise Invalid('selectors is JSON such as {"revenue_type": "proceeds"}.', param="selectors") from None
-    _refuse_nul(found.values(), "selectors")
+        raise Invalid(f"{param} is JSON such as {example}.", param=param) from None
     return found
 
 
 def _refuse_nul(texts: Iterable[str], param: str) -> None:
     """JSON can write it as an escape, and the database does not store it."""
-    if any("\0" in one for one in texts):
+    if any("\0" in text for text in texts):
         raise Invalid(f"{param} contains a NUL character.", param=param)
-
-
-def _aggregates(text: str | None) -> tuple[str, ...]:
-    if not text:
-        return ()
-    return tuple(dict.fromkeys(text.split(",")))

@@ -17,9 +17,8 @@ from latchkey.domain.purchases.purchase import USD
 from latchkey.subjects.charts import wire
 from latchkey.subjects.charts.rules.chart import ChartData, Estimate, HeatMap, HeatRow, Period, Previous, Series, Value
 from latchkey.subjects.charts.rules.chart import VariantResult as Result
-from latchkey.subjects.charts.rules.chart_list import Options
 from latchkey.subjects.charts.rules.compute import MOST_SEGMENTS
-from latchkey.subjects.charts.rules.definition import Definition, Selector, Unit
+from latchkey.subjects.charts.rules.definition import Definition, Dimension, Unit
 from latchkey.subjects.charts.rules.facts import REST, Resolution, day_of
 
 UNITS: Mapping[Unit, wire.Unit] = {Unit.COUNT: "#", Unit.MONEY: "$", Unit.SHARE: "%"}
@@ -54,7 +53,7 @@ def chart(
         yaxis=UNITS[data.unit],
         yaxis_currency=data.currency or USD,
         filtering_allowed=bool(definition.filters),
-        segmenting_allowed=definition.segmented is not None,
+        segmenting_allowed=bool(definition.segments),
         measures=measures,
         segments=segments if request.segment is not None else UNSET,
         segments_limit=MOST_SEGMENTS,
@@ -84,11 +83,6 @@ def shown(value: Value, unit: Unit) -> Value:
     return value / MICROS if unit is Unit.MONEY else round(100 * value, DECIMALS)
 
 
-def selector(one: Selector) -> wire.ChartSelector:
-    options = [wire.Named(id=choice.id, display_name=choice.title) for choice in one.choices]
-    return wire.ChartSelector(display_name=one.title, default=one.default, options=options)
-
-
 def environment_name(environment: str) -> str:
     """As V2 says it: `production`, `sandbox`, or the id of a test clock."""
     return environment.lower() if environment.isupper() else environment
@@ -100,28 +94,27 @@ def _at(when: date) -> Ms:
 
 def _measures(data: ChartData) -> list[wire.ChartMeasure]:
     if data.heat_map is not None:
-        found = [_measure("value", data.definition.title, data.heat_map.unit)]
-        return [*found, _measure(_SHARE, f"Of {data.heat_map.size_title.lower()}", Unit.SHARE)]
+        found = (
+            ("value", data.definition.title, data.heat_map.unit),
+            (_SHARE, f"Of {data.heat_map.size_title.lower()}", Unit.SHARE),
+        )
+        return [
+            wire.ChartMeasure(id=id, display_name=title, unit=UNITS[unit], chartable=True, is_net=False)
+            for id, title, unit in found
+        ]
+    # With segments the total may be left undrawn while the segments of the same measure are drawn.
+    drawn = {one.measure for one in data.drawn}
     return [
         wire.ChartMeasure(
             id=one.measure,
             display_name=one.title,
             unit=UNITS[one.unit],
-            chartable=_is_chartable(one, data),
+            chartable=one.measure in drawn,
             is_net=one.is_net,
         )
         for one in data.series
         if one.segment is None
     ]
-
-
-def _is_chartable(one: Series, data: ChartData) -> bool:
-    """With segments the total may be left undrawn while the segments of the same measure are drawn."""
-    return any(other.is_drawn for other in data.series if other.measure == one.measure)
-
-
-def _measure(id: str, title: str, unit: Unit) -> wire.ChartMeasure:
-    return wire.ChartMeasure(id=id, display_name=title, unit=UNITS[unit], chartable=True, is_net=False)
 
 
 def _segments(data: ChartData) -> list[wire.Named]:
@@ -214,12 +207,14 @@ def _variant(one: Result) -> wire.VariantResult:
         initial_conversion=_interval(one.initial_conversion, Unit.SHARE),
         conversion_to_paying=_interval(one.conversion_to_paying, Unit.SHARE),
         revenue_per_customer=_interval(one.revenue_per_customer, Unit.MONEY),
-        conversion_difference=None
-        if one.conversion_difference is None
-        else _interval(one.conversion_difference, Unit.SHARE),
+        conversion_difference=_difference(one.conversion_difference, Unit.SHARE),
         probability_better=shown(one.probability_better, Unit.SHARE),
-        revenue_difference=None if one.revenue_difference is None else _interval(one.revenue_difference, Unit.MONEY),
+        revenue_difference=_difference(one.revenue_difference, Unit.MONEY),
     )
+
+
+def _difference(one: Estimate | None, unit: Unit) -> wire.Interval | None:
+    return None if one is None else _interval(one, unit)
 
 
 def _interval(one: Estimate, unit: Unit) -> wire.Interval:
@@ -230,15 +225,13 @@ def _interval(one: Estimate, unit: Unit) -> wire.Interval:
     return wire.Interval(value=shown(one.value, unit), low=bound(one.low), high=bound(one.high))
 
 
-def options(found: Options) -> wire.ChartOptions:
+def options(definition: Definition, dimensions: Sequence[Dimension]) -> wire.ChartOptions:
     return wire.ChartOptions(
-        resolutions=[
-            wire.Named(id=str(place), display_name=one.value.capitalize()) for place, one in enumerate(Resolution)
-        ],
+        resolutions=[wire.Named(id=str(place), display_name=one.capitalize()) for place, one in enumerate(Resolution)],
         segments=[
             wire.ChartDimension(id=one.id, display_name=one.title, group_display_name=one.group or UNSET)
-            for one in found.dimensions
-            if one.can_segment
+            for one in dimensions
+            if definition.allows_segment(one.id)
         ],
         filters=[
             wire.ChartFilter(
@@ -247,10 +240,17 @@ def options(found: Options) -> wire.ChartOptions:
                 group_display_name=one.group or UNSET,
                 options=[wire.Named(id=value.id, display_name=value.title) for value in one.values],
             )
-            for one in found.dimensions
-            if one.can_filter
+            for one in dimensions
+            if definition.allows_filter(one.id)
         ],
-        user_selectors={one.name: selector(one) for one in found.definition.selectors},
+        user_selectors={
+            one.name: wire.ChartSelector(
+                display_name=one.title,
+                default=one.default,
+                options=[wire.Named(id=choice.id, display_name=choice.title) for choice in one.choices],
+            )
+            for one in definition.selectors
+        },
     )
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from latchkey.domain.charts.period_rows import attributes_of, enrollments_of
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.tariff.rates import GOOD_FOR_DAYS, NO_RATES, Rates
@@ -18,9 +18,8 @@ from latchkey.storage.database import Connection, Database
 from latchkey.storage.experiments import experiments
 from latchkey.storage.money import rates as stored_rates
 from latchkey.storage.sandbox import clocks
+from latchkey.subjects.charts import wire
 from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest
-from latchkey.subjects.charts.rules.chart_list import Dimension, Options
-from latchkey.subjects.charts.rules.chart_periods import today_of
 from latchkey.subjects.charts.rules.chart_requests import (
     before,
     by_month,
@@ -29,8 +28,8 @@ from latchkey.subjects.charts.rules.chart_requests import (
     is_wide,
     questions_of,
 )
-from latchkey.subjects.charts.rules.compute import compute, largest_segments
-from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT, Choice, Definition, title_of
+from latchkey.subjects.charts.rules.compute import NOT_KNOWN, compute, largest_segments
+from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT, Choice, Definition, Dimension, title_of
 from latchkey.subjects.charts.rules.facts import Amounts, Question, Resolution, Run, date_of, day_of
 from latchkey.subjects.charts.storage import chart_tables
 from latchkey.subjects.charts.storage.fact_cache import FactCache
@@ -42,77 +41,69 @@ OVERVIEW_DAYS = 28
 OVERVIEW = ("trials", "actives", "mrr", "arr", "revenue", "customers_new", "customers_paying")
 
 
-async def read_chart(books: FactCache, project_id: str, request: ChartRequest, now: Ms) -> ChartData:
+async def read_chart(cache: FactCache, project_id: str, request: ChartRequest, now: Ms) -> ChartData:
     """`now` is the present; in the environment of a test clock the clock's time takes its place."""
-    database = books.database
-    time = await time_of(database, project_id, request.environment, now)
-    request = checked(request, time)
-    request = replace(request, compare=request.compare and definition_of(request.name).has_comparison)
-    rates = await _rates(database, request)
-    variants = await _variants(database, project_id, request)
-    book = await books.book(project_id, now)
-    runs, earlier = await asyncio.to_thread(_answered, book, request, time, rates)
-    return replace(compute(request, runs, time, rates=rates, earlier=earlier, variants=variants), as_of=time)
-
-
-def _answered(book: ProjectFacts, request: ChartRequest, now: Ms, rates: Rates) -> tuple[list[Run], list[Run]]:
-    """Of the request, and of the time before if it compares."""
-    largest = None
-    answers = [book.ask(one, now) for one in questions_of(request, rates)]
-    if is_wide(request):
-        rough = by_month(request)
-        few = questions_of(rough, rates)[0].resolution
-        largest = largest_segments(rough, [run for one in answers for run in one.runs(by=few)], now, rates=rates)
-    asked = questions_of(before(request), rates) if request.compare else ()
-    earlier = [run for one in asked for run in book.ask(one, now).runs(largest=largest)]
-    return [run for one in answers for run in one.runs(largest=largest)], earlier
+    found = await read_charts(cache, project_id, [request], now)
+    return found[request.name]
 
 
 async def read_overview(
-    books: FactCache, project_id: str, environment: str, currency: str, now: Ms, *, compare: bool = False
+    cache: FactCache, project_id: str, environment: str, currency: str, now: Ms
 ) -> Mapping[str, ChartData]:
-    """By name: the charts of OVERVIEW over the last OVERVIEW_DAYS, by day, with one reading of the facts."""
-    time = await time_of(books.database, project_id, environment, now)
-    today = date_of(today_of(time))
-    asked = [
-        ChartRequest(
-            name=name,
-            environment=environment,
-            first=today - timedelta(days=OVERVIEW_DAYS - 1),
-            last=today,
-            currency=currency,
-            compare=compare,
-        )
+    """By name: the charts of OVERVIEW over the last OVERVIEW_DAYS, by day."""
+    today = date_of(await time_of(cache.database, project_id, environment, now) // DAY)
+    first = today - timedelta(days=OVERVIEW_DAYS - 1)
+    requests = [
+        ChartRequest(name=name, environment=environment, first=first, last=today, currency=currency)
         for name in OVERVIEW
     ]
-    return await read_together(books, project_id, asked, now)
+    return await read_charts(cache, project_id, requests, now)
 
 
-async def read_together(
-    books: FactCache, project_id: str, requests: Sequence[ChartRequest], now: Ms
+async def read_charts(
+    cache: FactCache, project_id: str, requests: Sequence[ChartRequest], now: Ms
 ) -> Mapping[str, ChartData]:
-    """Several charts by name, with one reading of the facts. They have the same environment, days, currency and
-    comparison, and neither filters nor segments; none of them is a snapshot, a heat map or an experiment."""
-    time = await time_of(books.database, project_id, requests[0].environment, now)
-    asked = [checked(one, time) for one in requests]
-    now_asked = _together(asked)
-    earlier_asked = _together([before(one) for one in asked]) if asked[0].compare else ()
-    book = await books.book(project_id, now)
-    runs = await asyncio.to_thread(lambda: [run for one in now_asked for run in book.ask(one, time).runs()])
-    earlier = await asyncio.to_thread(lambda: [run for one in earlier_asked for run in book.ask(one, time).runs()])
-    rates = await _rates(books.database, replace(asked[0], name="mrr"))
+    """By name, with one reading of the facts. Several have the same environment, days, currency and comparison, and
+    neither filters nor segments; none of them is a snapshot, a heat map or an experiment."""
+    database = cache.database
+    time = await time_of(database, project_id, requests[0].environment, now)
+    requests = [checked(request, time) for request in requests]
+    rates = await _rates(database, requests)
+    variants = await _variants(database, project_id, requests[0])
+    facts = await cache.facts(project_id, now)
+    runs, earlier = await asyncio.to_thread(_answered, facts, requests, time, rates)
     found: dict[str, ChartData] = {}
-    for one in asked:
-        kinds = definition_of(one.name).kinds
-        data = compute(
-            one,
-            [run for run in runs if run.kind in kinds],
-            time,
-            rates=rates,
-            earlier=[run for run in earlier if run.kind in kinds],
-        )
-        found[one.name] = replace(data, as_of=time)
+    for request in requests:
+        kinds = definition_of(request.name).kinds
+        own, old = ([run for run in answer if run.kind in kinds] for answer in (runs, earlier))
+        found[request.name] = compute(request, own, time, rates=rates, earlier=old, variants=variants)
     return found
+
+
+def _answered(
+    facts: ProjectFacts, requests: Sequence[ChartRequest], now: Ms, rates: Rates
+) -> tuple[list[Run], list[Run]]:
+    """Of the requests, and of the time before if they compare. A wide breakdown asks first, by month, which segments
+    are the largest, and adds up all others."""
+    request, largest = requests[0], None
+    answers = [facts.ask(question, now) for question in _questions(requests, rates)]
+    if is_wide(request):
+        rough = by_month(request)
+        resolution = questions_of(rough, rates)[0].resolution
+        monthly = [run for answer in answers for run in answer.runs(by=resolution)]
+        largest = largest_segments(rough, monthly, now, rates=rates)
+    runs = [run for answer in answers for run in answer.runs(largest=largest)]
+    old = _questions([before(request) for request in requests], rates) if request.compare else ()
+    return runs, [run for question in old for run in facts.ask(question, now).runs(largest=largest)]
+
+
+def _questions(requests: Sequence[ChartRequest], rates: Rates) -> tuple[Question, ...]:
+    questions = questions_of(requests[0], rates)
+    if len(requests) == 1:
+        return questions
+    kinds = tuple(dict.fromkeys(kind for request in requests for kind in definition_of(request.name).kinds))
+    amounts = Amounts.USD if requests[0].currency == USD else Amounts.ALL
+    return (questions[0]._replace(kinds=kinds, resolution=Resolution.DAY, amounts=amounts, any_n=()),)
 
 
 async def time_of(database: Database, project_id: str, environment: str, now: Ms) -> Ms:
@@ -130,23 +121,16 @@ async def time_of(database: Database, project_id: str, environment: str, now: Ms
     return clock.now
 
 
-def _together(requests: Sequence[ChartRequest]) -> tuple[Question, ...]:
-    """One question for all of them: they have the same days and no filters."""
-    kinds = tuple(dict.fromkeys(kind for one in requests for kind in definition_of(one.name).kinds))
-    amounts = Amounts.USD if requests[0].currency == USD else Amounts.ALL
-    asked = questions_of(requests[0])[0]
-    return (asked._replace(kinds=kinds, resolution=Resolution.DAY, amounts=amounts, any_n=()),)
-
-
-async def _rates(database: Database, request: ChartRequest) -> Rates:
-    if request.currency == USD or not definition_of(request.name).has_money:
+async def _rates(database: Database, requests: Sequence[ChartRequest]) -> Rates:
+    request = requests[0]
+    if request.currency == USD or not any(definition_of(request.name).has_money for request in requests):
         return NO_RATES
     # As far back as the period that it is compared with, and as a rate counts.
     first = before(request).first if request.compare else request.first
     days = (request.last - first).days + GOOD_FOR_DAYS + 2
     async with database.acquire() as connection:
         found = await stored_rates.listed(connection, request.currency, day_of(request.last), days)
-    return NO_RATES.plus(one.rate for one in found)
+    return NO_RATES.plus(stored.rate for stored in found)
 
 
 async def _variants(database: Database, project_id: str, request: ChartRequest) -> Sequence[str]:
@@ -189,65 +173,73 @@ async def keep_erased(connection: Connection, key: int, customer: Customer, attr
     await chart_tables.keep_erased(connection, customer.project_id, key, *kept)
 
 
-async def usual_environment(books: FactCache, project_id: str, now: Ms) -> Environment:
+async def usual_environment(cache: FactCache, project_id: str, now: Ms) -> Environment:
     """The sandbox while everything was bought there."""
-    book = await books.book(project_id, now)
-    in_production, in_sandbox = await asyncio.to_thread(lambda: [book.has_sales(one) for one in Environment])
+    facts = await cache.facts(project_id, now)
+    in_production, in_sandbox = await asyncio.to_thread(lambda: [facts.has_sales(one) for one in Environment])
     return Environment.SANDBOX if in_sandbox and not in_production else Environment.PRODUCTION
 
 
 async def read_values(
-    books: FactCache, project_id: str, environment: str, dimensions: Iterable[str], now: Ms
+    cache: FactCache, project_id: str, environment: str, dimensions: Iterable[str], now: Ms
 ) -> dict[str, list[str]]:
     """The values that facts have in each dimension, the most frequent first."""
-    book = await books.book(project_id, now)
-    return await asyncio.to_thread(lambda: {one: book.values(environment, one, MOST_VALUES) for one in dimensions})
+    facts = await cache.facts(project_id, now)
+    return await asyncio.to_thread(lambda: {one: facts.values(environment, one, MOST_VALUES) for one in dimensions})
 
 
-async def read_options(books: FactCache, project_id: str, environment: str, name: str, now: Ms) -> Options:
-    definition, database = definition_of(name), books.database
+async def read_options(
+    cache: FactCache, project_id: str, environment: str, name: str, now: Ms
+) -> tuple[Definition, list[Dimension]]:
+    """The definition has the project's experiments as the choices of the selector `experiment`."""
+    definition, database = definition_of(name), cache.database
     async with database.acquire() as connection:
         tests = await experiments.page(connection, project_id, None, MOST_DIMENSIONS)
-    attributes = await chosen_attributes(database, project_id)
-    tagged = [ATTRIBUTE + one for one in attributes]
-    values = await read_values(books, project_id, environment, [*definition.filters, *tagged], now)
+    attributes = {ATTRIBUTE + name: name for name in await chosen_attributes(database, project_id)}
+    values = await read_values(cache, project_id, environment, [*definition.filters, *attributes], now)
+
+    def choices(ids: Iterable[str]) -> tuple[Choice, ...]:
+        # The value that stands for "not known" can be filtered by, too.
+        return tuple(Choice(id, id or NOT_KNOWN) for id in ids)
+
     plain = dict.fromkeys((*definition.filters, *definition.segments))
-    found = [_dimension(definition, id, title_of(id), None, _choices(values.get(id, ()))) for id in plain]
-    for test in tests:
-        variants = _choices(one.id for one in test.variants)
-        found.append(_dimension(definition, EXPERIMENT + test.id, test.name, "Experiments", variants))
-    for id, title in zip(tagged, attributes, strict=True):
-        found.append(_dimension(definition, id, title, "Attributes", _choices(values[id])))
-    choices = tuple(Choice(one.id, one.name) for one in tests)
+    dimensions = [
+        *(Dimension(id, title_of(id), None, choices(values.get(id, ()))) for id in plain),
+        *(
+            Dimension(EXPERIMENT + test.id, test.name, "Experiments", choices(one.id for one in test.variants))
+            for test in tests
+        ),
+        *(Dimension(id, title, "Attributes", choices(values[id])) for id, title in attributes.items()),
+    ]
+    named = tuple(Choice(test.id, test.name) for test in tests)
     selectors = tuple(
-        replace(one, choices=choices, default=choices[0].id if choices else "") if one.name == "experiment" else one
+        replace(one, choices=named, default=named[0].id if named else "") if one.name == "experiment" else one
         for one in definition.selectors
     )
-    return Options(replace(definition, selectors=selectors), tuple(found))
+    return replace(definition, selectors=selectors), dimensions
 
 
-async def missing_dimensions(database: Database, project_id: str, asked: Iterable[str]) -> frozenset[str]:
-    """Those of experiments and attributes that this project does not have. Nothing is counted by them, so a chart would
-    show a 0 that means nothing."""
-    wanted = {one for one in asked if one.startswith((EXPERIMENT, ATTRIBUTE))}
-    if not wanted:
-        return frozenset()
-    chosen = await chosen_attributes(database, project_id)
-    missing = {one for one in wanted if one.startswith(ATTRIBUTE) and one.removeprefix(ATTRIBUTE) not in chosen}
-    async with database.acquire() as connection:
-        for one in wanted:
-            if one.startswith(EXPERIMENT):
-                test = await experiments.load(connection, project_id, one.removeprefix(EXPERIMENT))
-                if test is None:
+async def supported(
+    database: Database, project_id: str, request: ChartRequest
+) -> tuple[ChartRequest, wire.UnsupportedParams]:
+    """The request without what the chart cannot do, and that. An experiment or an attribute that this project does not
+    have is such a thing: nothing is counted by it, so a chart would show a 0 that means nothing."""
+    definition = definition_of(request.name)
+    named = [one.dimension for one in request.filters] + ([request.segment] if request.segment else [])
+    missing: set[str] = set()
+    if any(one.startswith((EXPERIMENT, ATTRIBUTE)) for one in named):
+        chosen = await chosen_attributes(database, project_id)
+        missing = {one for one in named if one.startswith(ATTRIBUTE) and one.removeprefix(ATTRIBUTE) not in chosen}
+        async with database.acquire() as connection:
+            for one in named:
+                id = one.removeprefix(EXPERIMENT)
+                if id != one and await experiments.load(connection, project_id, id) is None:
                     missing.add(one)
-    return frozenset(missing)
-
-
-def _choices(ids: Iterable[str]) -> list[Choice]:
-    return [Choice(one, one) for one in ids]
-
-
-def _dimension(definition: Definition, id: str, title: str, group: str | None, values: list[Choice]) -> Dimension:
-    # The value that stands for "not known" can be filtered by, too.
-    named = tuple(one if one.id else Choice("", "Not known") for one in values)
-    return Dimension(id, title, group, named, definition.allows_filter(id), definition.allows_segment(id))
+    filters = tuple(
+        one for one in request.filters if definition.allows_filter(one.dimension) and one.dimension not in missing
+    )
+    left = [one.dimension for one in request.filters if one not in filters]
+    segment = request.segment
+    if segment is None or (definition.allows_segment(segment) and segment not in missing):
+        return replace(request, filters=filters), wire.UnsupportedParams(filters=left)
+    return replace(request, filters=filters, segment=None), wire.UnsupportedParams(filters=left, segment=segment)

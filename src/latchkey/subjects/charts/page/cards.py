@@ -1,4 +1,4 @@
-"""Charts as small cards: the number, its change, and a line. For the list of charts and the overview."""
+"""Charts as small cards: the number, its change, and a small picture. For the list of charts and the overview."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from latchkey.dashboard import texts
 from latchkey.dashboard.drawing.bars import Spark, spark
 from latchkey.dashboard.drawing.ranks import Interval, Rank, intervals, ranks
 from latchkey.domain.purchases.purchase import USD
-from latchkey.subjects.charts.page import figures as words
+from latchkey.subjects.charts.page import figures
 from latchkey.subjects.charts.page.presentation import Headline, headline, main_series
 from latchkey.subjects.charts.page.view import Environment, Offered, today
 from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest, HeatMap, Series, Value
-from latchkey.subjects.charts.rules.chart_list import BY_NAME, CHARTS
+from latchkey.subjects.charts.rules.chart_requests import BY_NAME, CHARTS
 from latchkey.subjects.charts.rules.definition import Definition, Drawing
 from latchkey.subjects.charts.rules.facts import LIFETIMES, Resolution
 
@@ -34,10 +34,14 @@ SECTIONS = {
 }
 # The list of charts shows this many days, by day.
 DAYS = 28
-# Charts whose preview is a line over these days.
+# Charts whose card is a line over these days.
 LINES = tuple(
     one.name for one in CHARTS if one.drawing not in (Drawing.HEAT_MAP, Drawing.INTERVALS) and not one.is_snapshot
 )
+# So many months of cohorts are read.
+_MONTHS = 6
+# Cohorts and columns of a small heat map.
+_ROWS, _COLUMNS = 5, 7
 
 
 def requests(names: Sequence[str], environment: Environment, days: int, currency: str = USD) -> list[ChartRequest]:
@@ -57,47 +61,114 @@ def requests(names: Sequence[str], environment: Environment, days: int, currency
     ]
 
 
+def other_requests(environment: Environment, offered: Offered) -> list[ChartRequest]:
+    """Of charts that are no line: the cohorts of the last months, how subscriptions stand now, and the first experiment
+    of the list."""
+    last = today(environment.now)
+    month = last.year * 12 + last.month - _MONTHS
+    chosen: dict[str, dict[str, str]] = {
+        name: {} for name in ("subscription_retention", "cohort_explorer", "subscription_status")
+    }
+    if experiments := offered.choices.get("experiment"):
+        chosen["experiment_results"] = {"experiment": experiments[0].id}
+    return [
+        ChartRequest(
+            name=name,
+            environment=environment.id,
+            first=date(month // 12, month % 12 + 1, 1),
+            last=last,
+            resolution=Resolution.MONTH,
+            selectors=selectors,
+        )
+        for name, selectors in chosen.items()
+    ]
+
+
 @dataclass(frozen=True, slots=True)
-class Preview:
+class Card:
     definition: Definition
-    # None for charts that are no line: cohorts, experiments.
-    headline: Headline | None
-    spark: Spark | None
-    # For those, a picture of their own, or the first sentence of the definition if there is nothing to draw.
-    miniature: Miniature | None
-    about: str
+    headline: Headline | None = None
     # What the number is of, if not of all days together.
     per: str = ""
+    spark: Spark | None = None
+    # Of charts that are no line. Tiles of a heat map: x, y, width and height in percent of the picture, and 0 to 1.
+    tiles: tuple[tuple[float, ...], ...] = ()
+    ranks: tuple[Rank, ...] = ()
+    estimates: tuple[Interval | None, ...] = ()
+    # The number of such a card, and what it is; both may be empty.
+    value: str = ""
+    note: str = ""
+    # The first sentence of the definition, if there is nothing to draw.
+    about: str = ""
 
 
-def preview(definition: Definition, data: ChartData | None) -> Preview:
+def card(definition: Definition, data: ChartData | None) -> Card:
     main = main_series(data) if data else None
-    if data is None or main is None or definition.name not in LINES:
-        drawn = miniature(data) if data is not None else None
-        about = "" if drawn is not None else definition.words.partition(". ")[0].rstrip(".") + "."
-        return Preview(definition, None, None, drawn, about)
-    values = [words.number_of(value, main.unit) for value in main.values]
-    running = sum(not one.complete for one in data.periods[-2:])
-    per = "a week on average" if _is_by_week(data) else ""
-    return Preview(definition, _headline(data, main), spark(values, running=running), None, "", per)
+    if data is not None and main is not None and definition.name in LINES:
+        values = [figures.number_of(value, main.unit) for value in main.values]
+        running = sum(not one.complete for one in data.periods[-2:])
+        per = "a week on average" if _is_by_week(data) else ""
+        return Card(definition, _headline(data, main), per, spark(values, running=running))
+    if data is None or data.is_empty:
+        return Card(definition, about=definition.words.partition(". ")[0].rstrip(".") + ".")
+    if data.heat_map is not None:
+        value, note = _first_period(data, data.heat_map)
+        return Card(definition, tiles=_tiles(data.heat_map), value=value, note=note)
+    if data.variants:
+        conversions = [one.conversion_to_paying for one in data.variants]
+        drawn, _ = intervals([(one.low, one.value, one.high) for one in conversions])
+        odds = {one.variant: one.probability_better for one in data.variants if one.probability_better is not None}
+        best = max(odds, key=lambda variant: odds[variant], default=None)
+        value, note = ("", "") if best is None else (texts.percent(odds[best]), f"that {best} converts better")
+        return Card(definition, estimates=tuple(drawn), value=value, note=note)
+    drawn_now = [(one.title, figures.number_of(one.total, one.unit)) for one in data.drawn]
+    total = sum(value or 0 for _, value in drawn_now)
+    bars = ranks(drawn_now, lambda value: f"{value:,.0f}")
+    return Card(definition, ranks=bars, value=f"{total:,.0f}", note="active now")
 
 
-def grouped(found: Mapping[str, ChartData]) -> list[tuple[str, list[Preview]]]:
+def cards(found: Mapping[str, ChartData]) -> list[tuple[str, list[Card]]]:
     """All charts under their headings."""
-    return [(title, [preview(BY_NAME[name], found.get(name)) for name in names]) for title, names in SECTIONS.items()]
+    return [(title, [card(BY_NAME[name], found.get(name)) for name in names]) for title, names in SECTIONS.items()]
 
 
-def _headline(data: ChartData, main: Series) -> Headline | None:
+def _tiles(found: HeatMap) -> tuple[tuple[float, ...], ...]:
+    rows, columns = found.rows[-_ROWS:], min(len(found.columns), _COLUMNS)
+    largest = max((cell.value or 0 for row in rows for cell in row.cells[:columns]), default=0) or 1
+    width, height = 100 / max(columns, 1), 100 / max(len(rows), 1)
+    tiles = []
+    for number, row in enumerate(rows):
+        for place, cell in enumerate(row.cells[:columns]):
+            if cell.value is not None:
+                share = cell.share if cell.share is not None else cell.value / largest
+                strength = round(0.08 + 0.92 * max(0.0, share), 3)
+                place_and_size = place * width, number * height, width * 0.94, height * 0.9
+                tiles.append((*(round(length, 2) for length in place_and_size), strength))
+    return tuple(tiles)
+
+
+def _first_period(data: ChartData, found: HeatMap) -> tuple[str, str]:
+    """The share of all cohorts that was kept for one more period; where the map has money, what a customer has paid
+    within the first 30 days."""
+    shares = [one.share for one in found.total.cells if one.share is not None]
+    if len(shares) > 1:
+        return texts.percent(shares[1]), "kept for a second period"
+    place, cells = LIFETIMES.index(30), found.total.cells
+    if len(cells) <= place or cells[place].value is None:
+        return "", ""
+    return figures.full(cells[place].value, found.unit, data.currency), "per customer within 30 days"
+
+
+def _headline(data: ChartData, main: Series) -> Headline:
+    earlier = data.previous.series if data.previous else ()
     match data.definition.name:
         case "trial_conversion_rate":
-            earlier = data.previous.series if data.previous else ()
             return _changed(data, main, _decided(data.series), _decided(earlier))
         case "churn" if _is_by_week(data):
-            known = [one for one in data.previous.series if one.id == main.id] if data.previous else []
-            before = _average(known[0].values) if known else None
+            before = next((_average(one.values) for one in earlier if one.id == main.id), None)
             return _changed(data, main, _average(main.values), before, falling_is_good=True)
         case _:
-            return headline(data)
+            return headline(data, main)
 
 
 def _is_by_week(data: ChartData) -> bool:
@@ -112,114 +183,11 @@ def _average(values: Sequence[Value]) -> Value:
 
 
 def _changed(data: ChartData, main: Series, value: Value, before: Value, *, falling_is_good: bool = False) -> Headline:
-    moved, kind = words.change(value, before, main.unit, data.currency, falling_is_good=falling_is_good)
-    return Headline(main.title, words.full(value, main.unit, data.currency), "overall", moved, kind)
+    moved, kind = figures.change(value, before, main.unit, data.currency, falling_is_good=falling_is_good)
+    return Headline(main.title, figures.full(value, main.unit, data.currency), "overall", moved, kind)
 
 
 def _decided(series: tuple[Series, ...]) -> Value:
     """The rate, unless all trials still run: then nothing is known yet."""
     found = {one.measure: one.total for one in series if one.segment is None}
     return None if not found or found["trials"] == found["pending"] else found["conversion_rate"]
-
-
-# Cohorts and columns of a small heat map.
-_ROWS, _COLUMNS = 5, 7
-# So many months of cohorts are read.
-_MONTHS = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    # In percent of the picture.
-    x: float
-    y: float
-    width: float
-    height: float
-    # 0 to 1.
-    strength: float
-
-
-@dataclass(frozen=True, slots=True)
-class Miniature:
-    # The number of the card, and what it is; both may be empty.
-    value: str
-    note: str
-    tiles: tuple[Tile, ...] = ()
-    ranks: tuple[Rank, ...] = ()
-    estimates: tuple[Interval | None, ...] = ()
-
-
-def miniature_requests(environment: Environment, offered: Offered) -> list[ChartRequest]:
-    """The cohorts of the last months, how subscriptions stand now, and the first experiment of the list."""
-    last = today(environment.now)
-    month = last.year * 12 + last.month - _MONTHS
-    first = date(month // 12, month % 12 + 1, 1)
-    found = [
-        ChartRequest(name=name, environment=environment.id, first=first, last=last, resolution=Resolution.MONTH)
-        for name in ("subscription_retention", "cohort_explorer", "subscription_status")
-    ]
-    if experiments := offered.choices.get("experiment"):
-        chosen = {"experiment": experiments[0].id}
-        found.append(
-            ChartRequest(
-                name="experiment_results", environment=environment.id, first=first, last=last, selectors=chosen
-            )
-        )
-    return found
-
-
-def miniature(data: ChartData) -> Miniature | None:
-    """None where there is nothing to draw."""
-    if data.is_empty:
-        return None
-    if data.heat_map is not None:
-        return _cohorts(data, data.heat_map)
-    if data.variants:
-        return _variants(data)
-    drawn = [(one.title, words.number_of(one.total, one.unit)) for one in data.drawn]
-    total = sum(value or 0 for _, value in drawn)
-    return Miniature(f"{total:,.0f}", "active now", ranks=ranks(drawn, lambda value: f"{value:,.0f}"))
-
-
-def _cohorts(data: ChartData, found: HeatMap) -> Miniature:
-    rows = found.rows[-_ROWS:]
-    columns = min(len(found.columns), _COLUMNS)
-    largest = max((cell.value or 0 for row in rows for cell in row.cells[:columns]), default=0) or 1
-    width, height = 100 / max(columns, 1), 100 / max(len(rows), 1)
-    tiles = tuple(
-        Tile(
-            round(place * width, 2),
-            round(number * height, 2),
-            round(width * 0.94, 2),
-            round(height * 0.9, 2),
-            round(0.08 + 0.92 * max(0.0, cell.share if cell.share is not None else (cell.value or 0) / largest), 3),
-        )
-        for number, row in enumerate(rows)
-        for place, cell in enumerate(row.cells[:columns])
-        if cell.value is not None
-    )
-    return Miniature(*_first_period(data, found), tiles=tiles)
-
-
-def _first_period(data: ChartData, found: HeatMap) -> tuple[str, str]:
-    """The share of all cohorts that was kept for one more period; where the map has money, what a customer has paid
-    within the first 30 days."""
-    shares = [one.share for one in found.total.cells if one.share is not None]
-    if len(shares) > 1:
-        return texts.percent(shares[1]), "kept for a second period"
-    place = LIFETIMES.index(30)
-    cells = found.total.cells
-    if len(cells) <= place or cells[place].value is None:
-        return "", ""
-    return words.full(cells[place].value, found.unit, data.currency), "per customer within 30 days"
-
-
-def _variants(data: ChartData) -> Miniature:
-    conversions = [one.conversion_to_paying for one in data.variants]
-    drawn, _ = intervals([(one.low, one.value, one.high) for one in conversions])
-    better = [one for one in data.variants if one.probability_better is not None]
-    if not better:
-        return Miniature("", "", estimates=tuple(drawn))
-    best = max(better, key=lambda one: one.probability_better or 0)
-    note = f"that {best.variant} converts better"
-    return Miniature(texts.percent(best.probability_better or 0), note, estimates=tuple(drawn))

@@ -24,21 +24,8 @@ from latchkey.subjects.charts.usecases import chosen_attributes, usual_environme
 from latchkey.usecases.experiments.experiments import list_experiments
 from latchkey.usecases.sandbox.clocks import newest_clocks
 
-Option = tuple[str, str]
 # How many values of a dimension can be ticked.
 MOST_VALUES = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    ranges: Sequence[Option]
-    environments: Sequence[Option]
-    currencies: Sequence[Option]
-    # "Nothing" first; empty if the chart cannot be broken down.
-    segments: Sequence[Option]
-    filters: Sequence[Option]
-    # Name, title, options.
-    selectors: Sequence[tuple[str, str, Sequence[Option]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +40,23 @@ class Applied:
     without: str
 
 
-def choices_of(view: View, offered: Offered) -> Choices:
+def choices_of(view: View, offered: Offered) -> dict[str, Sequence[object]]:
+    """The options of each field of the form; selectors with their names and titles."""
     definition = view.definition
-    segments = segmentable(definition, offered)
+    segments = [(one, dimension_title(one, offered)) for one in segmentable(definition, offered)]
     used = {one.dimension for one in view.request.filters} | {view.adding}
-    return Choices(
-        list(RANGES.items()),
-        [(one.slug, one.title) for one in offered.environments],
-        [(one, one) for one in offered.currencies],
-        [("", "Nothing"), *((one, dimension_title(one, offered)) for one in segments)] if segments else [],
-        [
-            ("", "Choose…"),
-            *((one, dimension_title(one, offered)) for one in filterable(definition, offered) if one not in used),
-        ],
-        [
-            (
-                one.name,
-                one.title,
-                [(choice.id, choice.title) for choice in one.choices or offered.choices.get(one.name, ())],
-            )
+    filters = [(one, dimension_title(one, offered)) for one in filterable(definition, offered) if one not in used]
+    return {
+        "ranges": list(RANGES.items()),
+        "environments": [(one.slug, one.title) for one in offered.environments],
+        "currencies": [(one, one) for one in offered.currencies],
+        "segments": [("", "Nothing"), *segments] if segments else [],
+        "filters": [("", "Choose…"), *filters],
+        "selectors": [
+            (one.name, one.title, [(choice.id, choice.title) for choice in one.choices or offered.choices[one.name]])
             for one in definition.selectors
         ],
-    )
+    }
 
 
 def shown_filters(view: View) -> list[str]:

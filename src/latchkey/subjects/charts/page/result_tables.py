@@ -1,132 +1,73 @@
-"""A heat map as its page shows it: rows of cohorts, columns of later periods."""
+"""Heat maps and the results of experiments, as their pages show them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import NamedTuple
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.drawing.ranks import Interval, intervals
 from latchkey.dashboard.drawing.scale import heat
-from latchkey.subjects.charts.page import figures as words
-from latchkey.subjects.charts.rules.chart import Cell, ChartData, Estimate, HeatMap, HeatRow, VariantResult
+from latchkey.subjects.charts.page.figures import full
+from latchkey.subjects.charts.rules.chart import Cell, ChartData
 from latchkey.subjects.charts.rules.definition import Unit
 
 
-@dataclass(frozen=True, slots=True)
-class Square:
-    words: str
+class Square(NamedTuple):
+    words: str = ""
     # The value behind a share, as a hint.
-    hint: str
+    hint: str = ""
     # 0 to 10; None for a period that has not begun.
-    level: int | None
-    complete: bool
+    level: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Cohort:
-    label: str
-    size: str
-    squares: tuple[Square, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Cohorts:
-    size_title: str
-    columns: tuple[str, ...]
-    rows: tuple[Cohort, ...]
-    total: Cohort
-    has_provisional: bool
-
-
-def cohorts(data: ChartData) -> Cohorts | None:
-    found = data.heat_map
-    if found is None:
-        return None
+def squares_of(data: ChartData) -> Callable[[Cell], Square]:
+    """How each cell of a heat map is shown."""
+    cells = [cell for row in data.heat_map.rows for cell in row.cells] if data.heat_map else []
     # Money is no share of anything: colours are relative to the largest value.
-    largest = max((cell.value or 0 for row in found.rows for cell in row.cells), default=0) or 1
-    rows = tuple(_row(data, found, row, largest) for row in found.rows)
-    provisional = any(not square.complete and square.level is not None for row in rows for square in row.squares)
-    return Cohorts(found.size_title, found.columns, rows, _row(data, found, found.total, largest), provisional)
+    largest = max((cell.value or 0 for cell in cells), default=0) or 1
+
+    def square(cell: Cell) -> Square:
+        value = full(cell.value, data.unit, data.currency)
+        if cell.value is None and cell.share is None:
+            return Square()
+        if data.unit is Unit.MONEY:
+            return Square(value, "", heat((cell.value or 0) / largest))
+        if cell.share is None:
+            # Of all cohorts together, before any of them is old enough.
+            return Square("–", value)
+        return Square(texts.percent(cell.share), value, heat(cell.share))
+
+    return square
 
 
-def _row(data: ChartData, found: HeatMap, row: HeatRow, largest: float) -> Cohort:
-    return Cohort(row.label, texts.number(row.size), tuple(_square(data, found, one, largest) for one in row.cells))
+class Estimates(NamedTuple):
+    """One thing that was measured, for each variant that has it."""
 
-
-def _square(data: ChartData, found: HeatMap, cell: Cell, largest: float) -> Square:
-    if cell.value is None and cell.share is None:
-        return Square("", "", None, cell.complete)
-    value = words.full(cell.value, found.unit, data.currency)
-    if found.unit is Unit.MONEY:
-        return Square(value, "", heat((cell.value or 0) / largest), cell.complete)
-    if cell.share is None:
-        # Of all cohorts together, before any of them is old enough.
-        return Square("–", value, None, complete=True)
-    return Square(texts.percent(cell.share), value, heat(cell.share), cell.complete)
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    variant: str
-    is_control: bool
-    value: str
-    # "1.2 % to 3.4 %", or "" where there is too little data.
-    interval: str
-    drawn: Interval | None
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
     title: str
-    variants: tuple[Measured, ...]
+    # Variant, value, its interval in words ("" where there is too little data), and its interval as it is drawn.
+    variants: list[tuple[str, str, str, Interval | None]]
     # Where zero stands, in percent from the left; None if it is not in the picture.
     zero: float | None
 
 
-def measures(data: ChartData) -> tuple[Measure, ...]:
-    """One picture for each thing that was measured."""
-    others = [one for one in data.variants if not one.is_control]
-    found = [
-        _measure(data, "Conversion to paying", data.variants, lambda one: one.conversion_to_paying, Unit.SHARE),
-        _measure(data, "Initial conversion", data.variants, lambda one: one.initial_conversion, Unit.SHARE),
-        _measure(data, "Revenue per customer", data.variants, lambda one: one.revenue_per_customer, Unit.MONEY),
-        _measure(data, "Difference in conversion to paying", others, lambda one: one.conversion_difference, Unit.SHARE),
-        _measure(data, "Difference in revenue per customer", others, lambda one: one.revenue_difference, Unit.MONEY),
-    ]
-    return tuple(one for one in found if one.variants)
-
-
-def probability(one: VariantResult) -> str:
-    return "–" if one.probability_better is None else texts.percent(one.probability_better)
-
-
-def _measure(
-    data: ChartData,
-    title: str,
-    variants: Sequence[VariantResult],
-    estimate: Callable[[VariantResult], Estimate | None],
-    unit: Unit,
-) -> Measure:
-    known = [(one, found) for one in variants if (found := estimate(one)) is not None]
-    drawn, zero = intervals([(found.low, found.value, found.high) for _, found in known])
-    return Measure(
-        title,
-        tuple(
-            Measured(
-                one.variant,
-                one.is_control,
-                words.full(found.value, unit, data.currency),
-                _interval(found, unit, data.currency),
-                picture,
-            )
-            for (one, found), picture in zip(known, drawn, strict=True)
-        ),
-        zero,
-    )
-
-
-def _interval(one: Estimate, unit: Unit, currency: str | None) -> str:
-    if one.low is None or one.high is None:
-        return ""
-    return f"{words.full(one.low, unit, currency)} to {words.full(one.high, unit, currency)}"
+def estimates_of(data: ChartData) -> list[Estimates]:
+    measured = {
+        "Conversion to paying": ("conversion_to_paying", Unit.SHARE),
+        "Initial conversion": ("initial_conversion", Unit.SHARE),
+        "Revenue per customer": ("revenue_per_customer", Unit.MONEY),
+        "Difference in conversion to paying": ("conversion_difference", Unit.SHARE),
+        "Difference in revenue per customer": ("revenue_difference", Unit.MONEY),
+    }
+    found = []
+    for title, (name, unit) in measured.items():
+        known = [(one.variant, estimate) for one in data.variants if (estimate := getattr(one, name)) is not None]
+        drawn, zero = intervals([(estimate.low, estimate.value, estimate.high) for _, estimate in known])
+        variants = []
+        for (variant, estimate), picture in zip(known, drawn, strict=True):
+            value, low, high = (full(one, unit, data.currency) for one in (estimate.value, estimate.low, estimate.high))
+            has_interval = estimate.low is not None and estimate.high is not None
+            variants.append((variant, value, f"{low} to {high}" if has_interval else "", picture))
+        if variants:
+            found.append(Estimates(title, variants, zero))
+    return found

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import USD
-from latchkey.subjects.charts.rules.definition import Definition, Drawing, Unit
+from latchkey.subjects.charts.rules.definition import WINDOWS, Definition, Drawing, Unit
 from latchkey.subjects.charts.rules.facts import Filter, Resolution
 
 Value: TypeAlias = int | float | None
@@ -24,7 +24,7 @@ OTHER = "other"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartRequest:
-    """One view of one chart. `definition.checked` has refused or completed everything that can be wrong with it."""
+    """One view of one chart. `chart_requests.checked` has refused or completed everything that can be wrong with it."""
 
     name: str
     # PRODUCTION, SANDBOX, or the id of a test clock.
@@ -33,7 +33,7 @@ class ChartRequest:
     first: date
     last: date
     resolution: Resolution = Resolution.DAY
-    # All of them must match. Dimensions are named as in `sums.Filter`.
+    # All of them must match. Dimensions are named as in `facts.Filter`.
     filters: tuple[Filter, ...] = ()
     # The dimension to break down by: as in a filter, or one of the definition's own (`transaction_type`).
     segment: str | None = None
@@ -43,6 +43,13 @@ class ChartRequest:
     selectors: Mapping[str, str] = field(default_factory=dict)
     # Also compute the preceding period of equal length.
     compare: bool = False
+
+    @property
+    def windows(self) -> range:
+        """The places in LIFETIMES up to the chosen one; all of them if the chart has no such choice."""
+        chosen = self.selectors.get("conversion_timeframe") or self.selectors.get("customer_lifetime")
+        ids = [window.id for window in WINDOWS]
+        return range(ids.index(chosen) + 1 if chosen in ids else len(ids))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +63,33 @@ class Period:
     complete: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Series:
-    # Unique in the chart: the measure ("new"), or measure and segment ("mrr:US").
-    id: str
+    # Such as "new".
+    measure: str
     title: str
     unit: Unit
-    measure: str
     # One for each period.
     values: tuple[Value, ...]
     # Over all periods. Flows: the sum. Levels: the last value. Shares and averages: of all periods together,
     # and churn as if they were one.
     total: Value
-    # The mean of the complete periods that have a value; of all if none is complete.
-    average: Value
-    # The value of the segment ("" is "not known"), OTHER with `is_other`, or None for all.
-    segment: str | None = None
-    is_other: bool = False
     # False: for tables and files only.
     is_drawn: bool = True
     # The sum of the other drawn series.
     is_net: bool = False
+    # The value of the segment ("" is "not known"), OTHER with `is_other`, or None for all.
+    segment: str | None = None
+    is_other: bool = False
+    # The mean of the complete periods that have a value; of all if none is complete.
+    average: Value = None
+
+    @property
+    def id(self) -> str:
+        """Unique in the chart: the measure ("new"), or measure and segment ("mrr:US")."""
+        if self.segment is None:
+            return self.measure
+        return f"{self.measure}|{OTHER}" if self.is_other else f"{self.measure}:{self.segment}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +152,11 @@ class VariantResult:
     # Millionths.
     revenue_per_customer: Estimate
     # This variant less the control, as shares; None for the control itself.
-    conversion_difference: Estimate | None
+    conversion_difference: Estimate | None = None
     # That its true conversion to paying is higher than the control's.
-    probability_better: float | None
+    probability_better: float | None = None
     # Millionths.
-    revenue_difference: Estimate | None
+    revenue_difference: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +165,6 @@ class LeftOut:
 
     payments: int = 0
     currencies: tuple[str, ...] = ()
-
-
-NOTHING_LEFT_OUT = LeftOut()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +191,7 @@ class ChartData:
     previous: Previous | None = None
     heat_map: HeatMap | None = None
     variants: tuple[VariantResult, ...] = ()
-    left_out: LeftOut = NOTHING_LEFT_OUT
+    left_out: LeftOut = LeftOut()
     # Until when everything is counted.
     as_of: Ms = 0
 
@@ -192,9 +202,6 @@ class ChartData:
     @property
     def is_empty(self) -> bool:
         """Nothing but zeros and missing values."""
-        shown = any(value for one in self.series for value in one.values)
-        return not shown and not any(one.customers for one in self.variants) and not (self.heat_map and self._has_rows)
-
-    @property
-    def _has_rows(self) -> bool:
-        return self.heat_map is not None and any(row.size for row in self.heat_map.rows)
+        rows = self.heat_map.rows if self.heat_map is not None else ()
+        sizes = (*(row.size for row in rows), *(variant.customers for variant in self.variants))
+        return not any(sizes) and not any(value for series in self.series for value in series.values)

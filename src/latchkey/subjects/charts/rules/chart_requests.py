@@ -1,23 +1,42 @@
-"""What a chart asks of the sums, and which requests are refused. A breakdown over many periods does not read every
-value of the dimension in every period."""
+"""What a reader may ask of a chart, its periods, and the questions about sums that answer it."""
 
 from __future__ import annotations
 
+import calendar
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import USD
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.tariff.rates import NO_RATES, Rates
-from latchkey.subjects.charts.rules.chart import ChartRequest
-from latchkey.subjects.charts.rules.chart_list import BY_NAME
-from latchkey.subjects.charts.rules.chart_periods import preceding, today_of, window_place
+from latchkey.subjects.charts.rules import customer_charts, revenue_charts, subscription_charts
+from latchkey.subjects.charts.rules.chart import ChartRequest, Period
 from latchkey.subjects.charts.rules.definition import OF_PURCHASES, Definition, Drawing
-from latchkey.subjects.charts.rules.facts import LEVELS, Amounts, Filter, Kind, Question, Resolution, date_of, day_of
+from latchkey.subjects.charts.rules.facts import (
+    LEVELS,
+    LIFETIMES,
+    Amounts,
+    Day,
+    Filter,
+    Kind,
+    Question,
+    Resolution,
+    date_of,
+    day_of,
+    period_of,
+)
 
+# Every definition of these modules, in their order.
+CHARTS = tuple(
+    found
+    for module in (revenue_charts, subscription_charts, customer_charts)
+    for found in vars(module).values()
+    if isinstance(found, Definition)
+)
+BY_NAME = {definition.name: definition for definition in CHARTS}
 # Five years of days.
 MOST_PERIODS = 1_830
 LONGEST = timedelta(days=20 * 366)
@@ -45,7 +64,7 @@ def definition_of(name: str) -> Definition:
 def checked(request: ChartRequest, now: Ms) -> ChartRequest:
     """The same request with all selectors and without days to come. Refuses what makes no sense."""
     definition = definition_of(request.name)
-    today = date_of(today_of(now))
+    today = date_of(now // DAY)
     if request.first > request.last:
         raise Invalid("The first day is after the last day.", param="start_date")
     if request.last - request.first > LONGEST:
@@ -59,7 +78,12 @@ def checked(request: ChartRequest, now: Ms) -> ChartRequest:
         raise Invalid(f"This chart cannot be broken down by {request.segment[:40]!r}.", param="segment")
     if definition.is_snapshot:
         request = replace(request, first=today, last=today, resolution=Resolution.DAY)
-    return replace(request, last=min(request.last, today), selectors=_selectors(definition, request))
+    return replace(
+        request,
+        last=min(request.last, today),
+        selectors=_selectors(definition, request),
+        compare=request.compare and definition.has_comparison,
+    )
 
 
 def _check_filters(definition: Definition, request: ChartRequest) -> None:
@@ -122,8 +146,8 @@ def _any_n(request: ChartRequest, kinds: Sequence[Kind]) -> tuple[tuple[Kind, in
     if request.name != "actives_new":
         ignored[Kind.NEW] = None
     if request.name != "cohort_explorer":
-        place = window_place(request)
-        ignored |= {Kind.SEEN_REVENUE: place, Kind.SEEN_PAYER: place, Kind.SEEN_CONVERTED: place}
+        last = request.windows[-1]
+        ignored |= {Kind.SEEN_REVENUE: last, Kind.SEEN_PAYER: last, Kind.SEEN_CONVERTED: last}
     return tuple((kind, ignored[kind]) for kind in kinds if kind in ignored)
 
 
@@ -175,10 +199,69 @@ FEW_PERIODS = 40
 def is_wide(request: ChartRequest) -> bool:
     if request.segment is None or request.segment in BY_N:
         return False
-    asked = questions_of(request)[0]
-    return (asked.last - asked.first) // _DAYS[asked.resolution] >= FEW_PERIODS
+    question = questions_of(request)[0]
+    return (question.last - question.first) // _DAYS[question.resolution] >= FEW_PERIODS
 
 
 def by_month(request: ChartRequest) -> ChartRequest:
     """The same chart with few periods."""
     return replace(request, resolution=Resolution.MONTH, compare=False)
+
+
+def periods_of(definition: Definition, request: ChartRequest, now: Ms) -> tuple[Period, ...]:
+    """Oldest first, none after today. A period is complete when it has ended, the dates asked for do not cut it, and
+    customers first seen in it have had the time that the chart gives them."""
+    today = now // DAY
+    window = LIFETIMES[request.windows[-1]]
+    asked, latest = day_of(request.first), min(day_of(request.last), today)
+    found: list[Period] = []
+    for start, end in _spans(asked, latest, request.resolution):
+        first, last = max(start, asked), min(end, latest)
+        whole = last == end and (first == start or definition.is_level)
+        if definition.is_of_first_seen:
+            whole = whole and window is not None and last + window < today
+        found.append(Period(date_of(first), date_of(last), _label(start, request.resolution), whole and last < today))
+    return tuple(found)
+
+
+def preceding(first: date, last: date, resolution: Resolution) -> tuple[date, date]:
+    """The nearest dates before `first` that have as many periods: moved back by whole days, weeks or months."""
+    match resolution:
+        case Resolution.DAY:
+            step = last - first + timedelta(days=1)
+        case Resolution.WEEK:
+            step = timedelta(days=7 * -(-((last - first).days + 1) // 7))
+        case Resolution.MONTH:
+            months = 1
+            while _months_before(last, months) >= first:
+                months += 1
+            return _months_before(first, months), _months_before(last, months)
+    return first - step, last - step
+
+
+def _months_before(when: date, months: int) -> date:
+    """The last day of a month stays the last day of a month."""
+    year, month = divmod(when.year * 12 + when.month - 1 - months, 12)
+    length = calendar.monthrange(year, month + 1)[1]
+    is_last = when.day == calendar.monthrange(when.year, when.month)[1]
+    return date(year, month + 1, length if is_last else min(when.day, length))
+
+
+def _spans(first: Day, last: Day, resolution: Resolution) -> Iterator[tuple[Day, Day]]:
+    """First and last day of the whole periods that these days touch."""
+    start = period_of(first, resolution)
+    while start <= last:
+        match resolution:
+            case Resolution.DAY:
+                following = start + 1
+            case Resolution.WEEK:
+                following = start + 7
+            case Resolution.MONTH:
+                following = period_of(start + 31, resolution)
+        yield start, following - 1
+        start = following
+
+
+def _label(start: Day, resolution: Resolution) -> str:
+    label = date_of(start).isoformat()
+    return label[:7] if resolution is Resolution.MONTH else label

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from latchkey.domain.instants import DAY, Ms, add, parse_duration
 from latchkey.subjects.charts.rules.chart import Cell, ChartRequest, HeatMap, HeatRow, Period
-from latchkey.subjects.charts.rules.chart_periods import today_of
 from latchkey.subjects.charts.rules.columns import Column, Columns, added, sum_of
 from latchkey.subjects.charts.rules.definition import WINDOWS, Unit
 from latchkey.subjects.charts.rules.facts import LIFETIMES, REST, Day, Kind, day_of
@@ -71,7 +70,7 @@ class _Cohorts:
         self._soon = [columns.quantities.get((Kind.RETAINED_SOON, n, 0), none) for n in range(MOST_COLUMNS)]
         paid = [columns.quantities.get((Kind.RETAINED, n, 0), none) for n in range(MOST_COLUMNS)]
         self._values = [
-            kept if soon is none else sum_of([kept, soon]) for kept, soon in zip(paid, self._soon, strict=True)
+            kept if soon is none else sum_of(kept, soon) for kept, soon in zip(paid, self._soon, strict=True)
         ]
         self.sizes = paid[0]
         # The places of cohorts that have subscriptions.
@@ -118,7 +117,7 @@ class _Cohorts:
 def cohort_explorer(request: ChartRequest, columns: Columns, periods: Sequence[Period], now: Ms) -> HeatMap:
     """Columns are lifetimes; each cell is what was paid, or who paid, within it."""
     measure = request.selectors["measure"]
-    today = today_of(now)
+    today = now // DAY
     sizes = columns.flow(Kind.CUSTOMER)
     values = [_lived(measure, columns, n) for n in range(len(LIFETIMES))]
     ages = [[_age(period, n, today) for n in range(len(LIFETIMES))] for period in periods]

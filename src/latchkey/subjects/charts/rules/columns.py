@@ -1,15 +1,16 @@
-"""Sums of one segment, folded into one column of numbers for each kind and n, with one number for each period."""
+"""Sums of one segment as columns: for each kind and n, one number for each period. And series from columns."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cache
 from itertools import accumulate
-from operator import add
+from operator import add, neg
 from typing import TypeAlias
 
-from latchkey.subjects.charts.rules.chart import Period
-from latchkey.subjects.charts.rules.chart_periods import index_of
+from latchkey.subjects.charts.rules.chart import Period, Series
+from latchkey.subjects.charts.rules.definition import Unit
 from latchkey.subjects.charts.rules.exchange import Exchange
 from latchkey.subjects.charts.rules.facts import LEVELS, Day, Kind, Resolution, Run, day_of, period_of
 
@@ -52,24 +53,60 @@ class Columns:
         found = [
             column for (of, n, place), column in columns.items() if of is kind and place == type and (not ns or n in ns)
         ]
-        return sum_of(found) if found else [0] * length
+        return sum_of(*found) if found else [0] * length
+
+    def add(self, run: Run, places: list[int], ends: Sequence[Day], exchange: Exchange) -> None:
+        """`places` are those of the run's numbers: 0 is before the first period. Levels are added up, and what there is
+        at the end of each period is converted by the rate of that day."""
+        is_level = run.kind in LEVELS
+        every = range(0 if is_level else 1, self.length + 1)
+        is_whole = places == list(every)
+
+        def column(numbers: Column) -> Column:
+            if not is_whole:
+                numbers = _spread(places, numbers, self.length + 1)[every.start :]
+            return list(accumulate(numbers)) if is_level else numbers
+
+        quantities = column(run.quantities)
+        _add(self.quantities, (run.kind, run.n, 0), quantities)
+        if not run.currency:
+            return
+        if is_level:
+            # Those left out are counted once, at the end.
+            counted = [*[False] * self.length, bool(self.length)]
+            money = [column(amounts) for amounts in run.money]
+            converted = exchange.columns(money, run.currency, ends, quantities, counted)[:1]
+        else:
+            days = [day for day in run.periods if day is not None]
+            found = exchange.columns(run.money, run.currency, days, run.quantities)
+            converted = [column(amounts) for amounts in found]
+        for type, amounts in enumerate(converted):
+            _add(self.amounts, (run.kind, run.n, type), amounts)
 
 
-def sum_of(columns: Sequence[Column]) -> Column:
-    """The sum of columns of equal length, of which there is at least one. A chart by day adds up hundreds of them, so
-    no line of Python runs for each number."""
-    found = list(columns[0])
-    for column in columns[1:]:
-        found = list(map(add, found, column))
-    return found
+def _add(columns: dict[Key, Column], key: Key, more: Column) -> None:
+    known = columns.get(key)
+    columns[key] = more if known is None else sum_of(known, more)
 
 
-def spread(places: Iterable[int], numbers: Iterable[int], length: int) -> Column:
+def _spread(places: Iterable[int], numbers: Iterable[int], length: int) -> Column:
     """A column with these numbers at these places. Those at the same place are added up."""
     found = [0] * length
     for place, number in zip(places, numbers, strict=True):
         found[place] += number
     return found
+
+
+def sum_of(first: Column, *others: Column) -> Column:
+    """Of columns of equal length. A chart by day has hundreds of them, so no line of Python runs for each number."""
+    found = first
+    for column in others:
+        found = list(map(add, found, column))
+    return found
+
+
+def negative(column: Column) -> Column:
+    return list(map(neg, column))
 
 
 def fold(
@@ -81,89 +118,55 @@ def fold(
 ) -> dict[str, Columns]:
     """By segment: the runs' own, or as a function says of their n. The runs may be of days while the periods are
     longer. A breakdown by day has many thousands of sums, so hardly a line of Python runs for each of them."""
-    flows, levels = _Places(periods, resolution), _Places(periods, resolution, before=True)
+    starts = {period_of(day_of(period.first), resolution): place for place, period in enumerate(periods, 1)}
     # Of what was before the first period, and of each of them.
-    ends = [day_of(periods[0].first) - 1, *(day_of(one.last) for one in periods)] if periods else [0]
+    ends = [day_of(periods[0].first) - 1, *(day_of(period.last) for period in periods)] if periods else [0]
+
+    @cache
+    def place_of(day: Day | None) -> int:
+        return 0 if day is None else starts[period_of(day, resolution)]
+
     found: dict[str, Columns] = {}
     for run in runs:
         segment = run.segment if segment_of is None else segment_of(run.n)
         columns = found.get(segment)
         if columns is None:
             columns = found[segment] = Columns(len(periods))
-        if run.kind not in LEVELS:
-            _add_flow(columns, run, flows, exchange)
-        else:
-            _add_level(columns, run, levels, ends, exchange)
+        columns.add(run, list(map(place_of, run.periods)), ends, exchange)
     return found
 
 
-class _Places:
-    """Where the numbers of a run stand in columns. With `before` the first place is for what was before all periods."""
-
-    def __init__(self, periods: Sequence[Period], resolution: Resolution, *, before: bool = False) -> None:
-        self._known = _Known(periods, resolution, before)
-        self._every = list(range(len(periods) + before))
-
-    def of(self, run: Run) -> list[int]:
-        return list(map(self._known.__getitem__, run.periods))
-
-    def spread(self, places: list[int], numbers: Column) -> Column:
-        return numbers if places == self._every else spread(places, numbers, len(self._every))
-
-
-class _Known(dict[Day | None, int]):
-    """The place of the period that a day belongs to."""
-
-    def __init__(self, periods: Sequence[Period], resolution: Resolution, before: bool) -> None:
-        super().__init__({None: 0} if before else {})
-        self._starts = index_of(tuple(periods), resolution)
-        self._resolution = resolution
-        self._first = int(before)
-
-    def __missing__(self, day: Day | None) -> int:
-        assert day is not None, "only levels have something before the first period"
-        self[day] = place = self._starts[period_of(day, self._resolution)] + self._first
-        return place
-
-
-def _add_flow(columns: Columns, run: Run, places: _Places, exchange: Exchange) -> None:
-    kind, n, currency = run.kind, run.n, run.currency
-    at = places.of(run)
-    _add(columns.quantities, (kind, n, 0), places.spread(at, run.quantities))
-    if currency:
-        days = [day for day in run.periods if day is not None]
-        for type, amounts in enumerate(exchange.columns(run.money, currency, days, run.quantities)):
-            _add(columns.amounts, (kind, n, type), places.spread(at, amounts))
-
-
-def _add_level(columns: Columns, run: Run, places: _Places, ends: Sequence[Day], exchange: Exchange) -> None:
-    """Changes are added up, and what there is at the end of each period is converted by the rate of that day."""
-    key = run.kind, run.n, 0
-    at = places.of(run)
-    quantities = list(accumulate(places.spread(at, run.quantities)))
-    _add(columns.quantities, key, quantities)
-    if not run.currency:
-        return
-    money = [list(accumulate(places.spread(at, one))) for one in run.money]
-    # Those left out are counted once, at the end.
-    counted = [*[False] * columns.length, bool(columns.length)]
-    _add(columns.amounts, key, exchange.columns(money, run.currency, ends, quantities, counted)[0])
-
-
-def _add(columns: dict[Key, Column], key: Key, more: Column) -> None:
-    known = columns.get(key)
-    columns[key] = more if known is None else sum_of([known, more])
-
-
-def added(all: Iterable[Columns], length: int) -> Columns:
+def added(segments: Iterable[Columns], length: int) -> Columns:
     """The columns of several segments together."""
     quantities: dict[Key, list[Column]] = defaultdict(list)
     amounts: dict[Key, list[Column]] = defaultdict(list)
-    for one in all:
-        for mine, theirs in ((quantities, one.quantities), (amounts, one.amounts)):
+    for columns in segments:
+        for mine, theirs in ((quantities, columns.quantities), (amounts, columns.amounts)):
             for key, column in theirs.items():
                 mine[key].append(column)
     found = Columns(length)
-    found.quantities = {key: sum_of(columns) for key, columns in quantities.items()}
-    found.amounts = {key: sum_of(columns) for key, columns in amounts.items()}
+    found.quantities = {key: sum_of(*columns) for key, columns in quantities.items()}
+    found.amounts = {key: sum_of(*columns) for key, columns in amounts.items()}
     return found
+
+
+def flow(
+    id: str, title: str, values: Column, unit: Unit = Unit.COUNT, *, is_drawn: bool = True, is_net: bool = False
+) -> Series:
+    return Series(id, title, unit, tuple(values), sum(values), is_drawn, is_net)
+
+
+def level(id: str, title: str, values: Column, unit: Unit = Unit.COUNT, *, is_drawn: bool = True) -> Series:
+    return Series(id, title, unit, tuple(values), values[-1] if values else 0, is_drawn)
+
+
+def share(id: str, title: str, parts: Column, wholes: Column) -> Series:
+    values = tuple(part / whole if whole > 0 else None for part, whole in zip(parts, wholes, strict=True))
+    whole = sum(wholes)
+    return Series(id, title, Unit.SHARE, values, sum(parts) / whole if whole > 0 else None)
+
+
+def per(id: str, title: str, amounts: Column, counts: Column) -> Series:
+    values = tuple(round(a / n) if n > 0 else None for a, n in zip(amounts, counts, strict=True))
+    count = sum(counts)
+    return Series(id, title, Unit.MONEY, values, round(sum(amounts) / count) if count > 0 else None)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from latchkey.subjects.charts.rules.chart import ChartRequest, Series
+from latchkey.subjects.charts.rules.columns import Columns, flow, level, negative, share, sum_of
 from latchkey.subjects.charts.rules.definition import (
     CONVERSION_TIMEFRAME,
     CUSTOMERS,
     EXPERIMENTS,
     OF_CUSTOMERS,
-    PLAIN,
     TRIALS,
     WINDOWS,
     Definition,
@@ -17,19 +18,20 @@ from latchkey.subjects.charts.rules.definition import (
 )
 from latchkey.subjects.charts.rules.facts import Kind
 
-TRIALS_CHART = Definition(
+
+@Definition(
     name="trials",
     title="Active trials",
     group=TRIALS,
     words="Free trials that run at the end of each period, cancelled ones included.",
-    unit=Unit.COUNT,
     kinds=(Kind.TRIAL,),
-    drawing=Drawing.LINE,
-    segmented=Drawing.STACKED_BARS,
-    segments=PLAIN,
     is_level=True,
 )
-TRIALS_MOVEMENT = Definition(
+def trials(columns: Columns, _: ChartRequest) -> list[Series]:
+    return [level("trials", "Active trials", columns.level(Kind.TRIAL))]
+
+
+@Definition(
     name="trials_movement",
     title="Active trials movement",
     group=TRIALS,
@@ -38,22 +40,34 @@ TRIALS_MOVEMENT = Definition(
         "and trials that ended without one."
     ),
     differs="RevenueCat shows the two kinds of ended trials as one.",
-    unit=Unit.COUNT,
     kinds=(Kind.TRIAL_STARTED, Kind.TRIAL_ENDED),
     drawing=Drawing.STACKED_BARS,
+    segments=(),
 )
-TRIALS_NEW = Definition(
+def trials_movement(columns: Columns, _: ChartRequest) -> list[Series]:
+    new = columns.flow(Kind.TRIAL_STARTED)
+    converted, lost = negative(columns.flow(Kind.TRIAL_ENDED, 1)), negative(columns.flow(Kind.TRIAL_ENDED, 2))
+    return [
+        flow("new", "New", new),
+        flow("converted", "Converted", converted),
+        flow("expired", "Ended without a payment", lost),
+        flow("movement", "Movement", sum_of(new, converted, lost), is_net=True),
+    ]
+
+
+@Definition(
     name="trials_new",
     title="New trials",
     group=TRIALS,
     words="Free trials that began in each period, whenever the customer was first seen.",
-    unit=Unit.COUNT,
     kinds=(Kind.TRIAL_STARTED,),
     drawing=Drawing.BARS,
-    segmented=Drawing.STACKED_BARS,
-    segments=PLAIN,
 )
-TRIAL_CONVERSION_RATE = Definition(
+def trials_new(columns: Columns, _: ChartRequest) -> list[Series]:
+    return [flow("trials_new", "New trials", columns.flow(Kind.TRIAL_STARTED))]
+
+
+@Definition(
     name="trial_conversion_rate",
     title="Trial conversion rate",
     group=TRIALS,
@@ -65,12 +79,21 @@ TRIAL_CONVERSION_RATE = Definition(
     differs="RevenueCat does not mark periods whose trials still run.",
     unit=Unit.SHARE,
     kinds=(Kind.TRIAL_STARTED,),
-    drawing=Drawing.LINE,
-    segmented=Drawing.LINE,
-    segments=PLAIN,
+    weight="trials",
 )
+def trial_conversion_rate(columns: Columns, _: ChartRequest) -> list[Series]:
+    started, converted = columns.flow(Kind.TRIAL_STARTED), columns.flow(Kind.TRIAL_STARTED, 1)
+    return [
+        share("conversion_rate", "Conversion rate", converted, started),
+        flow("trials", "Trials started", started, is_drawn=False),
+        flow("converted", "Converted", converted, is_drawn=False),
+        flow("pending", "Still running", columns.flow(Kind.TRIAL_STARTED, 0), is_drawn=False),
+        flow("lost", "Ended without a payment", columns.flow(Kind.TRIAL_STARTED, 2), is_drawn=False),
+        flow("refunded", "Converted and refunded", columns.flow(Kind.TRIAL_STARTED, 3), is_drawn=False),
+    ]
 
-CUSTOMERS_NEW = Definition(
+
+@Definition(
     name="customers_new",
     title="New customers",
     group=CUSTOMERS,
@@ -79,14 +102,16 @@ CUSTOMERS_NEW = Definition(
         "was earlier. A merged customer counts once. A purchase that was transferred counts for the customer who has "
         "it now, so a transfer can move the day. A customer who bought only in the sandbox counts there."
     ),
-    unit=Unit.COUNT,
     kinds=(Kind.CUSTOMER,),
     drawing=Drawing.BARS,
-    segmented=Drawing.STACKED_BARS,
     filters=OF_CUSTOMERS,
     segments=OF_CUSTOMERS,
 )
-CUSTOMERS_PAYING = Definition(
+def customers_new(columns: Columns, _: ChartRequest) -> list[Series]:
+    return [flow("customers", "New customers", columns.flow(Kind.CUSTOMER))]
+
+
+@Definition(
     name="customers_paying",
     title="New paying customers",
     group=CUSTOMERS,
@@ -95,13 +120,23 @@ CUSTOMERS_PAYING = Definition(
         "country and the like, a customer counts by this first payment, whatever they pay for later, and where."
     ),
     differs="RevenueCat has no such chart.",
-    unit=Unit.COUNT,
     kinds=(Kind.PAYING_CUSTOMER,),
     drawing=Drawing.BARS,
-    segmented=Drawing.STACKED_BARS,
-    segments=PLAIN,
 )
-INITIAL_CONVERSION = Definition(
+def customers_paying(columns: Columns, _: ChartRequest) -> list[Series]:
+    return [flow("customers", "New paying customers", columns.flow(Kind.PAYING_CUSTOMER))]
+
+
+def _conversion(columns: Columns, request: ChartRequest, kind: Kind, title: str, counted: str) -> list[Series]:
+    converted, customers = columns.flow(kind, *request.windows), columns.flow(Kind.CUSTOMER)
+    return [
+        share("conversion_rate", title, converted, customers),
+        flow("converted", counted, converted, is_drawn=False),
+        flow("customers", "New customers", customers, is_drawn=False),
+    ]
+
+
+@Definition(
     name="initial_conversion",
     title="Initial conversion",
     group=CUSTOMERS,
@@ -114,13 +149,15 @@ INITIAL_CONVERSION = Definition(
     ),
     unit=Unit.SHARE,
     kinds=(Kind.SEEN_CONVERTED, Kind.CUSTOMER),
-    drawing=Drawing.LINE,
-    segmented=Drawing.LINE,
-    segments=PLAIN,
     selectors=(CONVERSION_TIMEFRAME,),
     is_of_first_seen=True,
+    weight="converted",
 )
-CONVERSION_TO_PAYING = Definition(
+def initial_conversion(columns: Columns, request: ChartRequest) -> list[Series]:
+    return _conversion(columns, request, Kind.SEEN_CONVERTED, "Initial conversion", "Customers who bought or tried")
+
+
+@Definition(
     name="conversion_to_paying",
     title="Conversion to paying",
     group=CUSTOMERS,
@@ -133,13 +170,15 @@ CONVERSION_TO_PAYING = Definition(
     ),
     unit=Unit.SHARE,
     kinds=(Kind.SEEN_PAYER, Kind.CUSTOMER),
-    drawing=Drawing.LINE,
-    segmented=Drawing.LINE,
-    segments=PLAIN,
     selectors=(CONVERSION_TIMEFRAME,),
     is_of_first_seen=True,
+    weight="converted",
 )
-EXPERIMENT_RESULTS = Definition(
+def conversion_to_paying(columns: Columns, request: ChartRequest) -> list[Series]:
+    return _conversion(columns, request, Kind.SEEN_PAYER, "Conversion to paying", "Paying customers")
+
+
+experiment_results = Definition(
     name="experiment_results",
     title="Experiment results",
     group=EXPERIMENTS,
@@ -167,5 +206,6 @@ EXPERIMENT_RESULTS = Definition(
     ),
     filters=OF_CUSTOMERS,
     has_comparison=False,
-    has_money=True,
+    has_other_money=True,
+    segments=(),
 )

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
 
 from latchkey.subjects.charts.rules.facts import LIFETIMES, Kind
+
+if TYPE_CHECKING:
+    from latchkey.subjects.charts.rules.chart import ChartRequest, Series
+    from latchkey.subjects.charts.rules.columns import Columns
 
 
 class Unit(StrEnum):
@@ -75,8 +81,14 @@ class Selector:
     choices: tuple[Choice, ...]
 
 
+# The first series is the chart's own: with segments it is the only one that is drawn.
+Measures: TypeAlias = "Callable[[Columns, ChartRequest], list[Series]]"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
+    """Decorates the function that computes its series from sums."""
+
     name: str
     title: str
     # The heading that it stands under.
@@ -85,14 +97,13 @@ class Definition:
     words: str
     # Where our rule differs from RevenueCat's; "" if it does not.
     differs: str = ""
-    unit: Unit
+    unit: Unit = Unit.COUNT
     kinds: tuple[Kind, ...]
-    drawing: Drawing
-    # With segments. None: it has none.
-    segmented: Drawing | None = None
+    drawing: Drawing = Drawing.LINE
     # Plain dimensions to filter by. Attributes can be filtered by in every chart.
     filters: tuple[str, ...] = PLAIN
-    segments: tuple[str, ...] = ()
+    # To break down by. Without any, attributes and experiments are no segments either.
+    segments: tuple[str, ...] = PLAIN
     # Whether it can be filtered and broken down by the variants of an experiment.
     has_experiments: bool = True
     selectors: tuple[Selector, ...] = ()
@@ -103,23 +114,54 @@ class Definition:
     # It shows how things stand now, whatever the dates.
     is_snapshot: bool = False
     has_comparison: bool = True
-    # Whether it has money at all, so that the currency matters.
-    has_money: bool = False
+    # Whether it shows money although that is not its unit.
+    has_other_money: bool = False
+    # None for heat maps and experiments.
+    measures: Measures | None = None
+    # The measure that says how large a segment is; "" for the first one.
+    weight: str = ""
+
+    def __call__(self, measures: Measures) -> Definition:
+        return replace(self, measures=measures)
+
+    @property
+    def has_money(self) -> bool:
+        """Whether it has money at all, so that the currency matters."""
+        return self.has_other_money or self.unit is Unit.MONEY
+
+    @property
+    def is_ratio(self) -> bool:
+        """Segments do not add up to the whole."""
+        return self.unit is Unit.SHARE or self.is_of_first_seen
+
+    def drawing_of(self, segment: str | None) -> Drawing:
+        if segment is None or self.drawing is Drawing.HEAT_MAP:
+            return self.drawing
+        return Drawing.LINE if self.is_ratio else Drawing.STACKED_BARS
 
     def selector(self, name: str) -> Selector | None:
-        return next((one for one in self.selectors if one.name == name), None)
+        return next((selector for selector in self.selectors if selector.name == name), None)
 
     def allows_filter(self, dimension: str) -> bool:
         return dimension in self.filters or self._is_projects(dimension)
 
     def allows_segment(self, dimension: str) -> bool:
-        if self.segmented is None:
-            return False
-        return dimension in self.segments or self._is_projects(dimension)
+        return bool(self.segments) and (dimension in self.segments or self._is_projects(dimension))
 
     def _is_projects(self, dimension: str) -> bool:
         """One of those that each project has for itself."""
         return dimension.startswith(ATTRIBUTE) or (self.has_experiments and dimension.startswith(EXPERIMENT))
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """What the charts of a project can be filtered and broken down by."""
+
+    id: str
+    title: str
+    group: str | None
+    # The most frequent first.
+    values: tuple[Choice, ...]
 
 
 def title_of(dimension: str) -> str:
@@ -137,19 +179,18 @@ REVENUE_TYPE = Selector(
     ),
 )
 
-_WINDOWS = (
-    ("0_days", "Day 0"),
-    ("7_days", "7 days"),
-    ("14_days", "14 days"),
-    ("30_days", "30 days"),
-    ("3_months", "3 months (90 days)"),
-    ("6_months", "6 months (180 days)"),
-    ("12_months", "12 months (365 days)"),
-    ("24_months", "24 months (730 days)"),
-    ("unbounded", "No limit"),
-)
 # In the order of LIFETIMES.
-WINDOWS = tuple(Choice(*one) for one in _WINDOWS)
+WINDOWS = (
+    Choice("0_days", "Day 0"),
+    Choice("7_days", "7 days"),
+    Choice("14_days", "14 days"),
+    Choice("30_days", "30 days"),
+    Choice("3_months", "3 months (90 days)"),
+    Choice("6_months", "6 months (180 days)"),
+    Choice("12_months", "12 months (365 days)"),
+    Choice("24_months", "24 months (730 days)"),
+    Choice("unbounded", "No limit"),
+)
 assert len(WINDOWS) == len(LIFETIMES)
 
 CONVERSION_TIMEFRAME = Selector("conversion_timeframe", "Conversion within", "7_days", WINDOWS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import compress
 from operator import sub
 from typing import TypeAlias
@@ -35,7 +36,7 @@ class Exchange:
         self._is_gross = types == REVENUE_TYPES[:1]
         self._left_out = 0
         self._currencies: set[str] = set()
-        self._rates = _Ratios(rates, currency)
+        self._rate = cache(lambda day: _ratio(rates, currency, day))
 
     def columns(
         self,
@@ -58,7 +59,7 @@ class Exchange:
         usd = self._chosen(money[3:6])
         if self.currency == USD:
             return usd
-        rates = list(map(self._rates.__getitem__, days))
+        rates = list(map(self._rate, days))
         for place, rate in enumerate(rates) if None in rates else ():
             if rate is None and (counted is None or counted[place]) and any(column[place] for column in usd):
                 self._leave_out(_converted(quantities[place], unconverted[place]), currency)
@@ -84,18 +85,9 @@ class Exchange:
             self._currencies.add(currency)
 
 
-class _Ratios(dict[Day, _Ratio | None]):
-    """The rate of a currency on each day; None without one."""
-
-    def __init__(self, rates: Rates, currency: str) -> None:
-        super().__init__()
-        self._of = rates
-        self._currency = currency
-
-    def __missing__(self, day: Day) -> _Ratio | None:
-        found = rate_on(self._of, self._currency, day)
-        self[day] = ratio = None if found is None else Fraction(found.usd).as_integer_ratio()
-        return ratio
+def _ratio(rates: Rates, currency: str, day: Day) -> _Ratio | None:
+    found = rate_on(rates, currency, day)
+    return None if found is None else Fraction(found.usd).as_integer_ratio()
 
 
 def _converted(quantity: int, unconverted: int) -> int:

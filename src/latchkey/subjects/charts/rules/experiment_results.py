@@ -11,11 +11,11 @@ answer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import sqrt
 from statistics import NormalDist
 
 from latchkey.subjects.charts.rules.chart import ChartRequest, Estimate, VariantResult
-from latchkey.subjects.charts.rules.chart_periods import window_place
 from latchkey.subjects.charts.rules.columns import Columns
 from latchkey.subjects.charts.rules.facts import Kind
 
@@ -71,49 +71,42 @@ def _beta(successes: int, trials: int) -> tuple[float, float]:
     return a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1))
 
 
-class _Spend:
-    """What the customers of a variant paid: mean and the variance of that mean, in millionths."""
+class _Sums:
+    """What the customers of a variant did within the chosen time."""
 
-    def __init__(self, customers: int, payers: int, revenue: int, usd: int, square: int) -> None:
-        self.mean = revenue / customers if customers else None
-        self.variance: float | None = None
-        if customers > 1 and payers >= MIN_PAYERS:
-            cents = usd / _CENT
-            spread = max(0.0, (square - cents * cents / customers) / (customers - 1))
-            # The squares are in USD. Their relation to the chart's currency is that of the sums.
-            scale = revenue / usd if usd else 1.0
-            self.variance = spread / customers * (_CENT * scale) ** 2
-
-    def estimate(self) -> Estimate:
-        if self.mean is None:
-            return Estimate(None)
-        if self.variance is None:
-            return Estimate(round(self.mean))
-        half = _Z * sqrt(self.variance)
-        return Estimate(round(self.mean), self.mean - half, self.mean + half)
-
-    def less(self, control: _Spend) -> Estimate:
-        if self.mean is None or control.mean is None:
-            return Estimate(None)
-        value = self.mean - control.mean
-        if self.variance is None or control.variance is None:
-            return Estimate(round(value))
-        half = _Z * sqrt(self.variance + control.variance)
-        return Estimate(round(value), value - half, value + half)
-
-
-class _Numbers:
-    def __init__(self, columns: Columns, in_usd: Columns, request: ChartRequest) -> None:
-        ns = range(window_place(request) + 1)
+    def __init__(self, request: ChartRequest, columns: Columns, in_usd: Columns) -> None:
+        ns = request.windows
         self.customers = sum(columns.flow(Kind.ENROLLED))
         self.converted = sum(columns.flow(Kind.ENROLLED_CONVERTED, *ns))
         self.payers = sum(columns.flow(Kind.ENROLLED_PAYER, *ns))
         self.revenue = sum(columns.flow_money(Kind.ENROLLED_REVENUE, *ns))
-        usd = sum(in_usd.flow_money(Kind.ENROLLED_REVENUE, *ns))
-        square = sum(columns.flow(Kind.ENROLLED_SQUARE, *ns))
-        self.spend = _Spend(self.customers, self.payers, self.revenue, usd, square)
-        self.initial = wilson(self.converted, self.customers)
         self.paying = wilson(self.payers, self.customers)
+        # Of what a customer paid, in millionths: the mean, and the variance of that mean.
+        self.mean = self.revenue / self.customers if self.customers else None
+        self.variance: float | None = None
+        if self.customers > 1 and self.payers >= MIN_PAYERS:
+            usd = sum(in_usd.flow_money(Kind.ENROLLED_REVENUE, *ns))
+            square = sum(columns.flow(Kind.ENROLLED_SQUARE, *ns))
+            cents = usd / _CENT
+            spread = max(0.0, (square - cents * cents / self.customers) / (self.customers - 1))
+            # The squares are in USD. Their relation to the chart's currency is that of the sums.
+            scale = self.revenue / usd if usd else 1.0
+            self.variance = spread / self.customers * (_CENT * scale) ** 2
+
+
+def _mean(value: float | None, variance: float | None) -> Estimate:
+    if value is None:
+        return Estimate(None)
+    if variance is None:
+        return Estimate(round(value))
+    half = _Z * sqrt(variance)
+    return Estimate(round(value), value - half, value + half)
+
+
+def _mean_difference(one: _Sums, control: _Sums) -> Estimate:
+    value = None if one.mean is None or control.mean is None else one.mean - control.mean
+    variance = None if one.variance is None or control.variance is None else one.variance + control.variance
+    return _mean(value, variance)
 
 
 def variant_results(
@@ -121,27 +114,28 @@ def variant_results(
 ) -> tuple[VariantResult, ...]:
     """The first is the control. `in_usd` are the same sums with all amounts in USD."""
     none = Columns(0)
-    numbers = [(one, _Numbers(folded.get(one, none), in_usd.get(one, none), request)) for one in variants]
-    results: list[VariantResult] = []
-    for place, (variant, one) in enumerate(numbers):
-        control = numbers[0][1]
-        is_control = place == 0
-        results.append(
-            VariantResult(
-                variant=variant,
-                is_control=is_control,
-                customers=one.customers,
-                converted=one.converted,
-                payers=one.payers,
-                revenue=one.revenue,
-                initial_conversion=one.initial,
-                conversion_to_paying=one.paying,
-                revenue_per_customer=one.spend.estimate(),
-                conversion_difference=None if is_control else difference(one.paying, control.paying),
-                probability_better=None
-                if is_control
-                else probability_better((one.payers, one.customers), (control.payers, control.customers)),
-                revenue_difference=None if is_control else one.spend.less(control.spend),
-            )
-        )
-    return tuple(results)
+    sums = {variant: _Sums(request, folded.get(variant, none), in_usd.get(variant, none)) for variant in variants}
+    control = next(iter(sums.values()), None)
+    return tuple(_result(variant, found, control) for variant, found in sums.items())
+
+
+def _result(variant: str, sums: _Sums, control: _Sums | None) -> VariantResult:
+    result = VariantResult(
+        variant=variant,
+        is_control=sums is control,
+        customers=sums.customers,
+        converted=sums.converted,
+        payers=sums.payers,
+        revenue=sums.revenue,
+        initial_conversion=wilson(sums.converted, sums.customers),
+        conversion_to_paying=sums.paying,
+        revenue_per_customer=_mean(sums.mean, sums.variance),
+    )
+    if control is None or sums is control:
+        return result
+    return replace(
+        result,
+        conversion_difference=difference(sums.paying, control.paying),
+        probability_better=probability_better((sums.payers, sums.customers), (control.payers, control.customers)),
+        revenue_difference=_mean_difference(sums, control),
+    )

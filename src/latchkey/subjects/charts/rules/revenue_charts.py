@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from latchkey.subjects.charts.rules.chart import ChartRequest, Series
+from latchkey.subjects.charts.rules.columns import Column, Columns, flow, level, negative, per, share, sum_of
 from latchkey.subjects.charts.rules.definition import (
     LIFETIME,
     OF_CUSTOMERS,
@@ -14,7 +16,7 @@ from latchkey.subjects.charts.rules.definition import (
     Selector,
     Unit,
 )
-from latchkey.subjects.charts.rules.facts import Kind
+from latchkey.subjects.charts.rules.facts import MOVED, Kind
 
 _MONTHLY = (
     "The price of every active paid subscription is converted to one month: a yearly price is divided by 12, a weekly "
@@ -32,8 +34,13 @@ _ON_ITS_DAY = (
     "reported. A payment that was collected in a grace period counts on the day it was collected; RevenueCat counts it "
     "on the day it was due."
 )
+_OPEN_LIFETIMES = (
+    "A refund reduces the lifetimes that were still open on the day of the refund, and no shorter one. RevenueCat's "
+    "older charts reduce all of them."
+)
 
-MRR = Definition(
+
+@Definition(
     name="mrr",
     title="Monthly recurring revenue",
     group=REVENUE,
@@ -41,29 +48,14 @@ MRR = Definition(
     differs=_INTRO,
     unit=Unit.MONEY,
     kinds=(Kind.ACTIVE,),
-    drawing=Drawing.LINE,
-    segmented=Drawing.STACKED_BARS,
-    segments=PLAIN,
     selectors=(REVENUE_TYPE,),
     is_level=True,
-    has_money=True,
 )
-ARR = Definition(
-    name="arr",
-    title="Annual recurring revenue",
-    group=REVENUE,
-    words=f"Annual recurring revenue (ARR) at the end of each period: twelve times the MRR. {_MONTHLY}",
-    differs=_INTRO,
-    unit=Unit.MONEY,
-    kinds=(Kind.ACTIVE,),
-    drawing=Drawing.LINE,
-    segmented=Drawing.STACKED_BARS,
-    segments=PLAIN,
-    selectors=(REVENUE_TYPE,),
-    is_level=True,
-    has_money=True,
-)
-MRR_MOVEMENT = Definition(
+def mrr(columns: Columns, _: ChartRequest) -> list[Series]:
+    return [level("mrr", "MRR", columns.level_money(Kind.ACTIVE), Unit.MONEY)]
+
+
+@Definition(
     name="mrr_movement",
     title="MRR movement",
     group=REVENUE,
@@ -83,9 +75,45 @@ MRR_MOVEMENT = Definition(
     kinds=(Kind.NEW, Kind.RETURN, Kind.EXPANSION, Kind.CONTRACTION, Kind.CHURN, Kind.ACTIVE),
     drawing=Drawing.STACKED_BARS,
     selectors=(REVENUE_TYPE,),
-    has_money=True,
+    segments=(),
 )
-REVENUE_CHART = Definition(
+def mrr_movement(columns: Columns, _: ChartRequest) -> list[Series]:
+    new, returned = columns.flow_money(Kind.NEW), columns.flow_money(Kind.RETURN)
+    up, down = columns.flow_money(Kind.EXPANSION, 0), negative(columns.flow_money(Kind.CONTRACTION))
+    # Of all products together it is zero; one product gains what another one loses.
+    moved = columns.flow_money(Kind.EXPANSION, MOVED)
+    churn = negative(columns.flow_money(Kind.CHURN))
+    change = sum_of(columns.level_money(Kind.ACTIVE), negative(columns.before_money(Kind.ACTIVE)))
+    rest = sum_of(change, negative(sum_of(new, returned, up, down, moved, churn)))
+    found = [
+        flow("new", "New", new, Unit.MONEY),
+        flow("reactivation", "Reactivation", returned, Unit.MONEY),
+        flow("expansion", "Expansion", up, Unit.MONEY),
+        flow("contraction", "Contraction", down, Unit.MONEY),
+        *([flow("changed", "Product changes", moved, Unit.MONEY)] if any(moved) else []),
+        flow("churn", "Churn", churn, Unit.MONEY),
+    ]
+    if any(rest):
+        found.append(flow("exchange", "Exchange rates", rest, Unit.MONEY))
+    return [*found, flow("movement", "Movement", change, Unit.MONEY, is_net=True)]
+
+
+@Definition(
+    name="arr",
+    title="Annual recurring revenue",
+    group=REVENUE,
+    words=f"Annual recurring revenue (ARR) at the end of each period: twelve times the MRR. {_MONTHLY}",
+    differs=_INTRO,
+    unit=Unit.MONEY,
+    kinds=(Kind.ACTIVE,),
+    selectors=(REVENUE_TYPE,),
+    is_level=True,
+)
+def arr(columns: Columns, _: ChartRequest) -> list[Series]:
+    return [level("arr", "ARR", [12 * value for value in columns.level_money(Kind.ACTIVE)], Unit.MONEY)]
+
+
+@Definition(
     name="revenue",
     title="Revenue",
     group=REVENUE,
@@ -98,12 +126,32 @@ REVENUE_CHART = Definition(
     unit=Unit.MONEY,
     kinds=(Kind.PAYMENT, Kind.REFUND),
     drawing=Drawing.STACKED_BARS,
-    segmented=Drawing.STACKED_BARS,
     segments=(*PLAIN, "transaction_type"),
     selectors=(REVENUE_TYPE,),
-    has_money=True,
 )
-REFUND_RATE = Definition(
+def revenue(columns: Columns, request: ChartRequest) -> list[Series]:
+    """The chosen revenue type comes first in the columns, then all types."""
+
+    def net(type: int) -> Column:
+        return sum_of(columns.flow_money(Kind.PAYMENT, type=type), negative(columns.flow_money(Kind.REFUND, type=type)))
+
+    titles = {one.id: one.title for one in REVENUE_TYPE.choices}
+    chosen = request.selectors["revenue_type"]
+    found = [
+        flow("revenue", titles[chosen], net(0), Unit.MONEY, is_net=True),
+        flow("gross", "Payments", columns.flow_money(Kind.PAYMENT), Unit.MONEY),
+        flow("refunds", "Refunds", negative(columns.flow_money(Kind.REFUND)), Unit.MONEY),
+    ]
+    for place, (id, title) in enumerate(titles.items(), 1):
+        if id != chosen:
+            found.append(
+                flow(id if id != "revenue" else "revenue_before_taxes", title, net(place), Unit.MONEY, is_drawn=False)
+            )
+    transactions = sum_of(columns.flow(Kind.PAYMENT), negative(columns.flow(Kind.REFUND)))
+    return [*found, flow("transactions", "Transactions less refunds", transactions, is_drawn=False)]
+
+
+@Definition(
     name="refund_rate",
     title="Refund rate",
     group=REVENUE,
@@ -113,11 +161,18 @@ REFUND_RATE = Definition(
     ),
     unit=Unit.SHARE,
     kinds=(Kind.PAYMENT, Kind.REFUNDED_PAYMENT),
-    drawing=Drawing.LINE,
-    segmented=Drawing.LINE,
-    segments=PLAIN,
+    weight="payments",
 )
-LTV_PER_CUSTOMER = Definition(
+def refund_rate(columns: Columns, _: ChartRequest) -> list[Series]:
+    paid, refunded = columns.flow(Kind.PAYMENT), columns.flow(Kind.REFUNDED_PAYMENT)
+    return [
+        share("refund_rate", "Refund rate", refunded, paid),
+        flow("payments", "Payments", paid, is_drawn=False),
+        flow("refunded", "Refunded since", refunded, is_drawn=False),
+    ]
+
+
+@Definition(
     name="ltv_per_customer",
     title="Realised LTV per customer",
     group=REVENUE,
@@ -126,20 +181,23 @@ LTV_PER_CUSTOMER = Definition(
         "the number of these customers, buyers or not. Day 0 is the day they were first seen, so a lifetime of 7 days "
         "has 8 calendar days. Filters by product, duration, store or offering reduce the payments, never the customers."
     ),
-    differs=(
-        "A refund reduces the lifetimes that were still open on the day of the refund, and no shorter one. "
-        "RevenueCat's older charts reduce all of them."
-    ),
+    differs=_OPEN_LIFETIMES,
     unit=Unit.MONEY,
     kinds=(Kind.SEEN_REVENUE, Kind.CUSTOMER),
-    drawing=Drawing.LINE,
-    segmented=Drawing.LINE,
-    segments=PLAIN,
     selectors=(LIFETIME,),
     is_of_first_seen=True,
-    has_money=True,
+    weight="revenue",
 )
-LTV_PER_PAYING_CUSTOMER = Definition(
+def ltv_per_customer(columns: Columns, request: ChartRequest) -> list[Series]:
+    revenue, customers = columns.flow_money(Kind.SEEN_REVENUE, *request.windows), columns.flow(Kind.CUSTOMER)
+    return [
+        per("ltv", "LTV per customer", revenue, customers),
+        flow("revenue", "Revenue", revenue, Unit.MONEY, is_drawn=False),
+        flow("customers", "New customers", customers, is_drawn=False),
+    ]
+
+
+@Definition(
     name="ltv_per_paying_customer",
     title="Realised LTV per paying customer",
     group=REVENUE,
@@ -150,19 +208,27 @@ LTV_PER_PAYING_CUSTOMER = Definition(
         "duration, store, offering or experiment: a paying customer is counted once, by the first payment, while the "
         "revenue is of all payments, so the two would not be of the same customers."
     ),
-    differs=LTV_PER_CUSTOMER.differs,
+    differs=_OPEN_LIFETIMES,
     unit=Unit.MONEY,
     kinds=(Kind.SEEN_REVENUE, Kind.SEEN_PAYER),
-    drawing=Drawing.LINE,
-    segmented=Drawing.LINE,
     filters=OF_CUSTOMERS,
     segments=OF_CUSTOMERS,
     has_experiments=False,
     selectors=(LIFETIME,),
     is_of_first_seen=True,
-    has_money=True,
+    weight="revenue",
 )
-COHORT_EXPLORER = Definition(
+def ltv_per_paying_customer(columns: Columns, request: ChartRequest) -> list[Series]:
+    revenue = columns.flow_money(Kind.SEEN_REVENUE, *request.windows)
+    payers = columns.flow(Kind.SEEN_PAYER, *request.windows)
+    return [
+        per("ltv", "LTV per paying customer", revenue, payers),
+        flow("revenue", "Revenue", revenue, Unit.MONEY, is_drawn=False),
+        flow("payers", "Paying customers", payers, is_drawn=False),
+    ]
+
+
+cohort_explorer = Definition(
     name="cohort_explorer",
     title="Cohort explorer",
     group=REVENUE,
@@ -190,5 +256,5 @@ COHORT_EXPLORER = Definition(
     ),
     is_of_first_seen=True,
     has_comparison=False,
-    has_money=True,
+    segments=(),
 )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from latchkey.subjects.charts.rules.chart import ChartRequest, Series
+from latchkey.subjects.charts.rules.columns import Columns, flow, level, negative, share, sum_of
 from latchkey.subjects.charts.rules.definition import (
     DURATION,
     PLAIN,
@@ -14,7 +18,8 @@ from latchkey.subjects.charts.rules.definition import (
 )
 from latchkey.subjects.charts.rules.facts import Kind
 
-ACTIVES = Definition(
+
+@Definition(
     name="actives",
     title="Active subscriptions",
     group=SUBSCRIPTIONS,
@@ -23,14 +28,14 @@ ACTIVES = Definition(
         "and so do those in a grace period. Trials, granted access and family shares do not count. A customer with two "
         "subscriptions counts twice."
     ),
-    unit=Unit.COUNT,
     kinds=(Kind.ACTIVE,),
-    drawing=Drawing.LINE,
-    segmented=Drawing.STACKED_BARS,
-    segments=PLAIN,
     is_level=True,
 )
-ACTIVES_MOVEMENT = Definition(
+def actives(columns: Columns, _: ChartRequest) -> list[Series]:
+    return [level("actives", "Active subscriptions", columns.level(Kind.ACTIVE))]
+
+
+@Definition(
     name="actives_movement",
     title="Active subscriptions movement",
     group=SUBSCRIPTIONS,
@@ -44,11 +49,24 @@ ACTIVES_MOVEMENT = Definition(
         "A product change without a gap changes nothing here; RevenueCat counts one new and one churned. RevenueCat "
         "subtracts returned subscriptions from churned ones instead of showing them."
     ),
-    unit=Unit.COUNT,
     kinds=(Kind.NEW, Kind.RETURN, Kind.EXPANSION, Kind.CONTRACTION, Kind.CHURN),
     drawing=Drawing.STACKED_BARS,
+    segments=(),
 )
-ACTIVES_NEW = Definition(
+def actives_movement(columns: Columns, _: ChartRequest) -> list[Series]:
+    new, returned, churn = columns.flow(Kind.NEW), columns.flow(Kind.RETURN), negative(columns.flow(Kind.CHURN))
+    # Of all products together it is zero; one product gains what another one loses.
+    changed = sum_of(columns.flow(Kind.EXPANSION), negative(columns.flow(Kind.CONTRACTION)))
+    return [
+        flow("new", "New", new),
+        flow("returned", "Returned", returned),
+        *([flow("changed", "Product changes", changed)] if any(changed) else []),
+        flow("churned", "Churned", churn),
+        flow("movement", "Movement", sum_of(new, returned, changed, churn), is_net=True),
+    ]
+
+
+@Definition(
     name="actives_new",
     title="New paid subscriptions",
     group=SUBSCRIPTIONS,
@@ -57,13 +75,23 @@ ACTIVES_NEW = Definition(
         "offer, or converted from a trial."
     ),
     differs="Customers who return after a gap are not counted here but as returned in the movement.",
-    unit=Unit.COUNT,
     kinds=(Kind.NEW,),
     drawing=Drawing.STACKED_BARS,
-    segmented=Drawing.STACKED_BARS,
-    segments=PLAIN,
 )
-CHURN = Definition(
+def actives_new(columns: Columns, request: ChartRequest) -> list[Series]:
+    is_segment = request.segment is not None
+    total = flow("new", "New paid subscriptions", columns.flow(Kind.NEW), is_drawn=is_segment)
+    if is_segment:
+        return [total]
+    return [
+        total,
+        flow("direct", "Bought directly", columns.flow(Kind.NEW, 0)),
+        flow("intro", "With an introductory offer", columns.flow(Kind.NEW, 1)),
+        flow("trial_conversions", "Converted from a trial", columns.flow(Kind.NEW, 2)),
+    ]
+
+
+@Definition(
     name="churn",
     title="Churn",
     group=SUBSCRIPTIONS,
@@ -76,11 +104,24 @@ CHURN = Definition(
     differs="A product change without a gap is not churn; in RevenueCat's charts it is.",
     unit=Unit.SHARE,
     kinds=(Kind.CHURN, Kind.RETURN, Kind.ACTIVE),
-    drawing=Drawing.LINE,
-    segmented=Drawing.LINE,
-    segments=PLAIN,
+    weight="actives",
 )
-SUBSCRIPTION_RETENTION = Definition(
+def churn(columns: Columns, _: ChartRequest) -> list[Series]:
+    expired, returned = columns.flow(Kind.CHURN), columns.flow(Kind.RETURN)
+    at_start = columns.before(Kind.ACTIVE)
+    lost = sum_of(expired, negative(returned))
+    first = next(iter(at_start), 0)
+    # Of the whole range, so that it is the same in days, weeks and months.
+    overall = sum(lost) / first if first > 0 else None
+    return [
+        replace(share("churn", "Churn", lost, at_start), total=overall),
+        flow("expired", "Expired", expired, is_drawn=False),
+        flow("returned", "Returned", returned, is_drawn=False),
+        Series("actives", "Active at the start", Unit.COUNT, tuple(at_start), first, is_drawn=False),
+    ]
+
+
+subscription_retention = Definition(
     name="subscription_retention",
     title="Subscription retention",
     group=SUBSCRIPTIONS,
@@ -94,16 +135,16 @@ SUBSCRIPTION_RETENTION = Definition(
         "refunded period does not either."
     ),
     differs="A customer who returns after a gap begins a new row, as in RevenueCat's new charts.",
-    unit=Unit.COUNT,
     kinds=(Kind.RETAINED, Kind.RETAINED_SOON),
     drawing=Drawing.HEAT_MAP,
-    segmented=Drawing.HEAT_MAP,
     filters=tuple(one for one in PLAIN if one != "duration"),
     segments=tuple(one for one in PLAIN if one != "duration"),
     selectors=(DURATION,),
     has_comparison=False,
 )
-SUBSCRIPTION_STATUS = Definition(
+
+
+@Definition(
     name="subscription_status",
     title="Subscription status",
     group=SUBSCRIPTIONS,
@@ -112,11 +153,8 @@ SUBSCRIPTION_STATUS = Definition(
         "is off), or in a grace period because of a billing issue. It is a picture of now; the dates do not matter."
     ),
     differs="RevenueCat's measure Subscription Revenue is not served.",
-    unit=Unit.COUNT,
     kinds=(Kind.STATUS,),
     drawing=Drawing.BARS,
-    segmented=Drawing.STACKED_BARS,
-    segments=PLAIN,
     selectors=(
         Selector(
             "measure",
@@ -133,9 +171,30 @@ SUBSCRIPTION_STATUS = Definition(
     is_level=True,
     is_snapshot=True,
     has_comparison=False,
-    has_money=True,
+    has_other_money=True,
+    weight="total",
 )
-RENEWAL_RATE = Definition(
+def subscription_status(columns: Columns, request: ChartRequest) -> list[Series]:
+    chosen = request.selectors["measure"]
+    offset = 3 if chosen == "trials" else 0
+    times = {"mrr": 1, "arr": 12}.get(chosen)
+
+    def measure(id: str, title: str, *ns: int, is_drawn: bool = True) -> Series:
+        if times is None:
+            return level(id, title, columns.level(Kind.STATUS, *ns), is_drawn=is_drawn)
+        amounts = [times * value for value in columns.level_money(Kind.STATUS, *ns)]
+        return level(id, title, amounts, Unit.MONEY, is_drawn=is_drawn)
+
+    places = range(offset, offset + 3)
+    return [
+        measure("set_to_renew", "Set to renew", places[0]),
+        measure("set_to_cancel", "Set to cancel", places[1]),
+        measure("billing_issue", "Billing issue", places[2]),
+        measure("total", "Total", *places, is_drawn=False),
+    ]
+
+
+@Definition(
     name="renewal_rate",
     title="Renewal rate",
     group=SUBSCRIPTIONS,
@@ -147,11 +206,19 @@ RENEWAL_RATE = Definition(
     differs="RevenueCat has no such chart.",
     unit=Unit.SHARE,
     kinds=(Kind.RENEWAL_DUE, Kind.RENEWED),
-    drawing=Drawing.LINE,
-    segmented=Drawing.LINE,
     segments=(*PLAIN, "renewal_number"),
+    weight="due",
 )
-BILLING_RECOVERY = Definition(
+def renewal_rate(columns: Columns, _: ChartRequest) -> list[Series]:
+    due, paid = columns.flow(Kind.RENEWAL_DUE), columns.flow(Kind.RENEWED)
+    return [
+        share("renewal_rate", "Renewal rate", paid, due),
+        flow("due", "Renewals due", due, is_drawn=False),
+        flow("renewed", "Renewed", paid, is_drawn=False),
+    ]
+
+
+@Definition(
     name="billing_recovery",
     title="Billing issue recovery",
     group=SUBSCRIPTIONS,
@@ -163,8 +230,21 @@ BILLING_RECOVERY = Definition(
     differs="RevenueCat has no such chart.",
     unit=Unit.SHARE,
     kinds=(Kind.BILLING_ISSUE,),
-    drawing=Drawing.LINE,
-    segmented=Drawing.LINE,
-    segments=PLAIN,
-    has_money=True,
+    has_other_money=True,
+    weight="issues",
 )
+def billing_recovery(columns: Columns, _: ChartRequest) -> list[Series]:
+    kept, later = columns.flow(Kind.BILLING_ISSUE, 1), columns.flow(Kind.BILLING_ISSUE, 2)
+    lost = columns.flow(Kind.BILLING_ISSUE, 3)
+    recovered = sum_of(kept, later)
+    money = columns.flow_money
+    return [
+        share("recovery_rate", "Recovery rate", recovered, sum_of(recovered, lost)),
+        flow("issues", "Billing issues", columns.flow(Kind.BILLING_ISSUE), is_drawn=False),
+        flow("recovered_in_time", "Recovered while access was kept", kept, is_drawn=False),
+        flow("recovered_later", "Recovered later", later, is_drawn=False),
+        flow("lost", "Lost", lost, is_drawn=False),
+        flow("open", "Open", columns.flow(Kind.BILLING_ISSUE, 0), is_drawn=False),
+        flow("amount_recovered", "Amount recovered", money(Kind.BILLING_ISSUE, 1, 2), Unit.MONEY, is_drawn=False),
+        flow("amount_lost", "Amount lost", money(Kind.BILLING_ISSUE, 3), Unit.MONEY, is_drawn=False),
+    ]

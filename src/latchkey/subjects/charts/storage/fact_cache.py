@@ -1,7 +1,8 @@
-"""The charts' books of a process: opened when a chart is asked for, and brought up to date for each answer.
+"""The facts of projects in this process: opened when a chart is asked for, and brought up to date for each answer.
 
-A book is a cache. Its file stands in a local folder, is built from PostgreSQL when too many customers have changed
-since the last one, and can be deleted at any time. Many processes read one file; a lock lets one of them build it.
+They are a cache. The file of a project stands in a local folder, is built from PostgreSQL when too many customers have
+changed since the last one, and can be deleted at any time. Many processes read one file; a lock lets one of them build
+it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import fcntl
 import os
 from collections import OrderedDict
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
@@ -23,7 +25,7 @@ import structlog
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, NotReady
 from latchkey.storage.database import Connection, Database
-from latchkey.subjects.charts.storage import chart_tables as rows
+from latchkey.subjects.charts.storage import chart_tables
 from latchkey.subjects.charts.storage.chart_tables import Mark
 from latchkey.subjects.charts.storage.project_facts import RULES, ProjectFacts, build
 
@@ -33,7 +35,7 @@ MOST_CHANGED = 50_000
 # How long a reader waits for the first file of a large project.
 _PATIENCE_SECONDS = 20.0
 _LOOK_SECONDS = 0.2
-_OPEN_BOOKS = 30
+_MOST_OPEN = 30
 _COPY_MS = 30 * 60_000
 
 log = structlog.get_logger()
@@ -49,17 +51,12 @@ def default_folder() -> Path:
     return folder if is_private else Path(mkdtemp(prefix="latchkey-charts-"))
 
 
+@dataclass(slots=True)
 class _Opened:
-    def __init__(self, book: ProjectFacts, key: str, mark: Mark) -> None:
-        self.book = book
-        # What the file depends on besides the rows.
-        self.key = key
-        self.mark = mark
-
-    @property
-    def limit(self) -> int:
-        """With more changed customers at once, a new file is quicker."""
-        return 10 * MOST_CHANGED if self.book.has_file else FEW_CUSTOMERS
+    facts: ProjectFacts
+    # What the file depends on besides the rows.
+    key: str
+    mark: Mark
 
 
 class FactCache:
@@ -70,7 +67,7 @@ class FactCache:
         self._locks: dict[str, asyncio.Lock] = {}
         self._building: dict[str, asyncio.Task[None]] = {}
 
-    async def book(self, project_id: str, now: Ms) -> ProjectFacts:
+    async def facts(self, project_id: str, now: Ms) -> ProjectFacts:
         """With everything that is committed."""
         async with self._locks.setdefault(project_id, asyncio.Lock()):
             found = await self._current(project_id, now)
@@ -95,29 +92,30 @@ class FactCache:
                 opened = self._opened.get(project_id)
                 if opened is None or opened.key != key:
                     opened = await asyncio.to_thread(self._open, project_id, key, mark)
-                reached, keys = await rows.changed_since(connection, project_id, opened.mark)
+                reached, keys = await chart_tables.changed_since(connection, project_id, opened.mark)
                 assert keys is not None, "the key has the server's identity"
-                if len(keys) > opened.limit:
+                # With more changed customers at once, a new file is quicker.
+                if len(keys) > (10 * MOST_CHANGED if opened.facts.has_file else FEW_CUSTOMERS):
                     return None
                 if keys:
-                    await rows.copy_periods(connection, project_id, periods, keys)
-                    await rows.copy_customers(connection, project_id, people, keys)
+                    await chart_tables.copy_periods(connection, project_id, periods, keys)
+                    await chart_tables.copy_customers(connection, project_id, people, keys)
             if keys:
-                await asyncio.to_thread(opened.book.replace, keys, periods, people)
+                await asyncio.to_thread(opened.facts.replace, keys, periods, people)
         opened.mark = reached
         self._opened[project_id] = opened
         self._opened.move_to_end(project_id)
-        while len(self._opened) > _OPEN_BOOKS:
+        while len(self._opened) > _MOST_OPEN:
             self._opened.popitem(last=False)
-        if opened.book.changed > (MOST_CHANGED if opened.book.has_file else FEW_CUSTOMERS):
+        if opened.facts.changed > (MOST_CHANGED if opened.facts.has_file else FEW_CUSTOMERS):
             self.build(project_id, now)
-        return opened.book
+        return opened.facts
 
     async def _identity(self, connection: Connection, project_id: str) -> tuple[Mark, str]:
-        attributes = await rows.chosen_attributes(connection, project_id)
+        attributes = await chart_tables.chosen_attributes(connection, project_id)
         if attributes is None:
             raise NotFound(f"There is no project {project_id}.", param="project_id")
-        mark = await rows.mark(connection, project_id)
+        mark = await chart_tables.mark(connection, project_id)
         return mark, _digest(mark.epoch, *attributes)
 
     def _open(self, project_id: str, key: str, mark: Mark) -> _Opened:
@@ -163,8 +161,8 @@ class FactCache:
                 isolation="repeatable_read", readonly=True, statement_timeout_ms=_COPY_MS
             ) as connection:
                 mark, key = await self._identity(connection, project_id)
-                await rows.copy_periods(connection, project_id, periods, None)
-                await rows.copy_customers(connection, project_id, people, None)
+                await chart_tables.copy_periods(connection, project_id, periods, None)
+                await chart_tables.copy_customers(connection, project_id, people, None)
             await asyncio.to_thread(build, made, periods, people, now)
             file = self._folder / f"{project_id}.{key}.{mark.oldest_xid:020}.duckdb"
             made.replace(file)
