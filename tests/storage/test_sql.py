@@ -41,8 +41,8 @@ def test_what_several_queries_share_stands_once() -> None:
     parts: dict[str, str] = {}
     (only,) = parse("-- part: both\na, b\n\n-- name: c\n-- for tests\nselect {both} from c;\n", "c.sql", parts)
     assert (only.text, parts) == ("select {both} from c", {"both": "a, b"})
-    assert "{" not in query("load_product")
-    assert "p.display_name" in query("load_product")
+    assert "{" not in query("load_products")
+    assert "p.display_name" in query("load_products")
 
 
 def test_a_misspelt_name_is_refused() -> None:

@@ -172,6 +172,6 @@ async def test_no_token_is_in_the_database(database: Database) -> None:
         await sessions.open_session(database, account.id, "192.0.2.1", "x\x00y" * 500, NOW),
     ]
     async with database.acquire() as connection:
-        kept = await connection.fetch("select i::text from invitations i union all select s::text from sessions s")
+        kept = await connection.fetch("select i::text from account_tokens i union all select s::text from sessions s")
     assert len(kept) == 2
     assert not any(token in row[0] or token.encode().hex() in row[0] for token in tokens for row in kept)

@@ -152,7 +152,7 @@ async def test_asking_for_a_reset_does_the_same_for_every_address(database: Data
         await mail.ask_for_reset(email, HERE, NOW)
     assert await waiting(database) == 3
     # No token is stored before the mail is sent.
-    assert await database.pool.fetchval("select count(*) from invitations") == 0
+    assert await database.pool.fetchval("select count(*) from account_tokens") == 0
     while await send_next(mail, lambda: NOW):
         pass
     [file] = (tmp_path / "mail").iterdir()

@@ -135,7 +135,7 @@ async def edit(
         raise typer.BadParameter("Nothing to change was given. `latchkey product edit --help` lists the options.")
     detail = {field: str(value) for field, value in changes.items()}
     async with at.audited("product.updated", product, **detail):
-        await products.update_product(at.database, at.project_id, product, changes, real_now())
+        await products.update_product(at.database, at.project_id, product, changes)
     await show_one(at, product)
 
 

@@ -34,6 +34,11 @@ class NamedQuery(NamedTuple):
     source: str
 
 
+def affected(tag: str) -> int:
+    """How many rows a statement has changed, by what PostgreSQL answers: `DELETE 3`."""
+    return int(tag.rsplit(" ", 1)[-1])
+
+
 def query(name: str) -> str:
     """The text of the query with this name."""
     try:

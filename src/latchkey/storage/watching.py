@@ -6,7 +6,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from latchkey.domain.instants import Ms
-from latchkey.storage.customers import records as customers
+from latchkey.storage import outlook
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.restoring import aftermath
 from latchkey.storage.sql import query
@@ -76,7 +76,7 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
         failing = await connection.fetch(_FAILING, MOST_WEBHOOKS)
         queues = await connection.fetch(_QUEUE, now, lanes_each, MOST_WEBHOOKS)
         estimate = await connection.fetchval(_ESTIMATE)
-        clock = await customers.next_due(connection)
+        due = await outlook.look_out(connection)
         journal = await connection.fetchrow(_JOURNAL, MOST_NOTIFICATIONS)
         lists = await watch_lists(connection)
         nodes = await database.nodes(connection)
@@ -87,7 +87,7 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
         {row["id"]: row["since"] for row in failing},
         tuple(Queue(row["id"], row["lanes"], int(row["waiting"]), row["oldest"], row["due"]) for row in queues),
         estimate or 0,
-        clock,
+        due.customer_at,
         Journal(journal["waiting"], journal["failed"], journal["due"]),
         lists,
         nodes,

@@ -165,9 +165,7 @@ async def read_product(
 @audited("product.updated")
 async def update_product(services: Provided, caller: WriteKey, product_id: str, changes: ProductChanges) -> Response:
     """Change the given fields. An active subscription keeps the price it was bought at."""
-    changed = await products.update_product(
-        services.database, caller.project_id, product_id, _given(changes), services.now()
-    )
+    changed = await products.update_product(services.database, caller.project_id, product_id, _given(changes))
     return reply(render.product(caller.project_id, changed))
 
 

@@ -67,7 +67,7 @@ async def update(visit: Visit) -> Response:
     product_id = visit.param("product_id")
     before = await products.load_product(visit.database, visit.project_id, product_id)
     terms = _terms(visit.form, before)
-    await products.update_product(visit.database, visit.project_id, product_id, terms, visit.now)
+    await products.update_product(visit.database, visit.project_id, product_id, terms)
     return await visit.to(
         visit.path("catalog", "products", product_id), "Saved. Running subscriptions keep their price."
     )

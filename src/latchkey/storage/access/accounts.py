@@ -1,24 +1,26 @@
-"""Accounts, their password hashes, and the invitations with which somebody chooses a password."""
+"""Accounts, their password hashes, and the tokens that work once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
 _CREATE = query("create_account")
-_LOAD = query("load_account")
 _FIND = query("find_account")
 _PASSWORD_OF = query("password_of")
 _SET_PASSWORD = query("set_password")
 _COUNT = query("count_accounts")
-_CREATE_INVITATION = query("create_invitation")
-_ADD_LINK = query("add_link")
-_FIND_INVITATION = query("find_invitation")
-_TAKE_INVITATION = query("take_invitation")
-_FORGET_INVITATIONS = query("forget_invitations")
+_ADD_TOKEN = query("add_account_token")
+_FIND_TOKEN = query("find_account_of_token")
+_TAKE_TOKEN = query("take_account_token")
+_FORGET_TOKENS = query("forget_account_tokens")
+
+# A link to choose a password, or a sign-in that waits for the second factor.
+Purpose = Literal["password", "second_factor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Account:
     created_at: Ms
     # Whether a code is asked for after the password.
     has_second_factor: bool = False
+    # Whether it may see what concerns the whole deployment.
+    is_operator: bool = False
 
     @property
     def shown(self) -> str:
@@ -52,11 +56,15 @@ async def create(
 
 
 async def load(connection: Connection, account_id: str) -> Account | None:
-    return _found(await connection.fetchrow(_LOAD, account_id))
+    return _found(await connection.fetchrow(_FIND, account_id, None, None))
 
 
 async def find(connection: Connection, email: str) -> Account | None:
-    return _found(await connection.fetchrow(_FIND, email))
+    return _found(await connection.fetchrow(_FIND, None, email, None))
+
+
+async def find_by_openid(connection: Connection, identity: str) -> Account | None:
+    return _found(await connection.fetchrow(_FIND, None, None, identity))
 
 
 async def any_exists(connection: Connection) -> bool:
@@ -73,33 +81,33 @@ async def set_password(connection: Connection, account_id: str, password_hash: s
     return await connection.fetchrow(_SET_PASSWORD, account_id, password_hash) is not None
 
 
-async def create_invitation(
-    connection: Connection, token_hash: bytes, account_id: str, now: Ms, expires_at: Ms
+async def add_token(
+    connection: Connection,
+    token_hash: bytes,
+    account_id: str,
+    purpose: Purpose,
+    now: Ms,
+    expires_at: Ms,
+    most: int = 100,
 ) -> None:
-    await connection.execute(_CREATE_INVITATION, token_hash, account_id, now, expires_at)
+    """Of earlier tokens of the account for this purpose the newest stay, `most` in all."""
+    await connection.execute(_ADD_TOKEN, token_hash, account_id, purpose, now, expires_at, most)
 
 
-async def add_link(
-    connection: Connection, token_hash: bytes, account_id: str, now: Ms, expires_at: Ms, most: int
-) -> None:
-    """One more invitation. Of earlier ones the newest stay, `most` in all."""
-    await connection.execute(_ADD_LINK, token_hash, account_id, now, expires_at, most)
+async def account_of_token(connection: Connection, token_hash: bytes, purpose: Purpose, now: Ms) -> Account | None:
+    """None: it was used already, or is too old."""
+    return _found(await connection.fetchrow(_FIND_TOKEN, token_hash, purpose, now))
 
 
-async def invited(connection: Connection, token_hash: bytes, now: Ms) -> Account | None:
-    """The account of an invitation that can still be used."""
-    return _found(await connection.fetchrow(_FIND_INVITATION, token_hash, now))
-
-
-async def take_invitation(connection: Connection, token_hash: bytes, now: Ms) -> str | None:
-    """Uses an invitation up and returns the account's id. None: it was used already, or is too old."""
-    account_id: str | None = await connection.fetchval(_TAKE_INVITATION, token_hash, now)
+async def take_token(connection: Connection, token_hash: bytes, purpose: Purpose, now: Ms) -> str | None:
+    """Uses a token up and returns the account's id. None: it was used already, or is too old."""
+    account_id: str | None = await connection.fetchval(_TAKE_TOKEN, token_hash, purpose, now)
     return account_id
 
 
-async def forget_invitations(connection: Connection, account_id: str, now: Ms) -> None:
-    """Those of this account, and all that have expired."""
-    await connection.execute(_FORGET_INVITATIONS, account_id, now)
+async def forget_tokens(connection: Connection, account_id: str, now: Ms, purpose: Purpose | None = None) -> None:
+    """Those of this account, of one purpose or all, and all that have expired."""
+    await connection.execute(_FORGET_TOKENS, account_id, purpose, now)
 
 
 def _found(row: Record | None) -> Account | None:
@@ -115,4 +123,5 @@ def account_of(row: Record) -> Account:
         openid=row["openid"],
         created_at=row["created_at"],
         has_second_factor=row["has_second_factor"],
+        is_operator=row["is_operator"],
     )

@@ -16,10 +16,7 @@ _BEGIN = query("begin_audit_entry")
 _FINISH = query("finish_audit_entry")
 _FORGET = query("forget_in_audit_entries")
 _LIST = query("list_audit_entries")
-_LIST_OF_ACCOUNT = query("list_audit_entries_of")
-_LIST_BY_NAME = query("list_audit_entries_by")
 _LOAD = query("load_audit_entry")
-_BETWEEN = query("list_audit_entries_between")
 
 Outcome = Literal["begun", "done", "refused", "failed"]
 
@@ -78,32 +75,21 @@ async def forget(connection: Connection, project_id: str, ids: Collection[str], 
     await connection.execute(_FORGET, project_id, list(ids), stand_in)
 
 
-async def page(connection: Connection, project_id: str, before: int, action: str | None, limit: int) -> list[Entry]:
-    """Newest first: what was done in the project, and what its members did to their accounts."""
-    return [_entry(row) for row in await connection.fetch(_LIST, project_id, before, action, limit)]
-
-
-async def between(
-    connection: Connection, project_id: str, before: int, since: Ms, until: Ms, limit: int
+async def page(
+    connection: Connection,
+    project_id: str,
+    before: int,
+    limit: int,
+    *,
+    action: str | None = None,
+    account_id: str | None = None,
+    actor: str | None = None,
+    since: Ms | None = None,
+    until: Ms | None = None,
 ) -> list[Entry]:
-    """Newest first: what was done in the project from `since` until before `until`."""
-    rows = await connection.fetch(_BETWEEN, project_id, before, since, until, limit)
-    return [_entry(row) for row in rows]
-
-
-async def page_of_account(
-    connection: Connection, project_id: str, before: int, action: str | None, limit: int, account_id: str
-) -> list[Entry]:
-    """The same for one account."""
-    rows = await connection.fetch(_LIST_OF_ACCOUNT, project_id, before, action, limit, account_id)
-    return [_entry(row) for row in rows]
-
-
-async def page_by_name(
-    connection: Connection, project_id: str, before: int, action: str | None, limit: int, actor: str
-) -> list[Entry]:
-    """The same for an actor without an account, such as the command line."""
-    rows = await connection.fetch(_LIST_BY_NAME, project_id, before, action, limit, actor)
+    """Newest first: what was done in the project, and what its members did to their accounts. `actor` is one without an
+    account, such as the command line. From `since` until before `until`: only what was done in the project."""
+    rows = await connection.fetch(_LIST, project_id, before, action, limit, account_id, actor, since, until)
     return [_entry(row) for row in rows]
 
 

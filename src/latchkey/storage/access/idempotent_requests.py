@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Database
-from latchkey.storage.sql import query
+from latchkey.storage.sql import affected, query
 
 _BEGIN = query("begin_idempotent_request")
 _LOAD = query("load_idempotent_request")
@@ -42,5 +42,5 @@ async def finish(connection: Connection, id_hash: bytes, started_at: Ms, status:
 
 async def prune(database: Database, before: Ms, *, at_once: int = 1_000) -> None:
     async with database.acquire() as connection:
-        while await connection.fetchval(_PRUNE, before, at_once) == at_once:
+        while affected(await connection.execute(_PRUNE, before, at_once)) == at_once:
             pass

@@ -22,7 +22,6 @@ _UPDATE = query("update_project")
 _CREATE_APP = query("create_app")
 _LOAD_APP = query("load_app")
 _PAGE_OF_APPS = query("list_apps")
-_APPS = query("apps_of_project")
 _UPDATE_APP = query("update_app")
 _DELETE_APP = query("delete_app")
 
@@ -98,14 +97,11 @@ async def load_app(connection: Connection, project_id: str, app_id: str) -> App 
     return _found_app(await connection.fetchrow(_LOAD_APP, project_id, app_id))
 
 
-async def page_of_apps(connection: Connection, project_id: str, after: str | None, limit: int) -> list[App]:
+async def page_of_apps(
+    connection: Connection, project_id: str, after: str | None = None, limit: int | None = None
+) -> list[App]:
     """Oldest first; `after` is the id of the last app of the page before."""
     return [_app(row) for row in await connection.fetch(_PAGE_OF_APPS, project_id, after, limit)]
-
-
-async def all_apps(connection: Connection, project_id: str) -> list[App]:
-    """Oldest first."""
-    return [_app(row) for row in await connection.fetch(_APPS, project_id)]
 
 
 async def delete_app(connection: Connection, project_id: str, app_id: str) -> bool:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Database
-from latchkey.storage.sql import query
+from latchkey.storage.sql import affected, query
 
 _LOG = query("log_requests")
 _NOTE = query("note_key_uses")
@@ -93,7 +93,8 @@ async def page(
         rows = await connection.fetch(_LIST, *values)
     else:
         rows = await connection.fetch(_LIST_OF_KEY, *values, key_id)
-    return [Entry(*row) for row in rows]
+    # Without its project.
+    return [Entry(*row[1:]) for row in rows]
 
 
 async def routes(connection: Connection, project_id: str) -> list[str]:
@@ -104,12 +105,12 @@ async def prune(database: Database, before: Ms, newest: int, *, at_once: int = 5
     """Deletes what is from before a moment, and of each key all but the newest. Returns how many rows."""
     gone = 0
     async with database.acquire() as connection:
-        while deleted := await connection.fetchval(_PRUNE, before, at_once):
+        while deleted := affected(await connection.execute(_PRUNE, before, at_once)):
             gone += deleted
         after = ""
         while keys := [row["key_id"] for row in await connection.fetch(_KEYS, after, keys_at_once)]:
             for key_id in keys:
-                while deleted := await connection.fetchval(_PRUNE_KEY, key_id, newest, at_once):
+                while deleted := affected(await connection.execute(_PRUNE_KEY, key_id, newest, at_once)):
                     gone += deleted
             after = keys[-1]
         await connection.execute(_PRUNE_USES)

@@ -15,12 +15,10 @@ _OPEN = query("open_session")
 _FIND = query("find_session")
 _TOUCH = query("touch_session")
 _END = query("end_session")
-_END_ONE_OF = query("end_session_of_account")
 _END_ALL_OF = query("end_sessions_of_account")
 _OF_ACCOUNT = query("sessions_of_account")
 _FORGET_OLD = query("forget_old_sessions")
 _SET_NOTICE = query("set_notice")
-_CLEAR_NOTICE = query("clear_notice")
 _AWAIT_TURN = query("await_turn_to_guess")
 _COUNT_FAILURES = query("count_failed_sign_ins")
 _NOTE_FAILURES = query("note_failed_sign_in")
@@ -44,8 +42,6 @@ class StoredSession:
     # The account's role in the requested project.
     role: Role | None
     notice: Notice | None
-    # Whether the account may see what concerns the whole deployment.
-    is_operator: bool
     # How the account signed in; None: with a password or a link.
     through: str | None
 
@@ -84,7 +80,6 @@ async def find(connection: Connection, token_hash: bytes, project_id: str | None
         account=account_of(row),
         role=Role(row["role"]) if row["role"] else None,
         notice=Notice(row["notice"], row["notice_kind"]) if row["notice"] else None,
-        is_operator=row["is_operator"],
         through=row["through"],
     )
 
@@ -93,12 +88,9 @@ async def touch(connection: Connection, token_hash: bytes, now: Ms) -> None:
     await connection.execute(_TOUCH, token_hash, now)
 
 
-async def end(connection: Connection, token_hash: bytes) -> None:
-    await connection.execute(_END, token_hash)
-
-
-async def end_one_of(connection: Connection, account_id: str, stay_id: str) -> None:
-    await connection.execute(_END_ONE_OF, account_id, stay_id)
+async def end(connection: Connection, token_hash: bytes, account_id: str | None = None) -> None:
+    """With an account: only if the session is one of its own."""
+    await connection.execute(_END, token_hash, account_id)
 
 
 async def end_all_of(connection: Connection, account_id: str, *, keep: bytes = b"") -> None:
@@ -124,12 +116,8 @@ async def forget_old(connection: Connection, opened_before: Ms, unused_since: Ms
     await connection.execute(_FORGET_OLD, opened_before, unused_since)
 
 
-async def set_notice(connection: Connection, token_hash: bytes, notice: Notice) -> None:
-    await connection.execute(_SET_NOTICE, token_hash, notice.text, notice.kind)
-
-
-async def clear_notice(connection: Connection, token_hash: bytes) -> None:
-    await connection.execute(_CLEAR_NOTICE, token_hash)
+async def set_notice(connection: Connection, token_hash: bytes, notice: Notice | None) -> None:
+    await connection.execute(_SET_NOTICE, token_hash, notice and notice.text, notice and notice.kind)
 
 
 async def failures(connection: Connection, subject: str, since: Ms) -> Failures:

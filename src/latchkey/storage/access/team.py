@@ -69,22 +69,13 @@ async def lock_owners(connection: Connection, project_id: str) -> list[str]:
     return [row["account_id"] for row in await connection.fetch(_LOCK_OWNERS, project_id)]
 
 
-_GRANT = query("grant_operator")
-_REVOKE = query("revoke_operator")
-_IS_ONE = query("is_operator")
+_SET_OPERATOR = query("set_operator")
 _LIST = query("list_operators")
 
 
-async def grant_operator(connection: Connection, account_id: str, now: Ms) -> None:
-    await connection.execute(_GRANT, account_id, now)
-
-
-async def revoke_operator(connection: Connection, account_id: str) -> None:
-    await connection.execute(_REVOKE, account_id)
-
-
-async def is_operator(connection: Connection, account_id: str) -> bool:
-    return bool(await connection.fetchval(_IS_ONE, account_id))
+async def set_operator(connection: Connection, account_id: str, since: Ms | None) -> None:
+    """None: it is no operator any more."""
+    await connection.execute(_SET_OPERATOR, account_id, since)
 
 
 async def operator_addresses(connection: Connection) -> list[str]:

@@ -12,10 +12,8 @@ from latchkey.storage.sql import query
 _CREATE = query("create_currency")
 _LOAD = query("load_currency")
 _PAGE = query("list_currencies")
-_ALL = query("currency_codes")
 _UPDATE = query("update_currency")
 _DELETE = query("delete_currency")
-_PRODUCTS_CREDITING = query("products_crediting")
 _WAS_MOVED = query("currency_was_moved")
 _FORGET_CREDITS = query("forget_credits")
 _CREDITED = query("credited_products")
@@ -28,15 +26,6 @@ class Currency:
     name: str
     description: str
     created_at: Ms
-
-
-@dataclass(frozen=True, slots=True)
-class CurrencyName:
-    """The part of a currency that a list of balances shows."""
-
-    code: str
-    name: str
-    description: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +46,11 @@ async def load(connection: Connection, project_id: str, code: str) -> Currency |
     return _found(await connection.fetchrow(_LOAD, project_id, code))
 
 
-async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[Currency]:
+async def page(
+    connection: Connection, project_id: str, after: str | None = None, limit: int | None = None
+) -> list[Currency]:
     """By code; `after` is the last code of the page before."""
     return [_currency(row) for row in await connection.fetch(_PAGE, project_id, after, limit)]
-
-
-async def names(connection: Connection, project_id: str) -> list[CurrencyName]:
-    """Every currency of the project, by code."""
-    rows = await connection.fetch(_ALL, project_id)
-    return [CurrencyName(row["code"], row["name"], row["description"]) for row in rows]
 
 
 async def update(
@@ -73,11 +58,6 @@ async def update(
 ) -> Currency | None:
     """None as a new value keeps the old one. Returns None if there is no such currency."""
     return _found(await connection.fetchrow(_UPDATE, project_id, code, name, description))
-
-
-async def products_crediting(connection: Connection, project_id: str, code: str) -> list[str]:
-    """The ids of products on sale that credit this currency."""
-    return [row["id"] for row in await connection.fetch(_PRODUCTS_CREDITING, project_id, code)]
 
 
 async def credited_products(connection: Connection, project_id: str, codes: Sequence[str]) -> list[CreditedProduct]:

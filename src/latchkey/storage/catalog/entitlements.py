@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from msgspec import Struct, json
-
 from latchkey.domain.access.remapping import Grant
 from latchkey.domain.instants import Ms
-from latchkey.storage.catalog.products import Product, product_of
+from latchkey.storage.catalog import products
+from latchkey.storage.catalog.products import Product
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
 _CREATE = query("create_entitlement")
-_LOAD = query("load_entitlement")
-_LOAD_SOME = query("load_entitlements")
+_LOAD = query("load_entitlements")
 _PAGE = query("list_entitlements")
 _RENAME = query("rename_entitlement")
 _DELETE = query("delete_entitlement")
-_PRODUCTS_GRANTING = query("products_granting")
-_KNOWN_PRODUCTS = query("known_products")
-_PRODUCTS_OF = query("list_products_of_entitlement")
 _ATTACH = query("insert_grants")
 _FORGET_DETACHED = query("forget_former_grants")
 _DETACH = query("remove_grants")
 _NOTE_DETACHED = query("insert_former_grants")
+_VERSION = query("catalog_version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +29,6 @@ class Entitlement:
     id: str
     display_name: str
     created_at: Ms
-
-
-@dataclass(frozen=True, slots=True)
-class KnownProduct:
-    id: str
-    on_sale: bool
 
 
 async def create(
@@ -49,16 +39,16 @@ async def create(
 
 
 async def load(connection: Connection, project_id: str, entitlement_id: str) -> Entitlement | None:
-    return _found(await connection.fetchrow(_LOAD, project_id, entitlement_id))
+    return (await load_some(connection, project_id, [entitlement_id])).get(entitlement_id)
 
 
 async def load_some(connection: Connection, project_id: str, ids: Iterable[str]) -> dict[str, Entitlement]:
     """Those that exist, by id."""
-    rows = await connection.fetch(_LOAD_SOME, project_id, sorted(ids))
+    rows = await connection.fetch(_LOAD, project_id, sorted(ids))
     return {row["id"]: _entitlement(row) for row in rows}
 
 
-async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[Entitlement]:
+async def page(connection: Connection, project_id: str, after: str | None, limit: int | None) -> list[Entitlement]:
     """By id; `after` is the last id of the page before."""
     return [_entitlement(row) for row in await connection.fetch(_PAGE, project_id, after, limit)]
 
@@ -70,25 +60,6 @@ async def rename(connection: Connection, project_id: str, entitlement_id: str, d
 
 async def delete(connection: Connection, project_id: str, entitlement_id: str) -> None:
     await connection.execute(_DELETE, project_id, entitlement_id)
-
-
-async def products_granting(connection: Connection, project_id: str, entitlement_id: str) -> list[str]:
-    rows = await connection.fetch(_PRODUCTS_GRANTING, project_id, entitlement_id)
-    return [row["product_id"] for row in rows]
-
-
-async def known_products(connection: Connection, project_id: str, product_ids: Sequence[str]) -> list[KnownProduct]:
-    """Those of the given products that exist, including deleted ones."""
-    rows = await connection.fetch(_KNOWN_PRODUCTS, project_id, list(product_ids))
-    return [KnownProduct(row["id"], row["deleted_at"] is None) for row in rows]
-
-
-async def page_of_products(
-    connection: Connection, project_id: str, entitlement_id: str, after: str | None, limit: int
-) -> list[Product]:
-    """Every product that grants it, including deleted ones, by id."""
-    rows = await connection.fetch(_PRODUCTS_OF, project_id, after, limit, entitlement_id)
-    return [product_of(row) for row in rows]
 
 
 async def attach(connection: Connection, project_id: str, entitlement_id: str, product_ids: Sequence[str]) -> None:
@@ -116,44 +87,24 @@ def _entitlement(row: Record) -> Entitlement:
     return Entitlement(id=row["id"], display_name=row["display_name"], created_at=row["created_at"])
 
 
-_GRID = query("catalog_grid")
-
-
-class GridEntitlement(Struct, frozen=True):
-    id: str
-    name: str
-
-
-class GridProduct(Struct, frozen=True):
-    id: str
-    name: str
-    # A deleted product can be detached; nothing new can be attached to it.
-    on_sale: bool
-    grants: list[str]
-
-
 @dataclass(frozen=True, slots=True)
 class Grid:
+    """What each product grants. A deleted product is part of it while it still grants something."""
+
     version: int
-    products: list[GridProduct]
-    entitlements: list[GridEntitlement]
+    products: list[Product]
+    entitlements: list[Entitlement]
 
     @property
     def grants(self) -> frozenset[Grant]:
-        return frozenset(Grant(product.id, one) for product in self.products for one in product.grants)
-
-
-_PRODUCTS = json.Decoder(list[GridProduct])
-_ENTITLEMENTS = json.Decoder(list[GridEntitlement])
+        return frozenset(Grant(product.id, id) for product in self.products for id in product.entitlement_ids)
 
 
 async def load_mapping(connection: Connection, project_id: str) -> Grid | None:
-    """None: there is no such project."""
-    row = await connection.fetchrow(_GRID, project_id)
-    if row is None:
+    """None: there is no such project. Whatever changes after the version was read makes the version outdated."""
+    version = await connection.fetchval(_VERSION, project_id)
+    if version is None:
         return None
-    return Grid(
-        version=row["catalog_version"],
-        products=_PRODUCTS.decode(row["products"]),
-        entitlements=_ENTITLEMENTS.decode(row["entitlements"]),
-    )
+    every = await products.page(connection, project_id, with_deleted=True)
+    shown = [product for product in every if product.on_sale or product.entitlement_ids]
+    return Grid(version, shown, await page(connection, project_id, None, None))

@@ -17,7 +17,6 @@ _CREATE = query("create_offering")
 _LOAD = query("load_offering")
 _PAGE = query("list_offerings")
 _UPDATE = query("update_offering")
-_UNSET_CURRENT = query("unset_current_offering")
 _SET_CURRENT = query("set_current_offering")
 _DELETE = query("delete_offering")
 _USES = query("uses_of_offering")
@@ -59,7 +58,7 @@ async def load(connection: Connection, project_id: str, offering_id: str) -> Off
     return _found(await connection.fetchrow(_LOAD, project_id, offering_id))
 
 
-async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[Offering]:
+async def page(connection: Connection, project_id: str, after: str | None, limit: int | None) -> list[Offering]:
     """Oldest first; `after` is the id of the last offering of the page before."""
     return [_offering(row) for row in await connection.fetch(_PAGE, project_id, after, limit)]
 
@@ -72,7 +71,7 @@ async def update(
 
 async def set_current(connection: Connection, project_id: str, offering_id: str | None) -> None:
     """None: no offering is the current one."""
-    await connection.execute(_UNSET_CURRENT, project_id)
+    await connection.execute(_SET_CURRENT, project_id, None)
     if offering_id is not None:
         await connection.execute(_SET_CURRENT, project_id, offering_id)
 

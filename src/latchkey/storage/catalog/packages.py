@@ -13,7 +13,6 @@ from latchkey.storage.sql import query
 
 _CREATE = query("create_package")
 _LOAD = query("load_package")
-_OF_OFFERING = query("packages_of_offering")
 _OF_OFFERINGS = query("packages_of_offerings")
 _RENAME = query("rename_package")
 _ORDER = query("order_packages")
@@ -65,7 +64,7 @@ async def load(connection: Connection, project_id: str, package_id: str) -> Pack
 
 async def of_offering(connection: Connection, project_id: str, offering_id: str) -> list[Package]:
     """All of them, in order."""
-    return [_package(row) for row in await connection.fetch(_OF_OFFERING, project_id, offering_id)]
+    return (await of_offerings(connection, project_id, [offering_id]))[offering_id]
 
 
 async def of_offerings(

@@ -12,7 +12,6 @@ _CREATE = query("create_placement")
 _LOAD = query("load_placement")
 _PAGE = query("list_placements")
 _UPDATE = query("update_placement")
-_UNSET_FALLBACK = query("unset_fallback_placement")
 _SET_FALLBACK = query("set_fallback_placement")
 _DELETE = query("delete_placement")
 
@@ -51,7 +50,7 @@ async def update(
 
 async def set_fallback(connection: Connection, project_id: str, placement_id: str | None) -> None:
     """None: no placement is the fallback."""
-    await connection.execute(_UNSET_FALLBACK, project_id)
+    await connection.execute(_SET_FALLBACK, project_id, None)
     if placement_id is not None:
         await connection.execute(_SET_FALLBACK, project_id, placement_id)
 

@@ -15,7 +15,7 @@ _COUNT = query("count_product_prices")
 _SAVE = query("save_product_price")
 _DELETE = query("delete_product_price")
 _DELETE_ALL = query("delete_product_prices")
-_COUNTRY = query("last_seen_country")
+_CUSTOMER = query("customer_state")
 
 
 async def load(
@@ -62,5 +62,5 @@ async def delete_all(connection: Connection, project_id: str, product_id: str) -
 
 async def country_of(connection: Connection, project_id: str, app_user_id: str) -> str | None:
     """Where the customer was seen last."""
-    country: str | None = await connection.fetchval(_COUNTRY, project_id, app_user_id)
-    return country
+    row = await connection.fetchrow(_CUSTOMER, project_id, app_user_id)
+    return None if row is None else row["last_seen_country"]

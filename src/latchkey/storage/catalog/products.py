@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from latchkey.domain.catalog import Credit, ProductKind, ProductType
@@ -11,11 +11,10 @@ from latchkey.domain.money import Price
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
-_LOAD = query("load_product")
+_LOAD = query("load_products")
 _PAGE = query("list_products")
 _SAVE = query("save_product")
-_REMOVE_APPS = query("remove_product_apps")
-_ADD_APPS = query("insert_product_apps")
+_SET_APPS = query("set_product_apps")
 _DELETE = query("delete_product")
 
 
@@ -45,18 +44,36 @@ class Product(ProductTerms):
     # A deleted product is off sale; its owners keep it.
     deleted_at: Ms | None
 
+    @property
+    def on_sale(self) -> bool:
+        return self.deleted_at is None
+
 
 async def load(connection: Connection, project_id: str, product_id: str) -> Product | None:
     """Including deleted ones."""
-    row = await connection.fetchrow(_LOAD, project_id, product_id)
-    return None if row is None else product_of(row)
+    return (await load_some(connection, project_id, [product_id])).get(product_id)
+
+
+async def load_some(connection: Connection, project_id: str, ids: Iterable[str]) -> dict[str, Product]:
+    """Those that exist, by id, including deleted ones."""
+    rows = await connection.fetch(_LOAD, project_id, list(ids))
+    return {row["id"]: product_of(row) for row in rows}
 
 
 async def page(
-    connection: Connection, project_id: str, after: str | None, limit: int, app_id: str | None = None
+    connection: Connection,
+    project_id: str,
+    after: str | None = None,
+    limit: int | None = None,
+    *,
+    app_id: str | None = None,
+    entitlement_id: str | None = None,
+    with_deleted: bool = False,
 ) -> list[Product]:
-    """Products on sale, in one app if it is given, by id; `after` is the last id of the page before."""
-    return [product_of(row) for row in await connection.fetch(_PAGE, project_id, after, limit, app_id)]
+    """By id: products on sale, in one app if it is given, or those that grant an entitlement. `after` is the last id of
+    the page before."""
+    rows = await connection.fetch(_PAGE, project_id, after, limit, with_deleted, app_id, entitlement_id)
+    return [product_of(row) for row in rows]
 
 
 async def save(connection: Connection, project_id: str, product_id: str, terms: ProductTerms, created_at: Ms) -> None:
@@ -78,11 +95,9 @@ async def save(connection: Connection, project_id: str, product_id: str, terms: 
     )
 
 
-async def set_apps(connection: Connection, project_id: str, product_id: str, app_ids: Sequence[str], now: Ms) -> None:
+async def set_apps(connection: Connection, project_id: str, product_id: str, app_ids: Sequence[str]) -> None:
     """The apps in which it is sold; none means in every app."""
-    async with connection.transaction():
-        await connection.execute(_REMOVE_APPS, project_id, product_id, list(app_ids))
-        await connection.execute(_ADD_APPS, project_id, product_id, list(app_ids), now)
+    await connection.execute(_SET_APPS, project_id, product_id, list(app_ids))
 
 
 async def delete(connection: Connection, project_id: str, product_id: str, now: Ms) -> bool:

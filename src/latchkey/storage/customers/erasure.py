@@ -11,7 +11,7 @@ from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 from latchkey.wire.event import Event
 
-_OF_CUSTOMER = query("bodies_of_customer")
+_OF_CUSTOMER = query("events_of_customer")
 _TRANSFERS = query("transfers_from")
 _REPLACE = query("replace_bodies")
 
@@ -28,7 +28,7 @@ class Transfer:
 
 async def events_of(connection: Connection, project_id: str, customer_key: int) -> list[Event]:
     """Every event of the customer, including those of customers merged into it."""
-    rows = await connection.fetch(_OF_CUSTOMER, project_id, customer_key)
+    rows = await connection.fetch(_OF_CUSTOMER, project_id, customer_key, -1, None)
     return [_DECODER.decode(row["body"]) for row in rows]
 
 

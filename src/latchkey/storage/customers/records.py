@@ -18,9 +18,7 @@ from latchkey.storage.sql import query
 
 _SHARE_CLOCKS = query("share_clocks")
 _LOCK = query("lock_customers")
-_OWNER_OF = query("owner_of_purchase")
 _CREATE = query("create_customers")
-_CURRENT_OWNERS = query("current_owners_of_purchases")
 _KNOWN_IDS = query("known_app_user_ids")
 _BY_DIGEST = query("app_user_ids_by_digest")
 _OWNERS = query("owners_of_purchases")
@@ -39,7 +37,6 @@ _KEEP_ENDINGS = query("keep_endings")
 _LOCK_ERASED = query("lock_erased_purchases")
 _DUE = query("customers_due")
 _POSTPONE = query("postpone_customer")
-_NEXT_DUE = query("next_customer_due")
 
 PurchaseKey = tuple[str, str]
 """A purchase's store and its id there."""
@@ -87,8 +84,8 @@ async def lock(connection: Any, asked: Iterable[tuple[str, str]]) -> dict[tuple[
 
 async def owner_of(connection: Any, project_id: str, purchase: PurchaseKey) -> str | None:
     """The id of the current owner of this purchase. Nothing is locked, so the owner may change at any time."""
-    owner: str | None = await connection.fetchval(_OWNER_OF, project_id, *purchase)
-    return owner
+    owner = (await owners(connection, [(project_id, *purchase)])).get((project_id, *purchase))
+    return None if owner is None else owner.app_user_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +95,9 @@ class Owner:
     app_user_id: str | None
 
 
-async def current_owners(connection: Any, asked: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], Owner]:
+async def owners(connection: Any, asked: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], Owner]:
     """As `owner_of`, for several purchases, and also those whose owner was erased."""
-    rows = await connection.fetch(_CURRENT_OWNERS, *_columns(asked, 3))
+    rows = await connection.fetch(_OWNERS, *_columns(asked, 3)) if asked else ()
     return {
         (row["project_id"], row["store"], row["store_id"]): Owner(row["customer_id"], row["app_user_id"])
         for row in rows
@@ -137,17 +134,10 @@ async def create(connection: Any, newcomers: Sequence[Customer]) -> dict[tuple[s
     return created
 
 
-async def owners(connection: Any, asked: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], int | None]:
-    if not asked:
-        return {}
-    rows = await connection.fetch(_OWNERS, *_columns(asked, 3))
-    return {(row["project_id"], row["store"], row["store_id"]): row["customer_id"] for row in rows}
-
-
-async def add_ids(connection: Any, added: Sequence[tuple[str, str, int]], now: Ms) -> None:
-    """Each entry: the project's id, an app user id that is new to the customer since `now`, and the customer's key."""
+async def add_ids(connection: Any, added: Sequence[tuple[str, str, int, Ms]]) -> None:
+    """Each entry: the project's id, an app user id that is new to the customer, the customer's key, since when."""
     if added:
-        await connection.execute(_ADD_ALIASES, *_columns(sorted(added), 3), now)
+        await connection.execute(_ADD_ALIASES, *_columns(sorted(added), 4))
 
 
 async def keep_emails(connection: Any, addresses: Sequence[tuple[str, int, str | None]]) -> None:
@@ -245,11 +235,6 @@ async def due(connection: Any, now: Ms, limit: int) -> list[Stored]:
 
 async def postpone(connection: Any, late: Stored, until: Ms) -> None:
     await connection.execute(_POSTPONE, late.customer.project_id, late.key, until)
-
-
-async def next_due(connection: Any) -> Ms | None:
-    value: Ms | None = await connection.fetchval(_NEXT_DUE)
-    return value
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:

@@ -11,7 +11,7 @@ from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
-_PLACE = query("place_of_event")
+_PLACE = query("event_by_id")
 _NEWEST = query("newest_events_of_customer")
 _DELIVERIES = query("deliveries_of_events")
 _MOVEMENTS = query("movements_of_customer")
@@ -64,6 +64,7 @@ class Sent:
     webhook_name: str
     status: str
     attempts: int
+    created_at: Ms
     finished_at: Ms | None
     response_status: int | None
     error: str | None
@@ -103,11 +104,11 @@ async def newest(
     ]
 
 
-async def deliveries(connection: Connection, project_id: str, events: Sequence[TimelineEvent]) -> dict[str, list[Sent]]:
-    """By event id; an event without deliveries is left out."""
-    rows = await connection.fetch(
-        _DELIVERIES, project_id, [one.customer_key for one in events], [one.sequence for one in events]
-    )
+async def deliveries(
+    connection: Connection, project_id: str, events: Sequence[tuple[int, int]]
+) -> dict[str, list[Sent]]:
+    """Of events by customer key and sequence: by event id; an event without deliveries is left out."""
+    rows = await connection.fetch(_DELIVERIES, project_id, [key for key, _ in events], [number for _, number in events])
     by_event: dict[str, list[Sent]] = defaultdict(list)
     for row in rows:
         by_event[row["event_id"]].append(
@@ -116,6 +117,7 @@ async def deliveries(connection: Connection, project_id: str, events: Sequence[T
                 webhook_name=row["webhook_name"],
                 status=row["status"],
                 attempts=row["attempts"],
+                created_at=row["created_at"],
                 finished_at=row["finished_at"],
                 response_status=row["response_status"],
                 error=row["error"],

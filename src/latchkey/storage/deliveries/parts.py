@@ -113,8 +113,7 @@ async def remove_delivered(database: Database, webhook_key: int, part: int, befo
 @translates_errors
 async def remove_lanes(database: Database, webhook_key: int, limit: int) -> int:
     """Deletes up to `limit` lanes of a deleted webhook; returns how many."""
-    removed: int = await database.pool.fetchval(_CLEAR_LANES, webhook_key, limit)
-    return removed
+    return len(await database.pool.fetch(_CLEAR_LANES, webhook_key, limit))
 
 
 @translates_errors

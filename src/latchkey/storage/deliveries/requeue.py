@@ -14,17 +14,16 @@ from latchkey.storage.database import Connection, Database, Record
 from latchkey.storage.outages import translates_errors
 from latchkey.storage.sql import query
 
-_FIND = query("find_delivery")
+_WEBHOOK = query("load_webhook")
+_FIND = query("load_delivery")
 _LOCK = query("lock_lanes")
-_HURRY = query("hurry_lane")
 _HURRY_ALL = query("hurry_lanes")
-_HURRY_THESE = query("hurry_deliveries")
+_HURRY = query("hurry_deliveries")
 _CLOSE_CIRCUIT = query("close_circuit")
-_RESEND = query("resend_delivery")
-_FEED_END = query("feed_end")
+_FEED_HEAD = query("feed_head")
 _COMMITTED_AT = query("committed_at")
 _START = query("start_replay")
-_LOAD = query("load_replay")
+_LIST = query("list_replays")
 _OUTCOMES = query("outcomes_of_replay")
 _TAKE = query("take_replay")
 _UNFINISHED = query("unfinished_replays")
@@ -33,7 +32,6 @@ _REQUEUE = query("requeue_deliveries")
 _ADVANCE = query("advance_replay")
 _STOP = query("stop_replay")
 _UNQUEUE = query("unqueue_replayed")
-_NOTE_UNQUEUED = query("note_unqueued")
 
 Which = Literal["failed", "all"]
 
@@ -46,10 +44,12 @@ class DeliveryKey:
     webhook_key: int
     customer_id: int
     sequence: int
+    # Of the webhook.
+    dialect: str
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedReplay:
     id: str
     webhook_id: str
     since_ms: Ms
@@ -60,14 +60,19 @@ class Replay:
     # How many events of the range have been examined, and how many there are.
     examined: int
     total: int
-    # How many deliveries it has queued so far, and their outcomes.
+    # How many deliveries it has queued so far.
     scheduled: int
-    delivered: int
-    failed: int
     # How many had failed and waited for a retry: they were sent at once.
     hurried: int
     finished_at: Ms | None
     stopped_at: Ms | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay(StartedReplay):
+    # The outcomes of what it has queued.
+    delivered: int
+    failed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +121,11 @@ class ReplayedEvent(Struct, frozen=True):
 
 
 async def find(connection: Connection, project_id: str, webhook_id: str, event_id: str) -> DeliveryKey | None:
-    row = await connection.fetchrow(_FIND, project_id, webhook_id, event_id)
-    return DeliveryKey(project_id, row["key"], row["customer_id"], row["sequence"]) if row is not None else None
+    webhook = await connection.fetchrow(_WEBHOOK, project_id, webhook_id)
+    row = await connection.fetchrow(_FIND, project_id, event_id, webhook["key"]) if webhook is not None else None
+    if webhook is None or row is None:
+        return None
+    return DeliveryKey(project_id, webhook["key"], row["customer_id"], row["sequence"], webhook["dialect"])
 
 
 async def resend(connection: Connection, place: DeliveryKey, now: Ms) -> None:
@@ -125,8 +133,9 @@ async def resend(connection: Connection, place: DeliveryKey, now: Ms) -> None:
     project_id, customer, key, sequence = place.project_id, place.customer_id, place.webhook_key, place.sequence
     # Lock the lane first and then the delivery, as recording does, to avoid a deadlock.
     await connection.fetch(_LOCK, project_id, key, [customer], [0, sequence])
-    await connection.execute(_HURRY, project_id, customer, key, sequence, now)
-    await connection.execute(_RESEND, project_id, customer, key, sequence, now)
+    await connection.fetchval(_HURRY, project_id, key, now, [customer], [sequence])
+    queued = [customer], [sequence], [None], [None], [None]
+    await connection.fetchval(_REQUEUE, project_id, key, None, now, *queued, place.dialect)
 
 
 async def hurry_all(connection: Connection, project_id: str, webhook_key: int, now: Ms, limit: int) -> int:
@@ -137,7 +146,7 @@ async def hurry_all(connection: Connection, project_id: str, webhook_key: int, n
 
 async def feed_end(connection: Connection, project_id: str) -> int:
     """The last position of a project's feed; 0 when it is empty."""
-    return await connection.fetchval(_FEED_END, project_id) or 0
+    return await connection.fetchval(_FEED_HEAD, project_id) or 0
 
 
 async def committed_at(connection: Connection, project_id: str, position: int) -> Ms | None:
@@ -166,12 +175,18 @@ async def start(connection: Connection, project_id: str, webhook_id: str, replay
 
 @translates_errors
 async def load(database: Database, project_id: str, webhook_id: str, id: str) -> Replay | None:
-    row = await database.pool.fetchrow(_LOAD, project_id, webhook_id, id)
+    row = await database.pool.fetchrow(_LIST, project_id, webhook_id, id, 1)
     if row is None:
         return None
     outcomes = await database.pool.fetchrow(_OUTCOMES, project_id, id)
     assert outcomes is not None, "an aggregate always has a row"
     return Replay(**{**dict(row), **dict(outcomes), "event_types": tuple(row["event_types"])})
+
+
+async def recent(connection: Connection, project_id: str, webhook_id: str, limit: int) -> list[StartedReplay]:
+    """Newest first."""
+    rows = await connection.fetch(_LIST, project_id, webhook_id, None, limit)
+    return [StartedReplay(**{**dict(row), "event_types": tuple(row["event_types"])}) for row in rows]
 
 
 @translates_errors
@@ -256,7 +271,7 @@ async def requeue(
     sequences = [one.sequence for one in retrying]
     await connection.fetch(_LOCK, replay.project_id, replay.webhook_key, customers, [0, *sequences])
     hurried: int = await connection.fetchval(
-        _HURRY_THESE,
+        _HURRY,
         replay.project_id,
         replay.webhook_key,
         now,
@@ -294,5 +309,5 @@ async def stop(connection: Connection, project_id: str, webhook_id: str, id: str
 async def unqueue(connection: Connection, project_id: str, webhook_key: int, id: str, now: Ms, limit: int) -> int:
     """Take back what a stopped replay has queued and nobody is sending."""
     back: int = await connection.fetchval(_UNQUEUE, project_id, webhook_key, id, now, limit)
-    await connection.execute(_NOTE_UNQUEUED, id, back)
+    await connection.execute(_ADVANCE, id, None, -back, None, 0)
     return back

@@ -149,7 +149,6 @@ _SPECIAL: Final[dict[str, Route]] = {
     "hold_lanes": EachShard("what waits in any project, after a restore", merge="sums"),
     "free_lanes": EachShard("what waits in any project, after a restore", merge="sums"),
     "customers_due": EachShard(_DUE, limit=2),
-    "next_customer_due": EachShard(_DUE, merge="sums", least=("next_due_at",)),
     "claim_checks": EachShard(_DUE, limit=3),
     "claim_acknowledgements": EachShard(_DUE, limit=3),
     "look_out_in_projects": EachShard(_DUE, merge="sums", least=("customer_at", "acknowledgement_at", "check_at")),

@@ -208,5 +208,5 @@ def new_names(saved: Iterable[Save]) -> Names:
 
 
 async def keep_names(connection: Connection, names: Names, now: Ms) -> None:
-    await add_ids(connection, names.ids, now)
+    await add_ids(connection, [(*row, now) for row in names.ids])
     await keep_emails(connection, names.emails)

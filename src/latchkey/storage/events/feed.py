@@ -18,6 +18,8 @@ _BY_ID = query("event_by_id")
 # event that is not found there is looked for everywhere.
 _parts: dict[tuple[str, str], int] = {}
 _REMEMBERED = 4096
+# After every position.
+_END = 2**63 - 1
 
 
 async def position_of(connection: Connection, project_id: str, event_id: str) -> int | None:
@@ -27,7 +29,7 @@ async def position_of(connection: Connection, project_id: str, event_id: str) ->
 
 async def bodies(connection: Connection, project_id: str, after: int, limit: int) -> list[bytes]:
     """Event bodies exactly as delivered, after a position."""
-    return [row["body"] for row in await connection.fetch(_OF_PROJECT, project_id, after, limit)]
+    return [row["body"] for row in await connection.fetch(_OF_PROJECT, project_id, after, _END, limit)]
 
 
 async def bodies_after(connection: Connection, project_id: str, event_id: str, limit: int) -> list[bytes] | None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from latchkey.domain.instants import Ms
+from latchkey.storage.customers import timeline
+from latchkey.storage.customers.timeline import Sent
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
@@ -17,7 +19,6 @@ _OF_CLOCK = query("listed_events_of_clock")
 _AFTER = query("events_after")
 _LOAD = query("shown_event")
 _TALLY = query("tally_deliveries")
-_DELIVERIES = query("listed_deliveries_of_event")
 
 
 class Tally(NamedTuple):
@@ -51,22 +52,10 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
-    webhook_id: str
-    webhook_name: str
-    status: str
-    attempts: int
-    response_status: int | None
-    error: str | None
-    created_at: Ms
-    finished_at: Ms | None
-
-
-@dataclass(frozen=True, slots=True)
 class Shown:
     event: Listed
     body: bytes
-    deliveries: list[Delivery]
+    deliveries: list[Sent]
 
     @property
     def delivered(self) -> bytes:
@@ -127,8 +116,8 @@ async def load(connection: Connection, project_id: str, event_id: str) -> Shown 
     row = await connection.fetchrow(_LOAD, project_id, event_id)
     if row is None:
         return None
-    deliveries = await connection.fetch(_DELIVERIES, project_id, row["customer_id"], row["sequence"])
-    return Shown(_listed(row), row["body"], [_delivery(one) for one in deliveries])
+    sent = await timeline.deliveries(connection, project_id, [(row["customer_id"], row["sequence"])])
+    return Shown(_listed(row), row["body"], [one for one in sent.get(event_id, ()) if not one.is_gone])
 
 
 async def tallied(connection: Connection, project_id: str, events: Sequence[Listed]) -> list[Listed]:
@@ -161,17 +150,4 @@ def _listed(row: Record) -> Listed:
         product_id=row["product_id"],
         owner=row["owner"],
         test_clock_id=row["test_clock_id"],
-    )
-
-
-def _delivery(row: Record) -> Delivery:
-    return Delivery(
-        webhook_id=row["id"],
-        webhook_name=row["name"],
-        status=row["status"],
-        attempts=row["attempts"],
-        response_status=row["response_status"],
-        error=row["error"],
-        created_at=row["created_at"],
-        finished_at=row["finished_at"],
     )

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.outages import translates_errors
-from latchkey.storage.sql import query
+from latchkey.storage.sql import affected, query
 
 _KEEP = query("keep_event_traces")
 _LOAD = query("load_event_traces")
@@ -30,5 +30,5 @@ async def load(database: Database, events: Collection[tuple[str, str]]) -> dict[
 @translates_errors
 async def prune(database: Database, before: Ms, *, at_once: int = 5_000) -> None:
     async with database.acquire() as connection:
-        while await connection.fetchval(_PRUNE, before, at_once):
+        while affected(await connection.execute(_PRUNE, before, at_once)):
             pass

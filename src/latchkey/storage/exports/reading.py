@@ -14,10 +14,9 @@ from latchkey.storage.sql import query
 
 _SNAPSHOT = query("export_snapshot")
 _CUSTOMERS = query("export_customers")
-_STRETCH = query("export_stretch")
-_CHANGED = query("export_changed_customers")
+_STRETCH = query("next_stretch_of_customers")
 _GONE = query("export_gone_customers")
-_EVENTS = query("export_events")
+_EVENTS = query("events_of_project")
 _REWRITTEN = query("export_rewritten_events")
 _TOKENS = query("export_tokens")
 _SIZE = query("export_size")
@@ -78,23 +77,25 @@ async def allow_time(connection: Connection, seconds: int) -> None:
     await connection.execute(f"set local idle_in_transaction_session_timeout = {int(seconds) * 1000}")
 
 
-async def customers(connection: Connection, project_id: str, after: int, limit: int) -> list[ExportedCustomer]:
-    return [_customer(row) for row in await connection.fetch(_CUSTOMERS, project_id, after, limit)]
+async def customers(
+    connection: Connection,
+    project_id: str,
+    after: int,
+    limit: int,
+    *,
+    until: int = 2**63 - 1,
+    since_xid: int | None = None,
+) -> list[ExportedCustomer]:
+    """Those after one key, up to another; with `since_xid`, those that a transaction since has written. Rows that
+    nobody touched for two billion transactions may be among them, too."""
+    rows = await connection.fetch(_CUSTOMERS, project_id, after, until, since_xid, limit)
+    return [_customer(row) for row in rows]
 
 
 async def end_of_stretch(connection: Connection, project_id: str, after: int, limit: int) -> int | None:
     """The key of the last of the next customers; None at the end."""
     end: int | None = await connection.fetchval(_STRETCH, project_id, after, limit)
     return end
-
-
-async def changed_customers(
-    connection: Connection, project_id: str, after: int, until: int, since_xid: int, limit: int
-) -> list[ExportedCustomer]:
-    """Those after one key, up to another, that a transaction since `since_xid` has written. Rows that nobody touched
-    for two billion transactions may be among them, too."""
-    rows = await connection.fetch(_CHANGED, project_id, after, until, since_xid, limit)
-    return [_customer(row) for row in rows]
 
 
 async def gone_customers(connection: Connection, project_id: str, since_xid: int, after: int, limit: int) -> list[int]:

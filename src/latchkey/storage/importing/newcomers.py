@@ -19,7 +19,6 @@ from latchkey.storage.stores.handles import Handle
 
 _KEYS = query("new_customer_keys")
 _CUSTOMERS = query("import_customers")
-_ALIASES = query("import_aliases")
 _HANDLES = query("import_handles")
 
 
@@ -54,11 +53,9 @@ async def create(connection: Connection, project_id: str, newcomers: Sequence[Ne
         [one.app_version for one in seen],
         [one.country for one in seen],
     )
-    named = sorted((id, key, one.first_seen_at) for key, one in zip(keys, made, strict=True) for id in one.aliases)
-    await connection.execute(
-        _ALIASES, project_id, [one[0] for one in named], [one[1] for one in named], [one[2] for one in named]
-    )
     stored = [Stored(key, one) for key, one in zip(keys, made, strict=True)]
+    named = [(project_id, id, one.key, one.customer.first_seen_at) for one in stored for id in one.customer.aliases]
+    await records.add_ids(connection, named)
     await records.keep_emails(connection, [(project_id, one.key, records.email_of(one.customer)) for one in stored])
     return stored
 

@@ -103,6 +103,9 @@ create table products (
     -- A deleted product stays, so that its owners keep what it grants; it is not listed or sold any more.
     deleted_at bigint,
     type text not null check (type in ('subscription', 'one_time', 'consumable', 'non_consumable', 'non_renewing_subscription')),
+    -- The apps in which it is sold; empty means in every app. A deleted app stays in it: with the last one gone, its
+    -- product would be sold in all others.
+    app_ids text[] not null default '{}',
     primary key (project_id, id)
 );
 
@@ -116,17 +119,6 @@ create table product_prices (
     price_micros bigint not null check (price_micros >= 0),
     updated_at bigint not null,
     primary key (project_id, product_id, store, country, currency),
-    foreign key (project_id, product_id) references products (project_id, id) on delete cascade
-);
-
--- The apps in which a product is sold; no row means in every app. No foreign key to apps: with the last row of a product
--- gone, a product of a deleted app would be sold in all others.
-create table product_apps (
-    project_id text not null,
-    product_id text not null,
-    app_id text not null,
-    added_at bigint not null,
-    primary key (project_id, product_id, app_id),
     foreign key (project_id, product_id) references products (project_id, id) on delete cascade
 );
 
@@ -751,7 +743,9 @@ create table accounts (
     password_hash text,
     -- Issuer and subject, joined by a space, after the first OpenID sign-in.
     openid text unique,
-    created_at bigint not null
+    created_at bigint not null,
+    -- Since when it may see what concerns the whole deployment and not one project. Granted by `latchkey user operator`.
+    operator_since bigint
 );
 
 create table memberships (
@@ -788,31 +782,20 @@ create table second_factors (
     -- Null until the first code was right: until then it is not asked for.
     confirmed_at bigint,
     -- The time step of the last code that was accepted. Only later ones are.
-    last_step bigint not null default 0
+    last_step bigint not null default 0,
+    -- Hashes. Each works once: using one removes it.
+    recovery_codes bytea[] not null default '{}'
 );
 
--- Each works once: using one deletes it.
-create table recovery_codes (
-    account_id text not null references accounts (id) on delete cascade,
-    code_hash bytea not null,
-    primary key (account_id, code_hash)
-);
-
--- Somebody whose password was right and whose code is still to come. It is no session and opens nothing.
-create table half_sign_ins (
+-- Tokens that work once: links to choose a password, and sign-ins that wait for the second factor, which open nothing.
+create table account_tokens (
     token_hash bytea primary key,
     account_id text not null references accounts (id) on delete cascade,
-    expires_at bigint not null
-);
-create index half_sign_ins_of_account on half_sign_ins (account_id);
-
--- A link with which somebody chooses a password; works once.
-create table invitations (
-    token_hash bytea primary key,
-    account_id text not null references accounts (id) on delete cascade,
+    purpose text not null check (purpose in ('password', 'second_factor')),
     created_at bigint not null,
     expires_at bigint not null
 );
+create index account_tokens_of_account on account_tokens (account_id);
 
 -- Mails that are to be sent. The link in a mail is made when it is sent, so no token is stored here.
 create table outgoing_mails (
@@ -1695,12 +1678,6 @@ begin
 end $$;
 
 select open_part(0, 0);
-
--- Accounts that may see what concerns the whole deployment and not one project. Granted by `latchkey user operator` only.
-create table operators (
-    account_id text primary key references accounts (id) on delete cascade,
-    granted_at bigint not null
-);
 
 -- The first steps in a project, for the list on the overview. Only remembered: the data says what is done.
 create table onboarding (

@@ -1,27 +1,18 @@
+-- part: account_columns
+a.id, a.email, a.name, a.password_hash is not null as has_password, a.openid, a.created_at,
+    a.operator_since is not null as is_operator,
+    exists (select from second_factors f where f.account_id = a.id and f.confirmed_at is not null) as has_second_factor
+
 -- name: create_account
 -- a new account, unless the address is taken
-insert into accounts (id, email, name, password_hash, openid, created_at)
+insert into accounts as a (id, email, name, password_hash, openid, created_at)
 values ($1, $2, $3, $4, $5, $6)
 on conflict do nothing
-returning id, email, name, password_hash is not null as has_password, openid, created_at, false as has_second_factor;
-
--- name: load_account
--- one account
-select id, email, name, password_hash is not null as has_password, openid, created_at,
-    exists (select from second_factors f where f.account_id = a.id and f.confirmed_at is not null) as has_second_factor
-from accounts a where id = $1;
+returning {account_columns};
 
 -- name: find_account
--- the account with this address
-select id, email, name, password_hash is not null as has_password, openid, created_at,
-    exists (select from second_factors f where f.account_id = a.id and f.confirmed_at is not null) as has_second_factor
-from accounts a where email = $1;
-
--- name: find_account_by_openid
--- the account linked to this identity
-select id, email, name, password_hash is not null as has_password, openid, created_at,
-    exists (select from second_factors f where f.account_id = a.id and f.confirmed_at is not null) as has_second_factor
-from accounts a where openid = $1;
+-- the account with this id, this address or this OpenID identity
+select {account_columns} from accounts a where a.id = $1 or a.email = $2 or a.openid = $3;
 
 -- name: link_openid
 -- link this identity to an account
@@ -65,9 +56,8 @@ order by m.created_at, p.id;
 
 -- name: members_of_project
 -- the members of a project, in the order they joined
-select a.id, a.email, a.name, a.password_hash is not null as has_password, a.openid, a.created_at, m.role,
-    exists (select from second_factors f where f.account_id = a.id and f.confirmed_at is not null) as has_second_factor,
-    m.created_at as member_since, (select max(s.last_seen_at) from sessions s where s.account_id = a.id) as last_seen_at
+select {account_columns}, m.role, m.created_at as member_since,
+    (select max(s.last_seen_at) from sessions s where s.account_id = a.id) as last_seen_at
 from memberships m join accounts a on a.id = m.account_id
 where m.project_id = $1
 order by m.created_at, a.id;
@@ -78,11 +68,8 @@ insert into sessions (token_hash, account_id, created_at, last_seen_at, address,
 values ($1, $2, $3, $3, $4, $5, $6);
 
 -- name: find_session
--- the session of a cookie, its account, the account's role in the requested project, and whether it is an operator
-select s.created_at as opened_at, s.last_seen_at, s.notice, s.notice_kind, m.role,
-    exists (select from operators o where o.account_id = a.id) as is_operator,
-    a.id, a.email, a.name, a.password_hash is not null as has_password, a.openid, a.created_at, s.through,
-    exists (select from second_factors f where f.account_id = a.id and f.confirmed_at is not null) as has_second_factor
+-- the session of a cookie, its account, and the account's role in the requested project
+select {account_columns}, s.created_at as opened_at, s.last_seen_at, s.notice, s.notice_kind, s.through, m.role
 from sessions s
 join accounts a on a.id = s.account_id
 left join memberships m on m.account_id = a.id and m.project_id = $2
@@ -93,24 +80,16 @@ where s.token_hash = $1;
 update sessions set last_seen_at = $2 where token_hash = $1;
 
 -- name: set_notice
--- set the notice that the next page shows
+-- set the notice that the next page shows; null is none
 update sessions set notice = $2, notice_kind = $3 where token_hash = $1;
 
--- name: clear_notice
--- clear the notice
-update sessions set notice = null, notice_kind = null where token_hash = $1;
-
 -- name: end_session
--- end a session
-delete from sessions where token_hash = $1;
+-- end a session; of one account, if it is given
+delete from sessions where token_hash = $1 and account_id = coalesce($2, account_id);
 
 -- name: end_sessions_of_account
 -- end all sessions of an account except the given one
 delete from sessions where account_id = $1 and token_hash <> $2;
-
--- name: end_session_of_account
--- end one session of an account, by the hash that the page shows
-delete from sessions where account_id = $1 and encode(token_hash, 'hex') = $2;
 
 -- name: sessions_of_account
 -- the sessions of an account
@@ -121,33 +100,32 @@ from sessions where account_id = $1 order by last_seen_at desc;
 -- delete sessions that have ended
 delete from sessions where created_at < $1 or last_seen_at < $2;
 
--- name: create_invitation
--- create a link with which somebody chooses a password
-insert into invitations (token_hash, account_id, created_at, expires_at) values ($1, $2, $3, $4);
-
--- name: add_link
--- one more link with which somebody chooses a password; at most $5 of an account work at a time, the newest
+-- name: add_account_token
+-- a token of an account for a purpose; at most $6 of them work at a time, the newest
 with older as (
-    select token_hash from invitations where account_id = $2 order by created_at desc, token_hash offset $5 - 1
-), gone as (
-    delete from invitations i using older where i.token_hash = older.token_hash
+    delete from account_tokens
+    where token_hash in (
+        select token_hash from account_tokens
+        where account_id = $2 and purpose = $3
+        order by created_at desc, token_hash
+        offset $6 - 1
+    )
 )
-insert into invitations (token_hash, account_id, created_at, expires_at) values ($1, $2, $3, $4);
+insert into account_tokens (token_hash, account_id, purpose, created_at, expires_at) values ($1, $2, $3, $4, $5);
 
--- name: forget_invitations
--- delete the earlier links of this account, and all expired ones
-delete from invitations where account_id = $1 or expires_at < $2;
+-- name: forget_account_tokens
+-- delete the tokens of an account, of one purpose or all, and all expired ones
+delete from account_tokens where account_id = $1 and purpose = coalesce($2, purpose) or expires_at < $3;
 
--- name: find_invitation
--- the account of a link, if the link still works
-select a.id, a.email, a.name, a.password_hash is not null as has_password, a.openid, a.created_at,
-    exists (select from second_factors f where f.account_id = a.id and f.confirmed_at is not null) as has_second_factor
-from invitations i join accounts a on a.id = i.account_id
-where i.token_hash = $1 and i.expires_at > $2;
+-- name: find_account_of_token
+-- the account of a token that still works
+select {account_columns}
+from account_tokens t join accounts a on a.id = t.account_id
+where t.token_hash = $1 and t.purpose = $2 and t.expires_at > $3;
 
--- name: take_invitation
--- use up a link; of several concurrent attempts one succeeds
-delete from invitations where token_hash = $1 and expires_at > $2 returning account_id;
+-- name: take_account_token
+-- use up a token; of several concurrent attempts one succeeds
+delete from account_tokens where token_hash = $1 and purpose = $2 and expires_at > $3 returning account_id;
 
 -- name: await_turn_to_guess
 -- lock a subject, so that concurrent guesses for the same device, account or address are counted one after the other
@@ -196,11 +174,13 @@ where e.project_id = $1
 
 -- name: list_audit_entries
 -- the audit log: what was done in a project and what its members did to their accounts, newest first, before a given
--- entry; optionally of one action
-select position, project_id, at, account_id, actor, action, subject, outcome, detail, address
+-- entry; optionally of one action, of one account or of an actor without an account. With a range of time only the former
+select *
 from (
     (select * from audit_entries
      where project_id = $1 and position < $2 and ($3::text is null or action = $3)
+       and ($5::text is null or account_id = $5) and ($6::text is null or actor = $6)
+       and ($7::bigint is null or at >= $7 and at < $8)
      order by position desc limit $4)
     union all
     (select own.* from memberships m cross join lateral (
@@ -208,46 +188,23 @@ from (
          where e.account_id = m.account_id and e.project_id is null
            and e.position < $2 and ($3::text is null or e.action = $3)
          order by e.position desc limit $4) own
-     where m.project_id = $1)
+     where m.project_id = $1 and ($5::text is null or m.account_id = $5) and $6::text is null and $7::bigint is null)
 ) found
-order by position desc
-limit $4;
-
--- name: list_audit_entries_between
--- what was done in a project in a range of time, newest first, before a given entry
-select position, project_id, at, account_id, actor, action, subject, outcome, detail, address
-from audit_entries
-where project_id = $1 and position < $2 and at >= $3 and at < $4
-order by position desc
-limit $5;
-
--- name: list_audit_entries_of
--- the same for one account: what it did in the project, and to itself while it is a member
-select position, project_id, at, account_id, actor, action, subject, outcome, detail, address
-from audit_entries
-where account_id = $5
-  and (project_id = $1
-       or project_id is null and exists (select from memberships where account_id = $5 and project_id = $1))
-  and position < $2
-  and ($3::text is null or action = $3)
-order by position desc
-limit $4;
-
--- name: list_audit_entries_by
--- the same for an actor without an account, by name
-select position, project_id, at, account_id, actor, action, subject, outcome, detail, address
-from audit_entries
-where project_id = $1 and actor = $5
-  and position < $2
-  and ($3::text is null or action = $3)
 order by position desc
 limit $4;
 
 -- name: load_audit_entry
 -- one entry, if the project may see it
-select position, project_id, at, account_id, actor, action, subject, outcome, detail, address
-from audit_entries e
+select * from audit_entries e
 where position = $2
   and (project_id = $1
        or project_id is null
           and exists (select from memberships m where m.account_id = e.account_id and m.project_id = $1));
+
+-- name: set_operator
+-- since when an account may see what concerns the whole deployment; null takes that back
+update accounts set operator_since = $2 where id = $1;
+
+-- name: list_operators
+-- the addresses of all operators
+select email from accounts where operator_since is not null order by email;

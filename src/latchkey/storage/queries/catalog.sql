@@ -13,9 +13,7 @@ select
                 'duration', r.duration, 'trial_duration', r.trial_duration,
                 'credits_code', r.credits_code, 'credits_amount', r.credits_amount, 'on_sale', r.deleted_at is null,
                 'type', r.type,
-                'apps', array(
-                    select s.app_id from product_apps s where s.project_id = r.project_id and s.product_id = r.id
-                ),
+                'apps', r.app_ids,
                 'grants', array(
                     select g.entitlement_id from product_entitlements g
                     where g.project_id = r.project_id and g.product_id = r.id

@@ -44,10 +44,5 @@ delete from checkouts where project_id = $1 and app_user_id = any($2::text[]);
 
 -- name: prune_checkouts
 -- a batch of checkouts that expired before a moment
-with old as (
-    select id_hash from checkouts where expires_at < $1 order by expires_at limit $2 for update skip locked
-),
-gone as (
-    delete from checkouts c using old where c.id_hash = old.id_hash returning 1
-)
-select count(*) from gone;
+delete from checkouts
+where id_hash in (select id_hash from checkouts where expires_at < $1 order by expires_at limit $2 for update skip locked);

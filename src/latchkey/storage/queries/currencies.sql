@@ -22,10 +22,6 @@ update virtual_currencies set name = coalesce($3, name), description = coalesce(
 where project_id = $1 and code = $2
 returning code, name, description, created_at;
 
--- name: products_crediting
--- the products on sale that credit a virtual currency
-select id from products where project_id = $1 and credits_code = $2 and deleted_at is null order by id;
-
 -- name: currency_was_moved
 -- whether any customer ever had any of a virtual currency
 select exists (select from currency_transactions where project_id = $1 and code = $2);

@@ -1,7 +1,6 @@
 -- name: newest_customers
 -- a page of a project's customers, the newest first
-select c.id, c.state, t.now_ms, c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version,
-    c.last_seen_app_version, c.last_seen_country
+select c.id, c.state, t.now_ms, {last_seen}
 from customers c
 left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id
 where c.project_id = $1 and c.id < $2
@@ -10,8 +9,7 @@ limit $3;
 
 -- name: customers_by_key
 -- the columns that a list shows, for these customers
-select c.id, c.state, t.now_ms, c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version,
-    c.last_seen_app_version, c.last_seen_country
+select c.id, c.state, t.now_ms, {last_seen}
 from unnest($2::bigint[]) as asked (id)
 join customers c on c.project_id = $1 and c.id = asked.id
 left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id;

@@ -1,14 +1,8 @@
--- name: place_of_event
--- the position of an event in the project's feed, and in its customer's sequence
-select position, customer_id, sequence from events where project_id = $1 and id = $2 limit 1;
-
 -- name: newest_events_of_customer
 -- a page of a customer's events, newest first, including those of merged customers. $3 to $5 are the position of the
 -- last one seen: the index scan starts right there.
 select e.position, e.id, e.customer_id, e.sequence, e.type, e.environment, e.occurred_at, e.body
-from unnest(
-    array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
-) as mine (id)
+from unnest({customer_and_absorbed}) as mine (id)
 cross join lateral (
     select *
     from events
@@ -22,7 +16,7 @@ limit $6;
 
 -- name: deliveries_of_events
 -- the deliveries of these events ($2 and $3: customer and sequence), with their status
-select d.event_id, d.status, d.attempts, d.finished_at, d.response_status, d.error,
+select d.event_id, d.status, d.attempts, d.created_at, d.finished_at, d.response_status, d.error,
     w.id as webhook_id, w.name as webhook_name, w.deleted_at is not null as is_gone
 from webhooks w
 cross join unnest($2::bigint[], $3::bigint[]) as asked (customer_id, sequence)
@@ -32,7 +26,7 @@ cross join lateral (
     limit 1
 ) as d
 where w.project_id = $1
-order by w.created_at, w.id;
+order by w.key;
 
 -- name: movements_of_customer
 -- a page of a customer's virtual currency transactions, newest first; $3 to $5 are the position of the last one seen

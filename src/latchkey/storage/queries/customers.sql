@@ -22,14 +22,7 @@ join customers c on c.project_id = a.project_id and c.id = a.customer_id
 order by c.project_id, c.id
 for update of c;
 
--- name: owner_of_purchase
--- the id of the current owner of a purchase
-select c.app_user_id
-from purchase_owners o
-join customers c on c.project_id = o.project_id and c.id = o.customer_id
-where o.project_id = $1 and o.store = $2 and o.store_id = $3;
-
--- name: current_owners_of_purchases
+-- name: owners_of_purchases
 -- who owns these purchases now; a null id if the owner was erased
 select o.project_id, o.store, o.store_id, o.customer_id, c.app_user_id
 from unnest($1::text[], $2::text[], $3::text[]) as asked (project_id, store, store_id)
@@ -67,17 +60,10 @@ from unnest($1::text[], $2::text[], $3::text[], $4::json[], $5::bigint[])
 join claimed using (project_id, app_user_id)
 returning project_id, app_user_id, id;
 
--- name: owners_of_purchases
--- the owners of these purchases; null if the owner was erased
-select project_id, store, store_id, customer_id
-from unnest($1::text[], $2::text[], $3::text[]) as asked (project_id, store, store_id)
-join purchase_owners using (project_id, store, store_id);
-
 -- name: add_aliases
 -- add ids of customers
 insert into aliases (project_id, app_user_id, customer_id, created_at)
-select project_id, app_user_id, customer_id, $4
-from unnest($1::text[], $2::text[], $3::bigint[]) as added (project_id, app_user_id, customer_id);
+select * from unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]);
 
 -- name: aliases_of_customer
 -- the ids of a customer, and since when it has each of them
@@ -218,17 +204,6 @@ for update skip locked;
 -- postpone a customer
 update customers set next_due_at = $3 where project_id = $1 and id = $2;
 
--- name: next_customer_due
--- when the next customer falls due
-select next_due_at from customers
-where test_clock_id is null and next_due_at is not null
-order by next_due_at
-limit 1;
-
--- name: currency_codes
--- the virtual currencies of a project
-select code, name, description from virtual_currencies where project_id = $1 order by code;
-
 -- name: experiment_by_id
 -- one experiment with its variants
 select id, name, variants, created_at from experiments where project_id = $1 and id = $2;
@@ -238,8 +213,11 @@ select id, name, variants, created_at from experiments where project_id = $1 and
 select customer_id from aliases where project_id = $1 and app_user_id = $2;
 
 -- name: customer_state
--- a customer, without a lock
-select c.state
+-- a customer and where it was seen last, without a lock
+select c.state, c.last_seen_country
 from aliases a
 join customers c on c.project_id = a.project_id and c.id = a.customer_id
 where a.project_id = $1 and a.app_user_id = $2;
+
+-- part: last_seen
+c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country

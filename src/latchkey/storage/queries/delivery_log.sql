@@ -29,28 +29,20 @@ cross join lateral (
 ) as newest
 where w.key = any($1::bigint[]);
 
--- name: webhook_was_made
--- whether a webhook with this id exists, or existed lately
-select exists (select from webhooks where project_id = $1 and id = $2);
+-- part: fitting_delivery
+($6::text is null or d.status = $6 or $6 = 'failing' and d.status <> 'delivered' and d.error is not null)
+        and ($7::text is null or d.event_type = $7)
+        and ($10::int is null or d.attempts > 0 and coalesce(d.response_status, 0) between $10 and $11)
 
--- name: webhook_key
--- the key under which a webhook's deliveries are stored
-select key from webhooks where project_id = $1 and id = $2 and deleted_at is null;
-
--- name: delivery_place
--- the position of a delivery in its webhook's log
-select d.created_at, d.customer_id, d.sequence
-from events e
-join deliveries d on d.project_id = e.project_id and d.customer_id = e.customer_id and d.sequence = e.sequence
-where e.project_id = $1 and e.id = $2 and d.webhook_key = $3;
+-- part: event_of_delivery
+left join events e on e.project_id = d.project_id and e.customer_id = d.customer_id and e.sequence = d.sequence
+    and e.part >= d.part
 
 -- name: page_of_deliveries
 -- a webhook's deliveries, newest first. At most so many are examined, whatever the filter; the last row, if marked, says
 -- how far that was, so that a rare status among millions takes several pages, not minutes.
 with examined as materialized (
-    select d.*, ($6::text is null or d.status = $6 or $6 = 'failing' and d.status <> 'delivered' and d.error is not null)
-        and ($7::text is null or d.event_type = $7)
-        and ($10::int is null or d.attempts > 0 and coalesce(d.response_status, 0) between $10 and $11) as wanted
+    select d.*, {fitting_delivery} as wanted
     from deliveries d
     where d.webhook_key = $1 and (d.created_at, d.customer_id, d.sequence) < ($2::bigint, $3::bigint, $4::bigint)
         and d.created_at >= $5
@@ -67,10 +59,9 @@ furthest as (
     order by created_at, customer_id, sequence
     limit case when (select count(*) from examined) = $9 then 1 else 0 end
 )
-select false as is_mark, c.*, e.body ->> 'app_user_id' as app_user_id
-from chosen c
-left join events e on e.project_id = c.project_id and e.customer_id = c.customer_id and e.sequence = c.sequence
-    and e.part >= c.part
+select false as is_mark, d.*, e.body ->> 'app_user_id' as app_user_id
+from chosen d
+{event_of_delivery}
 union all
 select true, f.*, null from furthest f
 order by is_mark, created_at desc, customer_id desc, sequence desc;
@@ -79,20 +70,13 @@ order by is_mark, created_at desc, customer_id desc, sequence desc;
 -- one customer's deliveries to a webhook, newest first, including those of merged customers
 select d.*, e.body ->> 'app_user_id' as app_user_id
 from deliveries d
-left join events e on e.project_id = d.project_id and e.customer_id = d.customer_id and e.sequence = d.sequence
-    and e.part >= d.part
-where d.project_id = $1
-    and d.customer_id = any(
-        array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
-    )
-    and d.webhook_key = $3
-    and (d.created_at, d.customer_id, d.sequence) < ($4::bigint, $5::bigint, $6::bigint)
-    and d.created_at >= $7
-    and ($8::text is null or d.status = $8 or $8 = 'failing' and d.status <> 'delivered' and d.error is not null)
-    and ($9::text is null or d.event_type = $9)
-    and ($11::int is null or d.attempts > 0 and coalesce(d.response_status, 0) between $11 and $12)
+{event_of_delivery}
+where d.project_id = $1 and d.customer_id = any({customer_and_absorbed}) and d.webhook_key = $9
+    and (d.created_at, d.customer_id, d.sequence) < ($3::bigint, $4::bigint, $5::bigint)
+    and d.created_at >= $12
+    and {fitting_delivery}
 order by d.created_at desc, d.customer_id desc, d.sequence desc
-limit $10;
+limit $8;
 
 -- name: load_delivery
 -- one delivery with its event, and when it is tried next if it is the first in its lane
@@ -172,3 +156,7 @@ limit $5;
 -- name: operational_event_place
 -- the position of an operational event in the log
 select at, id from operational_events where project_id = $1 and id = $2;
+
+-- name: webhook_was_made
+-- whether a webhook with this id exists, or existed lately
+select exists (select from webhooks where project_id = $1 and id = $2);

@@ -4,10 +4,6 @@ insert into entitlements (project_id, id, display_name, created_at) values ($1, 
 on conflict (project_id, id) do nothing
 returning id, display_name, created_at;
 
--- name: load_entitlement
--- one entitlement
-select id, display_name, created_at from entitlements where project_id = $1 and id = $2;
-
 -- name: load_entitlements
 -- these entitlements
 select id, display_name, created_at from entitlements where project_id = $1 and id = any($2::text[]);
@@ -28,14 +24,6 @@ returning id, display_name, created_at;
 -- name: delete_entitlement
 -- delete an entitlement that no product grants
 delete from entitlements where project_id = $1 and id = $2;
-
--- name: products_granting
--- the products that grant an entitlement
-select product_id from product_entitlements where project_id = $1 and entitlement_id = $2 order by product_id;
-
--- name: known_products
--- which of the given products exist, and which of them are deleted
-select id, deleted_at from products where project_id = $1 and id = any($2::text[]);
 
 -- name: forget_former_grants
 -- these products were never detached from the entitlement

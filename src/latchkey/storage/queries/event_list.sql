@@ -2,38 +2,40 @@
 -- the position of a project's newest event
 select position from feeds where project_id = $1;
 
--- name: listed_events
--- a project's events before a position, newest first. The lower bound also limits how many events are examined for a rare
--- type.
-select e.*, owner.id as owner, owner.test_clock_id
-from (
-    select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
+-- part: event_row
+position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
         body ->> 'app_user_id' as app_user_id, body ->> 'product_id' as product_id
-    from events
-    where project_id = $1 and position < $2 and position >= $3
-        and ($4::text is null or type = $4) and ($5::text is null or environment = $5)
-    order by position desc
-    limit $6
-) as e
+
+-- part: event_owner
 left join lateral (
     select customer_id from aliases where project_id = $1 and app_user_id = e.app_user_id limit 1
 ) as a on true
 left join lateral (
     select id, test_clock_id from customers where project_id = $1 and id = a.customer_id limit 1
 ) as owner on true
+
+-- name: listed_events
+-- a project's events before a position, newest first. The lower bound also limits how many events are examined for a rare
+-- type.
+select e.*, owner.id as owner, owner.test_clock_id
+from (
+    select {event_row}
+    from events
+    where project_id = $1 and position < $2 and position >= $3
+        and ($4::text is null or type = $4) and ($5::text is null or environment = $5)
+    order by position desc
+    limit $6
+) as e
+{event_owner}
 order by e.position desc;
 
 -- name: listed_events_of_customer
 -- a customer's events before a position, newest first, including those of merged customers
 select e.*, c.id as owner, c.test_clock_id
 from (
-    select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
-        body ->> 'app_user_id' as app_user_id, body ->> 'product_id' as product_id
+    select {event_row}
     from events
-    where project_id = $1 and position < $3
-        and customer_id = any(
-            array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
-        )
+    where project_id = $1 and position < $3 and customer_id = any({customer_and_absorbed})
         and ($4::text is null or type = $4) and ($5::text is null or environment = $5)
     order by position desc
     limit $6
@@ -51,8 +53,7 @@ from (
     limit $3
 ) as c
 cross join lateral (
-    select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
-        body ->> 'app_user_id' as app_user_id, body ->> 'product_id' as product_id, c.id as owner, c.test_clock_id
+    select {event_row}, c.id as owner, c.test_clock_id
     from events
     where customer_id = c.id and project_id = $1 and position <= $4
     order by sequence desc
@@ -65,37 +66,16 @@ limit $5;
 -- a project's events after a position, oldest first, for the live view
 select e.*, owner.id as owner, owner.test_clock_id
 from (
-    select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
-        body ->> 'app_user_id' as app_user_id, body ->> 'product_id' as product_id
-    from events
-    where project_id = $1 and position > $2
-    order by position
-    limit $3
+    select {event_row} from events where project_id = $1 and position > $2 order by position limit $3
 ) as e
-left join lateral (
-    select customer_id from aliases where project_id = $1 and app_user_id = e.app_user_id limit 1
-) as a on true
-left join lateral (
-    select id, test_clock_id from customers where project_id = $1 and id = a.customer_id limit 1
-) as owner on true
+{event_owner}
 order by e.position;
 
 -- name: shown_event
 -- one event with its body, and its current owner
 select e.*, owner.id as owner, owner.test_clock_id
-from (
-    select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
-        body ->> 'app_user_id' as app_user_id, body ->> 'product_id' as product_id, body
-    from events
-    where project_id = $1 and id = $2
-    limit 1
-) as e
-left join lateral (
-    select customer_id from aliases where project_id = $1 and app_user_id = e.app_user_id limit 1
-) as a on true
-left join lateral (
-    select id, test_clock_id from customers where project_id = $1 and id = a.customer_id limit 1
-) as owner on true;
+from (select {event_row}, body from events where project_id = $1 and id = $2 limit 1) as e
+{event_owner};
 
 -- name: tally_deliveries
 -- the deliveries of these events over all webhooks, counted: a row for each event and status
@@ -107,11 +87,3 @@ cross join lateral (
 ) as d
 cross join lateral (select from webhooks where key = d.webhook_key and deleted_at is null limit 1) as w
 group by n.position, d.status;
-
--- name: listed_deliveries_of_event
--- the deliveries of one event, one for each webhook
-select w.id, w.name, d.status, d.attempts, d.response_status, d.error, d.created_at, d.finished_at
-from deliveries d
-join webhooks w on w.key = d.webhook_key and w.deleted_at is null
-where d.project_id = $1 and d.customer_id = $2 and d.sequence = $3
-order by w.key;

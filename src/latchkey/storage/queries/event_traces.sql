@@ -15,9 +15,4 @@ cross join lateral (
 
 -- name: prune_event_traces
 -- a batch of traces from before a moment
-with gone as (
-    delete from event_traces t
-    where t.ctid = any(array(select o.ctid from event_traces o where o.at < $1 order by o.at limit $2))
-    returning 1
-)
-select count(*) from gone;
+delete from event_traces where ctid = any(array(select ctid from event_traces where at < $1 order by at limit $2));

@@ -5,16 +5,16 @@ from unnest($1::text[], $2::text[]) as asked (project_id, id)
 join events e on e.id = asked.id and e.project_id = asked.project_id;
 
 -- name: events_of_project
--- a page of a project's events, oldest first
-select position, body from events where project_id = $1 and position > $2 order by position limit $3;
+-- a page of a project's events, oldest first, after a position and up to another
+select position, customer_id, committed_at, body from events
+where project_id = $1 and position > $2 and position <= $3
+order by position
+limit $4;
 
 -- name: events_of_customer
 -- a page of a customer's events, oldest first
 select position, body from events
-where project_id = $1 and position > $3
-    and customer_id = any(
-        array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
-    )
+where project_id = $1 and position > $3 and customer_id = any({customer_and_absorbed})
 order by position
 limit $4;
 
@@ -32,16 +32,9 @@ left join lateral (
 order by e.position;
 
 -- name: event_by_id
--- the position of an event, for a page that begins after it. The limit ends the search with the partition that has it.
-select position, body from events where project_id = $1 and id = $2 limit 1;
-
--- name: bodies_of_customer
--- every event of a customer that is to be erased
-select id, body from events
-where project_id = $1
-    and customer_id = any(
-        array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
-    );
+-- the places of an event in the feed and in its customer's sequence. The limit ends the search with the partition that has
+-- it.
+select position, customer_id, sequence from events where project_id = $1 and id = $2 limit 1;
 
 -- name: transfers_from
 -- TRANSFER events of purchases that came from one of these ids, and who received them
@@ -61,3 +54,6 @@ with replaced as (
 )
 insert into rewritten_events (project_id, position) select project_id, position from replaced
 on conflict (project_id, position) do update set xid = default;
+
+-- part: customer_and_absorbed
+array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint

@@ -9,26 +9,12 @@ select
     (select catalog_version from projects where id = $1) as catalog_version;
 
 -- name: export_customers
--- the next customers of a project, by key
-select id, state, last_seen_at, last_seen_platform, last_seen_platform_version, last_seen_app_version, last_seen_country
-from customers
-where project_id = $1 and id > $2
-order by id
-limit $3;
-
--- name: export_stretch
--- the last key of the next customers of a project
-select max(id) as ends_at from (
-    select id from customers where project_id = $1 and id > $2 order by id limit $3
-) as next;
-
--- name: export_changed_customers
--- customers of a range of keys whose row was written by a transaction since a transaction id; the row keeps the last 32
--- bits of the id of the transaction that wrote it
-select id, state, last_seen_at, last_seen_platform, last_seen_platform_version, last_seen_app_version, last_seen_country
-from customers
+-- the next customers of a project, by key, up to one; since a transaction id, only those whose row was written by a
+-- transaction since then: the row keeps the last 32 bits of the id of the transaction that wrote it
+select id, state, {last_seen}
+from customers c
 where project_id = $1 and id > $2 and id <= $3
-    and (xmin::text::bigint - $4::bigint % 4294967296 + 4294967296) % 4294967296 < 2147483648
+    and ($4::bigint is null or (xmin::text::bigint - $4 % 4294967296 + 4294967296) % 4294967296 < 2147483648)
 order by id
 limit $5;
 
@@ -37,13 +23,6 @@ limit $5;
 select customer_id from gone_customers
 where project_id = $1 and xid >= $2 and customer_id > $3
 order by customer_id
-limit $4;
-
--- name: export_events
--- the next events of a project's feed, up to a position
-select position, customer_id, committed_at, body from events
-where project_id = $1 and position > $2 and position <= $3
-order by position
 limit $4;
 
 -- name: export_rewritten_events

@@ -20,9 +20,5 @@ update idempotent_requests set status = $3, reply = $4 where id_hash = $1 and st
 
 -- name: prune_idempotent_requests
 -- forget requests from before a time, so many at once
-with gone as (
-    delete from idempotent_requests
-    where id_hash in (select id_hash from idempotent_requests where created_at <= $1 limit $2)
-    returning 1
-)
-select count(*) from gone;
+delete from idempotent_requests
+where id_hash in (select id_hash from idempotent_requests where created_at <= $1 limit $2);

@@ -124,11 +124,6 @@ from unnest(
     id, app_user_id, original, state, due_at, first_seen_at, last_seen_at, platform, platform_version, app_version, country
 );
 
--- name: import_aliases
--- the ids of new customers
-insert into aliases (project_id, app_user_id, customer_id, created_at)
-select $1, * from unnest($2::text[], $3::bigint[], $4::bigint[]);
-
 -- name: import_handles
 -- what the stores can be asked about; what is known already stays as it is
 insert into store_handles (

@@ -21,13 +21,9 @@ limit $3;
 -- an offering's new name and metadata
 update offerings set display_name = $3, metadata = $4 where project_id = $1 and id = $2;
 
--- name: unset_current_offering
--- no offering of the project is the current one any more
-update offerings set is_current = false where project_id = $1 and is_current;
-
 -- name: set_current_offering
--- make an offering the current one
-update offerings set is_current = true where project_id = $1 and id = $2;
+-- make an offering the current one; with null, none is any more. First the latter, because there is only one at a time
+update offerings set is_current = id is not distinct from $2 where project_id = $1 and (is_current or id = $2);
 
 -- name: delete_offering
 -- delete an offering with its packages, and the overrides that name it
@@ -54,13 +50,6 @@ returning id, offering_id, lookup_key, display_name, position, created_at;
 -- name: load_package
 -- one package
 select id, offering_id, lookup_key, display_name, position, created_at from packages where project_id = $1 and id = $2;
-
--- name: packages_of_offering
--- every package of an offering, in order
-select id, offering_id, lookup_key, display_name, position, created_at
-from packages
-where project_id = $1 and offering_id = $2
-order by position, id;
 
 -- name: packages_of_offerings
 -- every package of several offerings, in order
@@ -142,13 +131,9 @@ limit $3;
 -- a placement's new name and offering
 update placements set display_name = $3, offering_id = $4 where project_id = $1 and id = $2;
 
--- name: unset_fallback_placement
--- no placement of the project is the fallback any more
-update placements set is_fallback = false where project_id = $1 and is_fallback;
-
 -- name: set_fallback_placement
--- make a placement the fallback
-update placements set is_fallback = true where project_id = $1 and id = $2;
+-- make a placement the fallback; with null, none is any more. First the latter, because there is only one at a time
+update placements set is_fallback = id is not distinct from $2 where project_id = $1 and (is_fallback or id = $2);
 
 -- name: delete_placement
 -- delete a placement

@@ -1,17 +1,11 @@
 -- part: product_columns
 p.id, p.display_name, p.kind, p.duration, p.trial_duration, p.price_micros, p.currency,
-    p.credits_code, p.credits_amount, p.created_at, p.deleted_at, p.type,
-    array(
-        select s.app_id from product_apps s
-        where s.project_id = p.project_id and s.product_id = p.id
-        order by s.added_at, s.app_id
-    ) as app_ids,
+    p.credits_code, p.credits_amount, p.created_at, p.deleted_at, p.type, p.app_ids,
     coalesce(
         (
-            select s.app_id from product_apps s
-            join apps a on a.project_id = s.project_id and a.id = s.app_id
-            where s.project_id = p.project_id and s.product_id = p.id
-            order by s.added_at, s.app_id
+            select a.id from unnest(p.app_ids) with ordinality as sold (app_id, place)
+            join apps a on a.project_id = p.project_id and a.id = sold.app_id
+            order by sold.place
             limit 1
         ),
         (select a.id from apps a where a.project_id = p.project_id order by a.created_at, a.id limit 1)
@@ -22,31 +16,21 @@ p.id, p.display_name, p.kind, p.duration, p.trial_duration, p.price_micros, p.cu
         order by g.entitlement_id
     ) as entitlement_ids
 
--- name: load_product
--- one product with what it grants, even if deleted
+-- name: load_products
+-- these products with what they grant, even if deleted
 select {product_columns}
 from products p
-where p.project_id = $1 and p.id = $2;
+where p.project_id = $1 and p.id = any($2::text[]);
 
 -- name: list_products
--- a page of the products on sale, by id; only those that are sold in an app, if one is given
+-- a page of products, by id; with deleted ones ($4), only those sold in an app ($5) or granting an entitlement ($6)
 select {product_columns}
 from products p
-where p.project_id = $1 and p.deleted_at is null and ($2::text is null or p.id > $2)
-    and (
-        $4::text is null
-        or not exists (select from product_apps s where s.project_id = $1 and s.product_id = p.id)
-        or exists (select from product_apps s where s.project_id = $1 and s.product_id = p.id and s.app_id = $4)
-    )
-order by p.id
-limit $3;
-
--- name: list_products_of_entitlement
--- a page of all products that grant an entitlement, by id; including deleted ones, because they still grant it
-select {product_columns}
-from product_entitlements m
-join products p on p.project_id = m.project_id and p.id = m.product_id
-where m.project_id = $1 and m.entitlement_id = $4 and ($2::text is null or p.id > $2)
+where p.project_id = $1 and ($2::text is null or p.id > $2) and ($4 or p.deleted_at is null)
+    and ($5::text is null or p.app_ids = '{}' or $5 = any(p.app_ids))
+    and ($6::text is null or exists (
+        select from product_entitlements g where g.project_id = $1 and g.product_id = p.id and g.entitlement_id = $6
+    ))
 order by p.id
 limit $3;
 
@@ -69,15 +53,11 @@ on conflict (project_id, id) do update set
     deleted_at = null,
     type = excluded.type;
 
--- name: remove_product_apps
--- a product is not sold in other apps than these any more
-delete from product_apps where project_id = $1 and product_id = $2 and not app_id = any($3::text[]);
-
--- name: insert_product_apps
--- a product is sold in these apps
-insert into product_apps (project_id, product_id, app_id, added_at)
-select $1, $2, app_id, $4 from unnest($3::text[]) as app_id
-on conflict do nothing;
+-- name: set_product_apps
+-- the apps in which a product is sold; those it was sold in before come first
+update products p
+set app_ids = array(select id from unnest($3::text[]) as id order by array_position(p.app_ids, id), id)
+where p.project_id = $1 and p.id = $2;
 
 -- name: delete_product
 -- take a product off sale; its owners keep it
@@ -109,10 +89,3 @@ where project_id = $1 and product_id = $2 and store = $3 and country = $4 and cu
 -- name: delete_product_prices
 -- take all listed prices of a product away
 delete from product_prices where project_id = $1 and product_id = $2;
-
--- name: last_seen_country
--- where a customer was seen last
-select c.last_seen_country
-from aliases a
-join customers c on c.project_id = a.project_id and c.id = a.customer_id
-where a.project_id = $1 and a.app_user_id = $2;

@@ -51,10 +51,6 @@ where project_id = $1
 order by created_at, id
 limit $3;
 
--- name: apps_of_project
--- every app of a project, oldest first
-select project_id, id, name, store, created_at, details from apps where project_id = $1 order by created_at, id;
-
 -- name: delete_app
 -- delete an app of a project, with its keys; the hashes of its public keys are kept, because phones still have them
 with kept as (

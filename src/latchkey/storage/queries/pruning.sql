@@ -32,16 +32,8 @@ with old as (
 
 -- name: clear_lanes_of_deleted
 -- delete a batch of lanes of a deleted webhook
-with left_over as (
-    select project_id, customer_id, webhook_key, aside from lanes where webhook_key = $1 limit $2 for update skip locked
-),
-gone as (
-    delete from lanes l using left_over s
-    where l.project_id = s.project_id and l.customer_id = s.customer_id and l.webhook_key = s.webhook_key
-        and l.aside = s.aside
-    returning 1
-)
-select count(*) from gone;
+delete from lanes where ctid = any(array(select ctid from lanes where webhook_key = $1 limit $2 for update skip locked))
+returning 1;
 
 -- name: clear_deleted
 -- delete a batch of the log of a deleted webhook

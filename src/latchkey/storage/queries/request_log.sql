@@ -21,36 +21,27 @@ on conflict (key_id) do update set used_at = excluded.used_at where u.used_at < 
 -- when these keys were last used
 select u.key_id, u.used_at from key_uses u where u.key_id = any($1::text[]);
 
--- name: list_requests
--- requests of a project, newest first: those that fit among the first rows before an id
-select l.*
-from (
-    select r.id, r.key_id, r.at, r.method, r.route, r.status, r.took_us, r.bytes, r.request_id, r.address, r.agent,
-        r.left_out
-    from request_log r
-    where r.project_id = $1 and r.id < $2
+-- part: fitting_requests
+select l.* from (
+    select r.* from request_log r
+
+-- part: fitting_filter
     order by r.id desc
     limit $3
 ) as l
 where ($4::integer is null or l.status / 100 = $4) and ($5::text is null or l.route = $5)
 order by l.id desc
-limit $6;
+limit $6
+
+-- name: list_requests
+-- requests of a project, newest first: those that fit among the first rows before an id
+{fitting_requests} where r.project_id = $1 and r.id < $2
+{fitting_filter};
 
 -- name: list_requests_of_key
 -- the same for one key
-select l.*
-from (
-    select r.id, r.key_id, r.at, r.method, r.route, r.status, r.took_us, r.bytes, r.request_id, r.address, r.agent,
-        r.left_out
-    from request_log r
-    where r.key_id = $7 and r.id < $2
-    order by r.id desc
-    limit $3
-) as l
-where ($4::integer is null or l.status / 100 = $4) and ($5::text is null or l.route = $5)
-    and exists (select from api_keys k where k.id = $7 and k.project_id = $1)
-order by l.id desc
-limit $6;
+{fitting_requests} where r.key_id = $7 and r.project_id = $1 and r.id < $2
+{fitting_filter};
 
 -- name: logged_routes
 -- routes among a project's newest requests
@@ -61,13 +52,7 @@ order by l.route;
 
 -- name: prune_request_log
 -- a batch of requests from before a moment
-with old as (
-    select r.ctid as place from request_log r where r.at < $1 order by r.at limit $2
-),
-gone as (
-    delete from request_log r where r.ctid = any(array(select place from old)) returning 1
-)
-select count(*) from gone;
+delete from request_log where ctid = any(array(select ctid from request_log where at < $1 order by at limit $2));
 
 -- name: logged_keys
 -- keys with requests in the log, after a given one: a jump through the index for each
@@ -84,20 +69,14 @@ select key_id from found limit $2;
 
 -- name: prune_requests_of_key
 -- a batch of a key's requests beyond the newest
-with last as (
-    select r.id from request_log r where r.key_id = $1 order by r.id desc offset $2 limit 1
-),
-old as (
-    select r.ctid as place
-    from last l
-    cross join lateral (
-        select o.ctid from request_log o where o.key_id = $1 and o.id <= l.id order by o.id limit $3
-    ) as r
-),
-gone as (
-    delete from request_log r where r.ctid = any(array(select place from old)) returning 1
-)
-select count(*) from gone;
+delete from request_log
+where ctid = any(array(
+    select r.ctid from request_log r
+    where r.key_id = $1
+        and r.id <= (select n.id from request_log n where n.key_id = $1 order by n.id desc offset $2 limit 1)
+    order by r.id
+    limit $3
+));
 
 -- name: prune_key_uses
 -- uses of keys that are gone

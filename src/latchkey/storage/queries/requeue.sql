@@ -1,12 +1,3 @@
--- name: find_delivery
--- find a delivery by its webhook and event
-select w.key, e.customer_id, e.sequence
-from webhooks w
-join events e on e.project_id = w.project_id and e.id = $3
-join deliveries d on d.project_id = w.project_id and d.customer_id = e.customer_id and d.webhook_key = w.key
-    and d.sequence = e.sequence
-where w.project_id = $1 and w.id = $2 and w.deleted_at is null;
-
 -- name: lock_lanes
 -- lock the lanes of these customers at a webhook, in the same order everywhere
 select customer_id, aside
@@ -15,34 +6,20 @@ where project_id = $1 and webhook_key = $2 and customer_id = any($3::bigint[]) a
 order by project_id, customer_id, webhook_key, aside
 for update;
 
--- name: hurry_lane
--- send a pending delivery now instead of at its next retry, unless it is under way
-update lanes l
-set next_at = least(l.next_at, $5)
-where l.project_id = $1 and l.customer_id = $2 and l.webhook_key = $3
-    and l.aside = any(array[0, $4]) and l.lease_until <= $5
-    and exists (
-        select from deliveries d
-        where d.project_id = $1 and d.customer_id = $2 and d.webhook_key = $3 and d.sequence = $4
-            and d.status = 'waiting' and d.aside = (l.aside <> 0)
-    );
-
 -- name: hurry_lanes
 -- send what waits for a retry at a webhook now, unless it is under way; as many lanes as asked for
--- Lanes that somebody has locked are left out: this never waits while it holds locks, so their order does not matter.
-update lanes l
+-- Lanes that another transaction has locked are left out: this never waits while it holds locks, so their order does not
+-- matter.
+update lanes
 set next_at = $3
-from (
-    select f.project_id, f.customer_id, f.webhook_key, f.aside
-    from lanes f
-    where f.project_id = $1 and f.webhook_key = $2 and f.next_at > $3 and f.lease_until <= $3
-    order by f.next_at
+where ctid = any(array(
+    select l.ctid from lanes l
+    where l.project_id = $1 and l.webhook_key = $2 and l.next_at > $3 and l.lease_until <= $3
+    order by l.next_at
     limit $4
     for update skip locked
-) as first
-where l.project_id = first.project_id and l.customer_id = first.customer_id and l.webhook_key = first.webhook_key
-    and l.aside = first.aside
-returning l.customer_id;
+))
+returning customer_id;
 
 -- name: close_circuit
 -- let a webhook that failed again and again send everything that is due, not only a probe
@@ -65,38 +42,6 @@ hurried as (
 )
 select count(*) from retrying;
 
--- name: resend_delivery
--- restart a finished delivery; it does not wait for other events of its customer
--- From a part that is closed it moves to the part that is kept, with its attempts: nothing in a closed part becomes
--- pending again, so that a part without pending deliveries can be dropped.
-with parted as (
-    select min(p.part) as kept, max(p.part) as newest from parts p
-),
-again as (
-    update deliveries d
-    set status = 'waiting', aside = true, finished_at = null,
-        dialect = (select nullif(w.dialect, 'latchkey') from webhooks w where w.key = $3),
-        part = case when d.part = p.newest then d.part else p.kept end
-    from parted p
-    where d.project_id = $1 and d.customer_id = $2 and d.webhook_key = $3 and d.sequence = $4 and d.status <> 'waiting'
-    returning d.project_id, d.customer_id, d.webhook_key, d.sequence, d.part
-),
-moved as (
-    update attempts a
-    set part = g.part
-    from again g
-    where a.project_id = g.project_id and a.customer_id = g.customer_id and a.webhook_key = g.webhook_key
-        and a.sequence = g.sequence and a.part <> g.part
-)
-insert into lanes (project_id, customer_id, webhook_key, aside, waiting, done, next_at, part)
-select project_id, customer_id, webhook_key, sequence, 1, sequence - 1, $5, part
-from again
-on conflict do nothing;
-
--- name: feed_end
--- the last position of a project's feed
-select position from feeds where project_id = $1;
-
 -- name: committed_at
 -- when the event at a position was committed
 select committed_at from events where project_id = $1 and position >= $2 order by position limit 1;
@@ -112,21 +57,11 @@ from webhooks w
 where w.project_id = $1 and w.id = $2 and w.deleted_at is null
 returning id;
 
--- name: load_replay
--- a replay with its progress
-select r.id, w.id as webhook_id, r.since_ms, r.until_ms, r.status, r.event_types, r.created_at,
-    r.position - r.first_position as examined, r.last_position - r.first_position as total, r.scheduled, r.finished_at,
-    r.hurried, r.stopped_at
-from replays r
-join webhooks w on w.key = r.webhook_key
-where r.project_id = $1 and w.id = $2 and r.id = $3;
-
 -- name: outcomes_of_replay
 -- the outcomes of a replay's deliveries
-select
-    (select count(*) from deliveries d where d.replay_id = $2 and d.status = 'delivered') as delivered,
-    (select count(*) from deliveries d where d.replay_id = $2 and d.status = 'failed') as failed
-where $1::text is not null;
+select count(*) filter (where d.status = 'delivered') as delivered, count(*) filter (where d.status = 'failed') as failed
+from deliveries d
+where d.replay_id = $2 and $1::text is not null;
 
 -- name: stop_replay
 -- stop a replay, also one that has queued everything
@@ -149,15 +84,12 @@ with queued as (
     limit $5
 ),
 held as materialized (
-    select l.project_id, l.customer_id, l.webhook_key, l.aside, l.waiting
-    from lanes l
-    where (l.project_id, l.customer_id, l.webhook_key, l.aside)
-        in (select q.project_id, q.customer_id, q.webhook_key, q.aside from queued q) and l.lease_until <= $4
+    select q.*, l.waiting
+    from queued q
+    join lanes l using (project_id, customer_id, webhook_key, aside)
+    where l.lease_until <= $4
     order by l.project_id, l.customer_id, l.webhook_key, l.aside
-    for update
-),
-back as materialized (
-    select q.* from queued q join held h using (project_id, customer_id, webhook_key, aside)
+    for update of l
 ),
 restored as (
     update deliveries d
@@ -170,37 +102,35 @@ restored as (
             order by a.number desc
             limit 1
         )
-    from back b
-    where d.project_id = b.project_id and d.customer_id = b.customer_id and d.webhook_key = b.webhook_key
-        and d.sequence = b.sequence and d.part = b.part and d.status = 'waiting' and d.attempts > 0
-    returning b.customer_id, b.aside
+    from held h
+    where d.project_id = h.project_id and d.customer_id = h.customer_id and d.webhook_key = h.webhook_key
+        and d.sequence = h.sequence and d.part = h.part and d.status = 'waiting' and d.attempts > 0
+    returning h.*
 ),
 removed as (
     delete from deliveries d
-    using back b
-    where d.project_id = b.project_id and d.customer_id = b.customer_id and d.webhook_key = b.webhook_key
-        and d.sequence = b.sequence and d.part = b.part and d.status = 'waiting' and d.attempts = 0
-    returning b.customer_id, b.aside
+    using held h
+    where d.project_id = h.project_id and d.customer_id = h.customer_id and d.webhook_key = h.webhook_key
+        and d.sequence = h.sequence and d.part = h.part and d.status = 'waiting' and d.attempts = 0
+    returning h.*
 ),
 gone as (
-    select customer_id, aside, count(*) as amount
+    select project_id, customer_id, webhook_key, aside, count(*) as amount, waiting <= count(*) as is_last
     from (select * from restored union all select * from removed) as g
-    group by customer_id, aside
+    group by project_id, customer_id, webhook_key, aside, waiting
 ),
 emptied as (
     delete from lanes l
-    using held h
-    join gone g using (customer_id, aside)
-    where l.project_id = h.project_id and l.customer_id = h.customer_id and l.webhook_key = h.webhook_key
-        and l.aside = h.aside and h.waiting <= g.amount
+    using gone g
+    where l.project_id = g.project_id and l.customer_id = g.customer_id and l.webhook_key = g.webhook_key
+        and l.aside = g.aside and g.is_last
 ),
 shortened as (
     update lanes l
     set waiting = l.waiting - g.amount, tries = 0, tried_at = null
-    from held h
-    join gone g using (customer_id, aside)
-    where l.project_id = h.project_id and l.customer_id = h.customer_id and l.webhook_key = h.webhook_key
-        and l.aside = h.aside and h.waiting > g.amount
+    from gone g
+    where l.project_id = g.project_id and l.customer_id = g.customer_id and l.webhook_key = g.webhook_key
+        and l.aside = g.aside and not g.is_last
 )
 select coalesce(sum(amount), 0)::bigint from gone;
 
@@ -248,9 +178,11 @@ left join deliveries d on d.project_id = $1 and d.customer_id = s.customer_id an
 order by s.position;
 
 -- name: requeue_deliveries
--- queue these events for a webhook again, in order for each customer; deliveries that are already pending are unchanged
--- One that was sent before is changed where it is, or moved as by resend_delivery. One that is missing (it was never sent
--- to this webhook, or was pruned) is created in the part that is kept: there, no two replays can create it twice.
+-- queue these events for a webhook again: for a replay ($3) in order for each customer, without one each in a lane of its
+-- own. Deliveries that are already pending are unchanged
+-- From a part that is closed a delivery moves to the part that is kept, with its attempts: nothing in a closed part becomes
+-- pending again, so that a part without pending deliveries can be dropped. One that a replay misses (it was never sent to
+-- this webhook, or was pruned) is created in the part that is kept: there, no two replays can create it twice.
 -- Keys are compared with columns, not with parameters: the plan for an empty table would otherwise look up the project and
 -- the webhook alone.
 with asked as materialized (
@@ -271,7 +203,8 @@ known as materialized (
 ),
 again as (
     update deliveries d
-    set status = 'waiting', aside = false, finished_at = null, replay_id = $3, dialect = nullif($10, 'latchkey'),
+    set status = 'waiting', aside = $3::text is null, finished_at = null, replay_id = coalesce($3, d.replay_id),
+        dialect = nullif($10, 'latchkey'),
         part = case when d.part = n.newest then d.part else n.kept end
     from known n
     where d.project_id = n.project_id and d.customer_id = n.customer_id and d.webhook_key = n.webhook_key
@@ -291,7 +224,7 @@ fresh as (
     )
     select $1, n.customer_id, $2, n.sequence, n.event_id, n.type, n.committed_at, $3, nullif($10, 'latchkey'), n.kept
     from known n
-    where n.stored is null
+    where n.stored is null and $3 is not null
     order by n.customer_id, n.sequence
     on conflict do nothing
     returning customer_id, sequence, part
@@ -302,11 +235,11 @@ taken as (
     select customer_id, sequence, part from fresh
 ),
 queued as (
-    insert into lanes as l (project_id, customer_id, webhook_key, waiting, done, next_at, part)
-    select $1, customer_id, $2, count(*), min(sequence) - 1, $4, min(part)
-    from taken
-    group by customer_id
-    order by customer_id
+    insert into lanes as l (project_id, customer_id, webhook_key, aside, waiting, done, next_at, part)
+    select $1, customer_id, $2, aside, count(*), min(sequence) - 1, $4, min(part)
+    from (select *, case when $3 is null then sequence else 0 end as aside from taken) as t
+    group by customer_id, aside
+    order by customer_id, aside
     on conflict (project_id, customer_id, webhook_key, aside) do update
     set waiting = l.waiting + excluded.waiting,
         done = least(l.done, excluded.done),
@@ -319,9 +252,8 @@ queued as (
 select count(*) from taken;
 
 -- name: advance_replay
--- store a replay's progress
-update replays set position = $2, scheduled = scheduled + $3, finished_at = $4, hurried = hurried + $5 where id = $1;
-
--- name: note_unqueued
--- a stopped replay has queued less than before
-update replays set scheduled = scheduled - $2 where id = $1;
+-- store a replay's progress; a stopped one takes back what it has queued
+update replays
+set position = coalesce($2, position), scheduled = scheduled + $3, finished_at = coalesce($4, finished_at),
+    hurried = hurried + $5
+where id = $1;

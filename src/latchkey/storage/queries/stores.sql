@@ -4,12 +4,8 @@ insert into store_connections (project_id, app_id, store, version, url_token, ur
 select project_id, id, store, 1, $3, $4 from apps where project_id = $1 and id = $2
 on conflict (project_id, app_id) do nothing;
 
--- name: load_store_connection
--- how an app is connected to its store
-select * from store_connections where project_id = $1 and app_id = $2;
-
 -- name: load_store_connections
--- how several apps of a project are connected to their stores
+-- how apps of a project are connected to their stores
 select * from store_connections where project_id = $1 and app_id = any($2::text[]);
 
 -- name: store_connection_by_token
@@ -26,17 +22,9 @@ where f.token_hash = $1 and f.until > $2;
 select * from store_connections where credentials is not null order by project_id, app_id;
 
 -- name: save_store_credentials
--- new credentials, with what the trial call said
+-- new credentials, with what the trial call said; with null the app is no longer connected, and its notification URL stays
 update store_connections
 set credentials = $3, shown = $4, saved_at = $5, check_result = $6, check_message = $7, checked_at = $5,
-    version = version + 1
-where project_id = $1 and app_id = $2
-returning *;
-
--- name: delete_store_credentials
--- the app is no longer connected; its notification URL stays
-update store_connections
-set credentials = null, shown = null, saved_at = null, check_result = 'unknown', check_message = '', checked_at = null,
     version = version + 1
 where project_id = $1 and app_id = $2
 returning *;
@@ -168,27 +156,18 @@ where project_id = $1
 order by id desc
 limit $9;
 
--- name: reprocess_notification
--- one entry once more
+-- name: reprocess_notifications
+-- one entry of a project once more, or those received since a moment, of a status or all
 update store_notifications
-set status = 'waiting', next_at = $3, attempts = 0, message = '',
+set status = 'waiting', next_at = $2, attempts = 0, message = '',
     -- Kept where it was processed before: a receipt then moves nothing any more.
     finished_at = case when status in ('applied', 'ignored') then finished_at end
-where project_id = $1 and id = $2
-returning *;
-
--- name: reprocess_notifications
--- the entries of a project received since a moment once more, a status or all; how many
-with again as (
-    update store_notifications
-    set status = 'waiting', next_at = $2, attempts = 0, message = '',
-        finished_at = case when status in ('applied', 'ignored') then finished_at end
-    where project_id = $1 and received_at >= $3 and (status <> 'waiting' or next_at > $2)
+where project_id = $1 and (
+    id = $6
+    or $6 is null and received_at >= $3 and (status <> 'waiting' or next_at > $2)
         and ($4::text is null or status = $4 or (status = 'waiting' and $4 = 'failed'))
         and ($5::text is null or app_id = $5)
-    returning 1
-)
-select count(*) from again;
+);
 
 -- name: receipt_shown_by_another
 -- whether another customer has shown a receipt with this token
@@ -215,17 +194,14 @@ where a.store = any($1::text[]);
 
 -- name: prune_notifications
 -- a batch of finished entries from before a moment
-with old as (
+delete from store_notifications
+where id in (
     select id from store_notifications
     where received_at < $1 and status <> 'waiting'
     order by received_at
     limit $2
     for update skip locked
-),
-gone as (
-    delete from store_notifications n using old where n.id = old.id returning 1
-)
-select count(*) from gone;
+);
 
 -- name: load_handles
 -- what is known of these handles

@@ -10,7 +10,7 @@ from msgspec import json
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.restore import CUSTOMERS, POSITIONS, SEQUENCES, Server
-from latchkey.storage.sql import query
+from latchkey.storage.sql import affected, query
 
 if TYPE_CHECKING:
     # Which uses this for each connection that it makes.
@@ -105,11 +105,11 @@ async def free(connection: Connection, now: Ms, limit: int) -> int:
 
 
 async def stop_replays(connection: Connection, now: Ms) -> int:
-    return _count(await connection.execute(_STOP_REPLAYS, now))
+    return affected(await connection.execute(_STOP_REPLAYS, now))
 
 
 async def hold_announcements(connection: Connection, reason: str) -> int:
-    return _count(await connection.execute(_HOLD_ANNOUNCEMENTS, reason))
+    return affected(await connection.execute(_HOLD_ANNOUNCEMENTS, reason))
 
 
 async def reset_health(connection: Connection) -> None:
@@ -122,7 +122,7 @@ async def free_exports(connection: Connection) -> None:
 
 async def read_histories_again(connection: Connection, read_to: Ms) -> int:
     """The stores' own histories of notifications are read at once, from where they were last read."""
-    return _count(await connection.execute(_READ_HISTORIES, read_to))
+    return affected(await connection.execute(_READ_HISTORIES, read_to))
 
 
 async def read_purchases_again(
@@ -135,7 +135,3 @@ async def read_purchases_again(
     if row is None:
         return 0, None
     return row["purchases"], (row["store"], row["handle_hash"])
-
-
-def _count(tag: str) -> int:
-    return int(tag.rsplit(" ", 1)[-1])

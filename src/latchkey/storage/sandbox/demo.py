@@ -1,25 +1,69 @@
-"""The catalog of the demo project, from `queries/demo.sql`, and the events of its history."""
+"""The catalog of the demo project, and the events of its history."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import UNSET, json
 
+from latchkey.domain.catalog import Credit, ProductKind, ProductType
 from latchkey.domain.instants import Ms
+from latchkey.domain.money import Price
+from latchkey.domain.offering import Eligibility
+from latchkey.storage.catalog import currencies, entitlements, offerings, packages, placements, products
+from latchkey.storage.catalog.products import ProductTerms
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 from latchkey.wire.event import Event
 
-_CATALOG = tuple(query(name) for name in ("add_demo_entitlements", "add_demo_currencies", "add_demo_products"))
-_MAPPING = query("add_demo_mapping")
-_OFFERINGS = tuple(query(name) for name in ("add_demo_offerings", "add_demo_packages", "add_demo_placements"))
-_PACKAGE_PRODUCTS = query("add_demo_package_products")
-_ADD_BASE_PLANS = query("add_demo_base_plans")
-_SELL_BASE_PLANS = query("sell_demo_base_plans")
-# Statements of their own: Citus refuses all three inserts in one.
-_LIKE_PRODUCTS = tuple(query(name) for name in ("grant_demo_base_plans", "pack_demo_base_plans"))
 _HAS_CATALOG = query("has_catalog")
+
+
+def _terms(
+    name: str, micros: int, duration: str | None = None, trial: str | None = None, credits: Credit | None = None
+) -> ProductTerms:
+    kind = ProductKind.ONE_TIME if duration is None else ProductKind.SUBSCRIPTION
+    return ProductTerms(
+        display_name=name,
+        kind=kind,
+        price=Price(micros, "USD"),
+        duration=duration,
+        trial_duration=trial,
+        credits=credits,
+        type=ProductType(kind),
+    )
+
+
+_ENTITLEMENTS: Final = {"pro": "Pro", "team": "Team"}
+# With what each of them grants.
+_PRODUCTS: Final = {
+    "pro_monthly": (_terms("Pro, monthly", 9_990_000, "P1M", "P7D"), ["pro"]),
+    "pro_yearly": (_terms("Pro, yearly", 79_990_000, "P1Y"), ["pro"]),
+    "team_monthly": (_terms("Team, monthly", 29_990_000, "P1M"), ["pro", "team"]),
+    "pro_lifetime": (_terms("Pro, for ever", 199_990_000), ["pro"]),
+    "coins_100": (_terms("100 coins", 1_990_000, credits=Credit("COIN", 100)), []),
+}
+# By lookup key. The first becomes the current one, unless the project has one.
+_OFFERINGS: Final = {
+    "default": ("Pro plans", {"headline": "Do more with Pro", "highlight": "$rc_annual"}),
+    "team": ("Team plans", {"headline": "Pro for all of you"}),
+    "coins": ("Coins", None),
+}
+# By id: the offering, the lookup key, the name and the product.
+_PACKAGES: Final = {
+    "pkge_demo_monthly": ("default", "$rc_monthly", "Monthly", "pro_monthly"),
+    "pkge_demo_annual": ("default", "$rc_annual", "Yearly", "pro_yearly"),
+    "pkge_demo_lifetime": ("default", "$rc_lifetime", "For ever", "pro_lifetime"),
+    "pkge_demo_team": ("team", "$rc_monthly", "Team, monthly", "team_monthly"),
+    "pkge_demo_coins": ("coins", "coins_100", "100 coins", "coins_100"),
+}
+_PLACEMENTS: Final = {
+    "onboarding": ("At the first start", "default"),
+    "team_settings": ("In the settings of a team", "team"),
+}
+# Subscriptions as Google Play sells them: each base plan is a product.
+_BASE_PLANS: Final = {"pro_monthly": "monthly", "pro_yearly": "yearly", "team_monthly": "monthly"}
 
 
 async def has_catalog(connection: Connection, project_id: str) -> bool:
@@ -30,20 +74,46 @@ async def has_catalog(connection: Connection, project_id: str) -> bool:
 
 async def add_catalog(connection: Connection, project_id: str, now: Ms) -> None:
     """Existing entries stay as they are."""
-    for statement in _CATALOG:
-        await connection.execute(statement, project_id, now)
-    await connection.execute(_MAPPING, project_id)
-    for statement in _OFFERINGS:
-        await connection.execute(statement, project_id, now)
-    await connection.execute(_PACKAGE_PRODUCTS, project_id)
+    for id, name in _ENTITLEMENTS.items():
+        await entitlements.create(connection, project_id, id, name, now)
+    await currencies.create(connection, project_id, "COIN", "Coins", "Spent inside the demo app", now)
+    known = await products.load_some(connection, project_id, _PRODUCTS)
+    for id, (terms, _) in _PRODUCTS.items():
+        if id not in known:
+            await products.save(connection, project_id, id, terms, now)
+    for id in _ENTITLEMENTS:
+        granting = [product_id for product_id, (_, granted) in _PRODUCTS.items() if id in granted]
+        await entitlements.attach(connection, project_id, id, granting)
+    is_first = not any(one.is_current for one in await offerings.page(connection, project_id, None, None))
+    for place, (key, (name, metadata)) in enumerate(_OFFERINGS.items()):
+        id = f"ofrng_demo_{key}"
+        if await offerings.create(connection, project_id, id, key, name, metadata, now + place) is None:
+            continue
+        if is_first and key == "default":
+            await offerings.set_current(connection, project_id, id)
+        chosen = [(package_id, *rest) for package_id, (offering, *rest) in _PACKAGES.items() if offering == key]
+        for position, (package_id, lookup_key, title, product_id) in enumerate(chosen, start=1):
+            await packages.create(connection, project_id, package_id, id, lookup_key, title, position, now)
+            await packages.attach(connection, project_id, package_id, {product_id: Eligibility.ALL})
+        for placement_id, (title, offering) in _PLACEMENTS.items():
+            if offering == key:
+                await placements.create(connection, project_id, placement_id, title, id, now)
 
 
 async def add_base_plans(connection: Connection, project_id: str, app_id: str, now: Ms) -> None:
     """The demo's subscriptions as Google Play sells them, in this app alone."""
-    await connection.execute(_ADD_BASE_PLANS, project_id, now)
-    await connection.execute(_SELL_BASE_PLANS, project_id, app_id, now)
-    for statement in _LIKE_PRODUCTS:
-        await connection.execute(statement, project_id)
+    for product_id, plan in _BASE_PLANS.items():
+        like = await products.load(connection, project_id, product_id)
+        if like is None or not like.on_sale:
+            continue
+        id = f"{product_id}:{plan}"
+        await products.save(connection, project_id, id, like, now)
+        await products.set_apps(connection, project_id, id, [app_id])
+        for entitlement_id in like.entitlement_ids:
+            await entitlements.attach(connection, project_id, entitlement_id, [id])
+        for package_id, (*_, packed) in _PACKAGES.items():
+            if packed == product_id and await packages.load(connection, project_id, package_id) is not None:
+                await packages.attach(connection, project_id, package_id, {id: Eligibility.ALL})
 
 
 _ADD = query("add_past_events")

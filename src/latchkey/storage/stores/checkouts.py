@@ -10,7 +10,7 @@ from typing import Literal
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import Price
 from latchkey.storage.database import Connection, Record
-from latchkey.storage.sql import query
+from latchkey.storage.sql import affected, query
 
 _SAVE = query("save_checkout")
 _LOAD = query("load_checkout")
@@ -124,5 +124,4 @@ async def forget(connection: Connection, project_id: str, app_user_ids: Iterable
 
 async def prune(connection: Connection, before: Ms) -> bool:
     """Remove a batch of old checkouts. True: there may be more."""
-    gone: int = await connection.fetchval(_PRUNE, before, _PRUNED_AT_ONCE)
-    return gone == _PRUNED_AT_ONCE
+    return affected(await connection.execute(_PRUNE, before, _PRUNED_AT_ONCE)) == _PRUNED_AT_ONCE

@@ -13,12 +13,10 @@ from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
 _ENSURE = query("ensure_store_connection")
-_LOAD = query("load_store_connection")
-_LOAD_SOME = query("load_store_connections")
+_LOAD = query("load_store_connections")
 _BY_TOKEN = query("store_connection_by_token")
 _CONNECTED = query("connected_apps")
 _SAVE = query("save_store_credentials")
-_DELETE = query("delete_store_credentials")
 _CHECKED = query("note_store_check")
 _LOCK = query("lock_store_connection")
 _ROTATE = query("rotate_notification_token")
@@ -55,12 +53,12 @@ async def ensure(connection: Connection, project_id: str, app_id: str, token: by
 
 
 async def load(connection: Connection, project_id: str, app_id: str) -> StoreConnection | None:
-    return _found(await connection.fetchrow(_LOAD, project_id, app_id))
+    return (await load_some(connection, project_id, [app_id])).get(app_id)
 
 
 async def load_some(connection: Connection, project_id: str, app_ids: Sequence[str]) -> dict[str, StoreConnection]:
     """By app, those that have a connection."""
-    rows = await connection.fetch(_LOAD_SOME, project_id, app_ids)
+    rows = await connection.fetch(_LOAD, project_id, app_ids)
     return {row["app_id"]: _connection(row) for row in rows}
 
 
@@ -88,7 +86,7 @@ async def save(
 
 
 async def delete(connection: Connection, project_id: str, app_id: str) -> StoreConnection | None:
-    return _found(await connection.fetchrow(_DELETE, project_id, app_id))
+    return _found(await connection.fetchrow(_SAVE, project_id, app_id, None, None, None, "unknown", ""))
 
 
 async def note_check(

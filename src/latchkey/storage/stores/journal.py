@@ -18,7 +18,7 @@ from msgspec import json
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Database, Record
 from latchkey.storage.listening import listening as listening_to
-from latchkey.storage.sql import query
+from latchkey.storage.sql import affected, query
 
 _FILE = query("file_notifications")
 _CLAIM = query("claim_notifications")
@@ -28,8 +28,7 @@ _POSTPONE = query("postpone_notification")
 _HURRY = query("hurry_receipts")
 _LOAD = query("load_notification")
 _LIST = query("list_notifications")
-_REPROCESS = query("reprocess_notification")
-_REPROCESS_ALL = query("reprocess_notifications")
+_REPROCESS = query("reprocess_notifications")
 _SHOWN_BY_ANOTHER = query("receipt_shown_by_another")
 _COUNT_FAILED = query("count_failed_notifications")
 _PRUNE = query("prune_notifications")
@@ -196,16 +195,15 @@ async def page(connection: Connection, project_id: str, before: int | None, want
 
 
 async def reprocess(connection: Connection, project_id: str, id: int, now: Ms) -> Entry | None:
-    row = await connection.fetchrow(_REPROCESS, project_id, id, now)
-    return None if row is None else _entry(row)
+    await connection.execute(_REPROCESS, project_id, now, None, None, None, id)
+    return await load(connection, project_id, id)
 
 
 async def reprocess_all(
     connection: Connection, project_id: str, now: Ms, since: Ms, status: Status | None, app_id: str | None
 ) -> int:
     """How many are processed again."""
-    count: int = await connection.fetchval(_REPROCESS_ALL, project_id, now, since, status, app_id)
-    return count
+    return affected(await connection.execute(_REPROCESS, project_id, now, since, status, app_id, None))
 
 
 async def count_failed(connection: Connection, project_id: str, most: int) -> int:
@@ -216,8 +214,7 @@ async def count_failed(connection: Connection, project_id: str, most: int) -> in
 
 async def prune(connection: Connection, before: Ms) -> bool:
     """Remove a batch of finished entries. True: there may be more."""
-    gone: int = await connection.fetchval(_PRUNE, before, _PRUNED_AT_ONCE)
-    return gone == _PRUNED_AT_ONCE
+    return affected(await connection.execute(_PRUNE, before, _PRUNED_AT_ONCE)) == _PRUNED_AT_ONCE
 
 
 def _entry(row: Record) -> Entry:

@@ -9,8 +9,7 @@ from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
-_WEBHOOK_KEY = query("webhook_key")
-_PLACE = query("delivery_place")
+_WEBHOOK = query("load_webhook")
 _PAGE = query("page_of_deliveries")
 _PAGE_OF_CUSTOMER = query("deliveries_of_customer")
 _LOAD = query("load_delivery")
@@ -99,12 +98,12 @@ class Examined:
 
 async def webhook_key(connection: Connection, project_id: str, webhook_id: str) -> int | None:
     """The key that a webhook's deliveries are stored under. None: there is no such webhook."""
-    key: int | None = await connection.fetchval(_WEBHOOK_KEY, project_id, webhook_id)
-    return key
+    row = await connection.fetchrow(_WEBHOOK, project_id, webhook_id)
+    return None if row is None else row["key"]
 
 
 async def place_of(connection: Connection, project_id: str, webhook_key: int, event_id: str) -> Cursor | None:
-    row = await connection.fetchrow(_PLACE, project_id, event_id, webhook_key)
+    row = await connection.fetchrow(_LOAD, project_id, event_id, webhook_key)
     return None if row is None else Cursor(row["created_at"], row["customer_id"], row["sequence"])
 
 
@@ -146,13 +145,13 @@ async def page_of_customer(
         _PAGE_OF_CUSTOMER,
         project_id,
         customer_key,
-        webhook_key,
         *before,
-        since,
         status,
         event_type,
         limit,
+        webhook_key,
         *_range(answered),
+        since,
     )
     return Examined([_delivery(row) for row in rows])
 

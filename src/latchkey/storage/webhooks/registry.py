@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.webhooks.health import Health
@@ -62,38 +62,6 @@ async def troubled(connection: Connection, project_id: str, limit: int) -> list[
             ),
         )
         for row in await connection.fetch(_TROUBLED, project_id, limit)
-    ]
-
-
-_RECENT = query("replays_of_webhook")
-
-
-@dataclass(frozen=True, slots=True)
-class StartedReplay:
-    id: str
-    since_ms: Ms
-    until_ms: Ms
-    status: Literal["failed", "all"]
-    created_at: Ms
-    scheduled: int
-    finished_at: Ms | None
-    stopped_at: Ms | None
-
-
-async def recent_replays(connection: Connection, project_id: str, webhook_id: str, limit: int) -> list[StartedReplay]:
-    """Newest first."""
-    return [
-        StartedReplay(
-            id=row["id"],
-            since_ms=row["since_ms"],
-            until_ms=row["until_ms"],
-            status=row["status"],
-            created_at=row["created_at"],
-            scheduled=row["scheduled"],
-            finished_at=row["finished_at"],
-            stopped_at=row["stopped_at"],
-        )
-        for row in await connection.fetch(_RECENT, project_id, webhook_id, limit)
     ]
 
 

@@ -12,7 +12,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
 from latchkey.domain.team.account import INVITATION_LASTS, checked_email, checked_password
-from latchkey.storage.access import accounts, second_factors, sessions
+from latchkey.storage.access import accounts, sessions
 from latchkey.storage.access.accounts import Account as Account
 from latchkey.storage.database import Database
 from latchkey.usecases.access.keys import hash_of
@@ -60,8 +60,8 @@ async def invite(database: Database, account_id: str, now: Ms) -> str:
     """A token with which its holder can choose this account's password, once. Earlier tokens stop working."""
     token = secrets.token_urlsafe(32)
     async with database.transaction() as connection:
-        await accounts.forget_invitations(connection, account_id, now)
-        await accounts.create_invitation(connection, hash_of(token), account_id, now, now + INVITATION_LASTS)
+        await accounts.forget_tokens(connection, account_id, now, "password")
+        await accounts.add_token(connection, hash_of(token), account_id, "password", now, now + INVITATION_LASTS)
     return token
 
 
@@ -70,25 +70,24 @@ async def add_link(database: Database, account_id: str, now: Ms, lasts: Ms) -> s
     they have."""
     token = secrets.token_urlsafe(32)
     async with database.transaction() as connection:
-        await accounts.add_link(connection, hash_of(token), account_id, now, now + lasts, MOST_LINKS)
+        await accounts.add_token(connection, hash_of(token), account_id, "password", now, now + lasts, MOST_LINKS)
     return token
 
 
 async def invited(database: Database, token: str, now: Ms) -> Account | None:
     async with database.acquire() as connection:
-        return await accounts.invited(connection, hash_of(token), now)
+        return await accounts.account_of_token(connection, hash_of(token), "password", now)
 
 
 async def accept_invitation(database: Database, token: str, password: str, now: Ms) -> Account:
     hashed = await hash_password(password)
     async with database.transaction() as connection:
-        account_id = await accounts.take_invitation(connection, hash_of(token), now)
+        account_id = await accounts.take_token(connection, hash_of(token), "password", now)
         if account_id is None:
             raise Invalid("This link was used already, or is too old. Ask for a new one.")
         await accounts.set_password(connection, account_id, hashed)
-        await accounts.forget_invitations(connection, account_id, now)
+        await accounts.forget_tokens(connection, account_id, now)
         await sessions.end_all_of(connection, account_id)
-        await second_factors.forget_halves(connection, account_id, now)
     return await load_account(database, account_id)
 
 
@@ -98,9 +97,8 @@ async def set_password(database: Database, account_id: str, password: str, now: 
     async with database.transaction() as connection:
         if not await accounts.set_password(connection, account_id, hashed):
             raise NotFound("There is no such account.", param="account_id")
-        await accounts.forget_invitations(connection, account_id, now)
+        await accounts.forget_tokens(connection, account_id, now)
         await sessions.end_all_of(connection, account_id, keep=keep)
-        await second_factors.forget_halves(connection, account_id, now)
 
 
 async def hash_password(password: str) -> str:

@@ -66,12 +66,9 @@ async def entries(
     """Newest first: what was done in the project, and what its members did to their accounts."""
     before = audit.END if before is None else before
     async with database.acquire() as connection:
-        if actor is None:
-            return await audit.page(connection, project_id, before, action, limit)
-        account = await accounts.find(connection, actor.strip().lower())
-        if account is None:
-            return await audit.page_by_name(connection, project_id, before, action, limit, actor)
-        return await audit.page_of_account(connection, project_id, before, action, limit, account.id)
+        account = None if actor is None else await accounts.find(connection, actor.strip().lower())
+        by = {"actor": actor} if account is None else {"account_id": account.id}
+        return await audit.page(connection, project_id, before, limit, action=action, **by)
 
 
 async def between(
@@ -79,7 +76,8 @@ async def between(
 ) -> list[Entry]:
     """Newest first: what was done in the project from `since` until before `until`."""
     async with database.acquire() as connection:
-        return await audit.between(connection, project_id, audit.END if before is None else before, since, until, limit)
+        start = audit.END if before is None else before
+        return await audit.page(connection, project_id, start, limit, since=since, until=until)
 
 
 async def entry(database: Database, project_id: str, position: int) -> Entry | None:

@@ -22,7 +22,7 @@ from latchkey.domain.instants import HOUR, MINUTE, Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.team.openid import Identity, NotBelieved, NotKnown, identity_of
 from latchkey.http_client import HttpClient, HttpError
-from latchkey.storage.access import openid
+from latchkey.storage.access import accounts, openid
 from latchkey.storage.database import Database
 from latchkey.usecases.access.accounts import Account, find_account
 
@@ -211,7 +211,7 @@ class Provider:
 async def account_for(database: Database, identity: Identity) -> Account:
     """The account of this identity: linked before, or linked now by an e-mail address that the provider verified."""
     async with database.acquire() as connection:
-        linked = await openid.find(connection, identity.key)
+        linked = await accounts.find_by_openid(connection, identity.key)
     if linked is not None:
         return linked
     if identity.email is None:

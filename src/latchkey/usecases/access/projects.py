@@ -110,7 +110,7 @@ async def update_app(
 async def all_apps(database: Database, project_id: str) -> list[App]:
     """Oldest first."""
     async with database.acquire() as connection:
-        return await projects.all_apps(connection, project_id)
+        return await projects.page_of_apps(connection, project_id)
 
 
 async def load_app(database: Database, project_id: str, app_id: str) -> App:

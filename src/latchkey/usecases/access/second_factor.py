@@ -33,9 +33,9 @@ from latchkey.domain.team.second_factor import (
     shown_secret,
     steps_at,
 )
-from latchkey.storage.access import second_factors, sessions
+from latchkey.storage.access import accounts, second_factors, sessions
 from latchkey.storage.database import Connection, Database
-from latchkey.usecases.access.accounts import Account, load_account
+from latchkey.usecases.access.accounts import Account
 from latchkey.usecases.access.keys import hash_of
 from latchkey.usecases.access.sessions import guess
 
@@ -95,7 +95,7 @@ class SecondFactors:
             if not await second_factors.confirm(connection, account.id, found.secret_sealed, step, now):
                 raise Refusal("There is no set-up under way. Start again.")
             await second_factors.replace_codes(connection, account.id, hashes)
-            await second_factors.forget_halves(connection, account.id, now)
+            await accounts.forget_tokens(connection, account.id, now, "second_factor")
             await sessions.end_all_of(connection, account.id, keep=keep)
         return codes
 
@@ -118,7 +118,8 @@ class SecondFactors:
 
     async def codes_left(self, account_id: str) -> int:
         async with self._database.acquire() as connection:
-            return await second_factors.codes_left(connection, account_id)
+            found = await second_factors.load(connection, account_id)
+        return 0 if found is None else found.codes_left
 
     # Sign-ins that wait for a code.
 
@@ -126,19 +127,18 @@ class SecondFactors:
         """A token for the cookie of somebody whose password was right. It opens nothing."""
         token = secrets.token_urlsafe(32)
         async with self._database.transaction() as connection:
-            await second_factors.begin_half(connection, hash_of(token), account_id, now + HALF_LASTS)
+            await accounts.add_token(connection, hash_of(token), account_id, "second_factor", now, now + HALF_LASTS)
         return token
 
     async def waiting(self, token: str, now: Ms) -> Account | None:
         """Whose code is to come."""
         async with self._database.acquire() as connection:
-            account_id = await second_factors.find_half(connection, hash_of(token), now)
-        return None if account_id is None else await load_account(self._database, account_id)
+            return await accounts.account_of_token(connection, hash_of(token), "second_factor", now)
 
     async def finish_half(self, token: str, account_id: str, now: Ms) -> None:
         """After the code was right. A token works once."""
         async with self._database.transaction() as connection:
-            if await second_factors.take_half(connection, hash_of(token), now) != account_id:
+            if await accounts.take_token(connection, hash_of(token), "second_factor", now) != account_id:
                 raise WrongCode("That took too long, or was done already. Sign in again.")
 
     async def _use(self, connection: Connection, account_id: str, text: str, now: Ms) -> bool:

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from latchkey.domain.instants import MINUTE, SECOND, Ms
@@ -135,7 +135,7 @@ async def find_session(database: Database, token: str, project_id: str | None, n
             return None
         if now - found.last_seen_at >= TOUCHED_EVERY:
             await sessions.touch(connection, hash_of(token), now)
-    return Session(token, found.account, found.role, found.notice, found.is_operator, found.through == OPENID)
+    return Session(token, found.account, found.role, found.notice, found.account.is_operator, found.through == OPENID)
 
 
 async def role_in(database: Database, token: str, project_id: str, now: Ms) -> Role | None:
@@ -151,8 +151,10 @@ async def end_session(database: Database, token: str) -> None:
 
 
 async def end_stay(database: Database, account_id: str, stay_id: str) -> None:
-    async with database.acquire() as connection:
-        await sessions.end_one_of(connection, account_id, stay_id)
+    with suppress(ValueError):
+        token_hash = bytes.fromhex(stay_id)
+        async with database.acquire() as connection:
+            await sessions.end(connection, token_hash, account_id)
 
 
 async def end_other_stays(database: Database, session: Session) -> None:
@@ -173,7 +175,7 @@ async def leave_notice(database: Database, session: Session, text: str, kind: st
 
 async def clear_notice(database: Database, session: Session) -> None:
     async with database.acquire() as connection:
-        await sessions.clear_notice(connection, hash_of(session.token))
+        await sessions.set_notice(connection, hash_of(session.token), None)
 
 
 def _clean(agent: str) -> str:

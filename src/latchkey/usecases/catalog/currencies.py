@@ -130,9 +130,9 @@ async def delete_currency(database: Database, project_id: str, code: str) -> Non
     """Refused if a product on sale credits it or a customer ever had any: balances must not disappear."""
     async with changing_catalog(database, project_id) as connection:
         _found(await currencies.load(connection, project_id, code), code)
-        products = await currencies.products_crediting(connection, project_id, code)
-        if products:
-            names = ", ".join(map(repr, products))
+        crediting = await currencies.credited_products(connection, project_id, [code])
+        if crediting:
+            names = ", ".join(repr(product.product_id) for product in crediting)
             raise InUse(f"{code!r} comes with {names}. Take it out of the products first.", param="code")
         if await currencies.was_moved(connection, project_id, code):
             raise InUse(f"Customers have had {code!r}, so it cannot be deleted.", param="code")

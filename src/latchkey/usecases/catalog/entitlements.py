@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_name
 from latchkey.domain.refusal import Conflict, InUse, NotFound
-from latchkey.storage.catalog import entitlements
+from latchkey.storage.catalog import entitlements, products
 from latchkey.storage.catalog.entitlements import Entitlement as Entitlement
 from latchkey.storage.catalog.products import Product
 from latchkey.storage.database import Connection, Database
@@ -50,9 +50,9 @@ async def delete_entitlement(database: Database, project_id: str, entitlement_id
     """Refused while a product grants it: taking access from customers must be an explicit step, not a side effect."""
     async with changing_catalog(database, project_id) as connection:
         await _load(connection, project_id, entitlement_id)
-        products = await entitlements.products_granting(connection, project_id, entitlement_id)
-        if products:
-            names = ", ".join(map(repr, products))
+        granting = await products.page(connection, project_id, entitlement_id=entitlement_id, with_deleted=True)
+        if granting:
+            names = ", ".join(repr(product.id) for product in granting)
             raise InUse(
                 f"{entitlement_id!r} is granted by {names}, and customers may hold it by them. "
                 "Detach the products first; that is what takes it from customers.",
@@ -90,7 +90,9 @@ async def list_products_of(
     """Every product that grants it, including deleted ones: their owners still have the entitlement."""
     async with database.acquire() as connection:
         await _load(connection, project_id, entitlement_id)
-        return await entitlements.page_of_products(connection, project_id, entitlement_id, after, limit)
+        return await products.page(
+            connection, project_id, after, limit, entitlement_id=entitlement_id, with_deleted=True
+        )
 
 
 async def products_of(
@@ -99,8 +101,8 @@ async def products_of(
     """For each of these entitlements, the first products that grant it, including deleted ones."""
     async with database.acquire() as connection:
         return {
-            one: await entitlements.page_of_products(connection, project_id, one, None, limit)
-            for one in entitlement_ids
+            id: await products.page(connection, project_id, limit=limit, entitlement_id=id, with_deleted=True)
+            for id in entitlement_ids
         }
 
 
@@ -113,10 +115,9 @@ async def require_known(
     param: str = "product_ids",
 ) -> None:
     """Raises NotFound for a product that does not exist or, if required, is not on sale."""
-    found = await entitlements.known_products(connection, project_id, product_ids)
-    known = {one.id for one in found if one.on_sale or not on_sale}
+    known = await products.load_some(connection, project_id, product_ids)
     for product_id in product_ids:
-        if product_id not in known:
+        if product_id not in known or (on_sale and not known[product_id].on_sale):
             raise NotFound(f"There is no product {product_id!r} in this project.", param=param)
 
 

@@ -14,8 +14,6 @@ from latchkey.domain.refusal import Conflict, NotFound
 from latchkey.storage.catalog import entitlements
 from latchkey.storage.catalog.catalogs import Catalogs, load_version
 from latchkey.storage.catalog.entitlements import Grid as Grid
-from latchkey.storage.catalog.entitlements import GridEntitlement as GridEntitlement
-from latchkey.storage.catalog.entitlements import GridProduct as GridProduct
 from latchkey.storage.database import Connection, Database
 from latchkey.usecases.catalog.version import changing_catalog
 from latchkey.usecases.engine.passing_time import at_present

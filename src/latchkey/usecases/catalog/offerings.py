@@ -147,6 +147,6 @@ async def load_storefront(changes: Changes, project_id: str, place: AskingApp, a
 async def load_previews(changes: Changes, project_id: str) -> Previews:
     async with changes.database.acquire() as connection:
         known = await load_projects(connection, changes.catalogs, {project_id})
-        apps = await projects.all_apps(connection, project_id)
+        apps = await projects.page_of_apps(connection, project_id)
     catalog = known[project_id].catalog
     return Previews(catalog, [(app, storefront(catalog, AskingApp(app.id, app.store))) for app in apps])

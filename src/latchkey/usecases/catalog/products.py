@@ -59,7 +59,7 @@ async def create_product(database: Database, project_id: str, product_id: str, t
             )
         for app_id in terms.app_ids:
             await _app(connection, project_id, app_id, "app_ids")
-        return await _save(connection, project_id, product_id, terms, now, now)
+        return await _save(connection, project_id, product_id, terms, now)
 
 
 async def create_in_app(
@@ -83,7 +83,7 @@ async def create_in_app(
                 raise Conflict(
                     f"There is already a product {product_id!r} in the app {app_id!r}.", param="store_identifier"
                 )
-            await products.set_apps(connection, project_id, product_id, (*before.app_ids, app_id), now)
+            await products.set_apps(connection, project_id, product_id, (*before.app_ids, app_id))
             return _on_sale(await products.load(connection, project_id, product_id), product_id)
     if type is ProductType.SUBSCRIPTION and duration is None and app.store == TEST_STORE:
         raise Invalid("A subscription of the test store needs a duration, such as P1M.", param="subscription.duration")
@@ -100,16 +100,14 @@ async def create_in_app(
     return await create_product(database, project_id, product_id, terms, now)
 
 
-async def update_product(
-    database: Database, project_id: str, product_id: str, changes: dict[str, Any], now: Ms
-) -> Product:
+async def update_product(database: Database, project_id: str, product_id: str, changes: dict[str, Any]) -> Product:
     """The product with some terms changed. An active subscription keeps the price it was bought at."""
     async with changing_catalog(database, project_id) as connection:
         before = _on_sale(await products.load(connection, project_id, product_id), product_id)
         terms = replace(_terms(before), **changes)
         for app_id in set(terms.app_ids) - set(before.app_ids):
             await _app(connection, project_id, app_id, "app_ids")
-        return await _save(connection, project_id, product_id, terms, before.created_at, now)
+        return await _save(connection, project_id, product_id, terms, before.created_at)
 
 
 async def delete_product(database: Database, project_id: str, product_id: str, now: Ms) -> None:
@@ -132,12 +130,10 @@ async def list_products(
     async with database.acquire() as connection:
         if app_id is not None:
             await _app(connection, project_id, app_id)
-        return await products.page(connection, project_id, after, limit, app_id)
+        return await products.page(connection, project_id, after, limit, app_id=app_id)
 
 
-async def _save(
-    connection: Connection, project_id: str, product_id: str, terms: Terms, created_at: Ms, now: Ms
-) -> Product:
+async def _save(connection: Connection, project_id: str, product_id: str, terms: Terms, created_at: Ms) -> Product:
     price = _checked(terms)
     credit = terms.credits
     if credit is not None and await currencies.load(connection, project_id, credit.code) is None:
@@ -152,7 +148,7 @@ async def _save(
         type=terms.type or ProductType(terms.kind),
     )
     await products.save(connection, project_id, product_id, checked, created_at)
-    await products.set_apps(connection, project_id, product_id, terms.app_ids, now)
+    await products.set_apps(connection, project_id, product_id, terms.app_ids)
     return _on_sale(await products.load(connection, project_id, product_id), product_id)
 
 

@@ -32,7 +32,7 @@ async def balances(
         customer = await customer_state.load(connection, project_id, app_user_id)
         if customer is None and not unknown_has_none:
             raise NotFound(f"There is no customer {app_user_id!r}.", param="customer_id")
-        known = await currencies.names(connection, project_id)
+        known = await currencies.page(connection, project_id)
     held = customer.balances if customer is not None else {}
     return [Balance(one.code, one.name, one.description, held.get(one.code, 0)) for one in known]
 
@@ -61,7 +61,7 @@ async def adjust(
             if done != dict(adjustments):
                 raise KeyReused("This idempotency key was used for other adjustments.", param="Idempotency-Key")
             return Committed(stored.customer, project.catalog, now)
-        known = {one.code for one in await currencies.names(connection, project_id)}
+        known = {one.code for one in await currencies.page(connection, project_id)}
         for code in adjustments:
             if code not in known:
                 raise NotFound(f"There is no virtual currency {code!r} in this project.", param="adjustments")

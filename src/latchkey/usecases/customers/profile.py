@@ -165,7 +165,9 @@ async def timeline(
             place = known
         events = await customer_timeline.newest(connection, project_id, key, place, limit + 1)
         shown = events[:limit]
-        sent = await customer_timeline.deliveries(connection, project_id, shown)
+        sent = await customer_timeline.deliveries(
+            connection, project_id, [(event.customer_key, event.sequence) for event in shown]
+        )
     happenings = [
         Happening(one.id, one.type, one.environment, one.occurred_at, one.body, tuple(sent.get(one.id, ())))
         for one in shown

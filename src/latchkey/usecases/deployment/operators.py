@@ -15,18 +15,19 @@ from latchkey.storage.database import Database
 async def grant(database: Database, account: Account, now: Ms) -> None:
     """Earlier links to choose the account's password stop working: an owner of a project may hold one."""
     async with database.transaction() as connection:
-        await team.grant_operator(connection, account.id, now)
-        await accounts.forget_invitations(connection, account.id, now)
+        await team.set_operator(connection, account.id, now)
+        await accounts.forget_tokens(connection, account.id, now, "password")
 
 
 async def revoke(database: Database, account: Account) -> None:
     async with database.acquire() as connection:
-        await team.revoke_operator(connection, account.id)
+        await team.set_operator(connection, account.id, None)
 
 
 async def is_operator(database: Database, account_id: str) -> bool:
     async with database.acquire() as connection:
-        return await team.is_operator(connection, account_id)
+        account = await accounts.load(connection, account_id)
+        return account is not None and account.is_operator
 
 
 async def addresses(database: Database) -> list[str]:

@@ -225,7 +225,7 @@ class Changes:
         clocks = await customers.share_clocks(connection, asked)
         found = await customers.lock(connection, asked)
         claims = [(change.project_id, *key) for change in batch for key in change.claims]
-        owners = await customers.owners(connection, claims)
+        owners = {purchase: owner.key for purchase, owner in (await customers.owners(connection, claims)).items()}
         erased = [(store, id) for (_, store, id), owner in owners.items() if owner is None]
         endings = await customers.lock_erased(connection, project_id, erased) if erased else {}
         if len(endings) < len(erased):

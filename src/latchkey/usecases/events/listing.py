@@ -9,7 +9,6 @@ from latchkey.domain.refusal import NotFound
 from latchkey.storage.customers import state as customer_state
 from latchkey.storage.database import Database
 from latchkey.storage.events import listing as event_list
-from latchkey.storage.events.listing import Delivery as Delivery
 from latchkey.storage.events.listing import Listed as Listed
 from latchkey.storage.events.listing import Shown as Shown
 from latchkey.storage.events.listing import Tally as Tally

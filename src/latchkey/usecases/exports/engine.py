@@ -186,7 +186,9 @@ class _Work:
                 yield batch
             return
         while (end := await reading.end_of_stretch(connection, project_id, after, STRETCH)) is not None:
-            while batch := await reading.changed_customers(connection, project_id, after, end, since.xid, AT_ONCE):
+            while batch := await reading.customers(
+                connection, project_id, after, AT_ONCE, until=end, since_xid=since.xid
+            ):
                 after = batch[-1].key
                 yield batch
             after = end

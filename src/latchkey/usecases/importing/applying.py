@@ -200,7 +200,7 @@ class Applier:
     async def _look(self, connection: Connection, batch: Batch) -> _Known:
         found = await records.lock(connection, [(self.project_id, id) for one in batch.people for id in one.ids])
         wanted = [(self.project_id, one.store, one.id) for person in batch.people for one in person.bought]
-        owned = await records.current_owners(connection, wanted) if wanted else {}
+        owned = await records.owners(connection, wanted) if wanted else {}
         keys = {one.key for one in found.values()}
         others = {one.app_user_id for one in owned.values() if one.key not in keys and one.app_user_id is not None}
         if others:

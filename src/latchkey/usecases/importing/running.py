@@ -185,12 +185,12 @@ class _Import:
         if order.project_id not in found:
             raise NotFound(f"There is no project {order.project_id}.")
         apps: dict[str, list[str]] = {}
-        for one in await projects.all_apps(connection, order.project_id):
+        for one in await projects.page_of_apps(connection, order.project_id):
             apps.setdefault(one.store, []).append(one.id)
         for store, app_id in order.apps.items():
             if app_id not in apps.get(store, ()):
                 raise Invalid(f"This project has no app {app_id} in {store}. `latchkey app list` shows its apps.")
-        codes = {one.code for one in await currencies.names(connection, order.project_id)}
+        codes = {one.code for one in await currencies.page(connection, order.project_id)}
         reader = Reader(
             format=order.format,
             catalog=found[order.project_id].catalog,

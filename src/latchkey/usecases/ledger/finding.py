@@ -80,12 +80,9 @@ async def invoices_of(services: Services, view: View) -> list[tuple[Issued, Prod
     found = issued(view.customer.subscriptions)
     named = {one.period.product_id: view.catalog.find(one.period.product_id) for one in found}
     async with services.database.acquire() as connection:
-        sold = {
-            id: await products.load(connection, view.customer.project_id, product.id)
-            for id, product in named.items()
-            if product is not None
-        }
-    return [(one, sold.get(one.period.product_id)) for one in found]
+        known = {product.id for product in named.values() if product is not None}
+        sold = await products.load_some(connection, view.customer.project_id, known)
+    return [(one, sold.get(getattr(named[one.period.product_id], "id", ""))) for one in found]
 
 
 def _in(view: View, named: Reference) -> Subscription | Purchase | None:
@@ -106,7 +103,7 @@ async def _with_catalog(
     following = [_next_product(view, bought) for view, bought in found]
     async with database.acquire() as connection:
         known = await entitlements.load_some(connection, project_id, {id for ids in granted for id in ids})
-        sold = {id: await products.load(connection, project_id, id) for id in {*following} - {None} if id is not None}
+        sold = await products.load_some(connection, project_id, {id for id in following if id is not None})
     return [
         Found(view, bought, tuple(known[id] for id in ids if id in known), sold.get(following_id or ""))
         for (view, bought), ids, following_id in zip(found, granted, following, strict=True)

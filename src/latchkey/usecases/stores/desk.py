@@ -53,7 +53,7 @@ class Desk:
 
     async def _find_owners(self, asked: list[_Purchase]) -> list[Owner | None]:
         async with self._database.at_hand() as connection:
-            found = await records.current_owners(connection, asked)
+            found = await records.owners(connection, asked)
         return [found.get(one) for one in asked]
 
     async def _find_known(self, asked: list[tuple[_Place, ...]]) -> list[frozenset[str]]:

@@ -10,6 +10,8 @@ from latchkey.domain.refusal import NotFound
 from latchkey.domain.webhooks.health import paused_by_itself
 from latchkey.storage.customers import state as customer_state
 from latchkey.storage.database import Connection, Database
+from latchkey.storage.deliveries import requeue
+from latchkey.storage.deliveries.requeue import StartedReplay
 from latchkey.storage.webhooks import log, registry
 from latchkey.storage.webhooks.log import Answered as Answered
 from latchkey.storage.webhooks.log import Attempt as Attempt
@@ -19,7 +21,6 @@ from latchkey.storage.webhooks.log import Delivery as Delivery
 from latchkey.storage.webhooks.log import Detail as Detail
 from latchkey.storage.webhooks.log import FailedAttempt as FailedAttempt
 from latchkey.storage.webhooks.registry import OperationalEvent as OperationalEvent
-from latchkey.storage.webhooks.registry import StartedReplay
 
 # How many deliveries one page examines at most: about a tenth of a second.
 EXAMINED = 20_000
@@ -146,7 +147,7 @@ async def page_of_operational_events(
 async def recent_replays(database: Database, project_id: str, webhook_id: str, limit: int) -> list[StartedReplay]:
     """Newest first."""
     async with database.acquire() as connection:
-        return await registry.recent_replays(connection, project_id, webhook_id, limit)
+        return await requeue.recent(connection, project_id, webhook_id, limit)
 
 
 # The most that a page shows; the list of webhooks shows all.

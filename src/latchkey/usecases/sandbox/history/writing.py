@@ -71,7 +71,7 @@ async def tell(database: Database, project_id: str, now: Ms, days: int = DAYS) -
     await _prepare(database, project_id, now)
     async with database.acquire() as connection:
         catalog = (await load_projects(connection, Catalogs(), {project_id}))[project_id].catalog
-        apps: dict[str, str] = {one.store: one.id for one in await projects.all_apps(connection, project_id)}
+        apps: dict[str, str] = {one.store: one.id for one in await projects.page_of_apps(connection, project_id)}
     return await told(project_id, catalog, apps, now, days)
 
 
