@@ -50,7 +50,7 @@ def entitlements(service: tuple[str, str], id: str, now: datetime) -> dict[str, 
 
 def end_of(entitlement: dict[str, Any]) -> datetime | None:
     dates = [entitlement.get("expires_date"), entitlement.get("grace_period_expires_date")]
-    return max((datetime.fromisoformat(one) for one in dates if one), default=None) if dates[0] else None
+    return max((datetime.fromisoformat(date) for date in dates if date), default=None) if dates[0] else None
 
 
 def differences(old: dict[str, datetime | None], new: dict[str, datetime | None]) -> Iterable[str]:

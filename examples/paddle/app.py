@@ -51,7 +51,7 @@ def genuine(header: str, body: bytes, now: float) -> bool:
     signed = f"{at}:".encode() + body
     right = [hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest() for secret in SECRETS]
     sent = [value for name, _, value in parts if name == "h1"]
-    return any(hmac.compare_digest(one.encode(), other.encode()) for one in right for other in sent)
+    return any(hmac.compare_digest(expected.encode(), other.encode()) for expected in right for other in sent)
 
 
 def snapshot_of(told: dict[str, Any]) -> dict[str, Any] | None:
@@ -101,10 +101,10 @@ def of_transaction(data: dict[str, Any]) -> dict[str, Any] | None:
         return None  # the checkout of a trial
     price, currency = amount(totals["total"], data["currency_code"]), data["currency_code"]
     payment = {"product_id": product_of(item), "purchased_at": paid_at, "price": price, "currency": currency}
-    refunds = [one for one in data.get("adjustments", []) if one["action"] in ("refund", "chargeback")]
-    approved = [one for one in refunds if one["status"] == "approved"]
-    back = sum(int(one["totals"]["total"]) for one in approved)
-    as_of = max([paid_at, *(ms(one["updated_at"]) for one in approved)])
+    refunds = [refund for refund in data.get("adjustments", []) if refund["action"] in ("refund", "chargeback")]
+    approved = [refund for refund in refunds if refund["status"] == "approved"]
+    back = sum(int(refund["totals"]["total"]) for refund in approved)
+    as_of = max([paid_at, *(ms(refund["updated_at"]) for refund in approved)])
     if back >= int(totals["total"]) > 0:
         payment |= {"refunded_at": as_of}
     elif back:

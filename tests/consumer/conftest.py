@@ -15,6 +15,9 @@ from latchkey.consumer.storage.schema import migrate
 from latchkey.storage.embedded.server import EmbeddedServer
 from tests.consumer.world import World, world
 from tests.databases import AddressShelf
+from tests.push.conftest import certificates, provider
+
+__all__ = ["certificates", "provider"]
 
 TEMPLATE = "consumer_template"
 

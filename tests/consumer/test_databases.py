@@ -181,7 +181,7 @@ async def test_an_old_primary_is_never_used(postgres_url: str) -> None:
         await primary.connect({})
     timelines["postgresql://b/x"] = 3
     assert (await primary.connect({})).timeline == 3
-    assert [one.timeline for one in made if not one.ended] == [2, 3]
+    assert [connection.timeline for connection in made if not connection.ended] == [2, 3]
 
 
 def test_an_address_that_cannot_work_is_refused_without_its_password() -> None:

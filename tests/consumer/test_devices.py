@@ -26,7 +26,7 @@ async def register(here: World, player_id: str = PHONE, user: str = "ada", **mor
 async def phones(here: World, user: str = "ada") -> list[str]:
     reply = await ask(here, "GET", "/api/devices", user)
     assert reply.status == 200
-    return [one["player_id"] for one in reply.json()["devices"]]
+    return [device["player_id"] for device in reply.json()["devices"]]
 
 
 @both_databases

@@ -178,7 +178,7 @@ async def test_merges_of_one_batch_are_taken_in_their_order(here: World) -> None
         event("SUBSCRIBER_ALIAS", "U", aliases=["x", "y", ANON], sequence=2),
         event("VIRTUAL_CURRENCY_TRANSACTION", ANON, sequence=1, amount=5, currency="COIN", event_timestamp_ms=NOW - 1),
     ]
-    await here.consumer._intake._commit([_read(one) for one in chain])
+    await here.consumer._intake._commit([_read(event) for event in chain])
     for id in ("U", "x", "y", ANON):
         assert (await here.copy(id)).subscription.app_user_id == "U"
         assert await here.consumer.balances(id) == {"COIN": 5}

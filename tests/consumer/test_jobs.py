@@ -57,7 +57,7 @@ async def test_a_job_of_a_dead_process_is_done_by_the_next(here: World) -> None:
     here.service.holds["ada"] = {"pro": None}
     await here.consumer.later(NewJob("reread", "ada"))
     claimed = await here.consumer._store.jobs.claim(NOW, 10, LEASE_MS)
-    assert [one.key for one in claimed] == ["ada"]
+    assert [job.key for job in claimed] == ["ada"]
     await here.jobs_done()
     assert here.service.asked == []
     here.clock.now += LEASE_MS

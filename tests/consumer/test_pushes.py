@@ -10,27 +10,15 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from latchkey.cli.authority import Certificates
 from latchkey.consumer.push_texts import OCCASIONS, read_texts
 from latchkey.consumer.rules.instants import DAY, HOUR
 from latchkey.consumer.storage.tables import jobs as jobs_table
 from latchkey.push.notification import Notification
 from tests.consumer.test_devices import phones, register
 from tests.consumer.world import NOW, World, both_databases, event, pro, settings, world
-from tests.push.providing import APP_ID, KEY, Provider, certificates_in, providing
+from tests.push.providing import APP_ID, KEY, Provider
 
 EVERYTHING = OCCASIONS
-
-
-@pytest.fixture(scope="session")
-def certificates(short_folder: Path) -> Certificates:
-    return certificates_in(short_folder / "consumer-push-tls")
-
-
-@pytest.fixture
-async def provider(certificates: Certificates) -> AsyncIterator[Provider]:
-    async with providing(certificates) as provider:
-        yield provider
 
 
 @asynccontextmanager
@@ -47,7 +35,7 @@ async def pushing(url: str, provider: Provider, **more: Any) -> AsyncIterator[Wo
 
 
 async def contents(provider: Provider) -> list[str]:
-    return [one["contents"]["en"] for one in await provider.sent()][::-1]
+    return [notification["contents"]["en"] for notification in await provider.sent()][::-1]
 
 
 def failed(user: str = "ada", **more: Any) -> dict[str, Any]:
@@ -79,16 +67,18 @@ async def test_everything_else_is_quiet_until_it_is_asked_for(sqlite_url: str, p
     ]
     async with pushing(sqlite_url, provider) as here:
         await register(here, await provider.device())
-        for one in happened:
-            await here.deliver(one)
+        for sent in happened:
+            await here.deliver(sent)
         await here.jobs_done()
         assert await provider.sent() == []
     async with pushing(sqlite_url, provider, push_on=EVERYTHING) as here:
-        for one in happened:
-            await here.deliver({**one, "id": f"{one['id']} again"})
+        for sent in happened:
+            await here.deliver({**sent, "id": f"{sent['id']} again"})
         await here.jobs_done()
     texts = read_texts()
-    assert set(await contents(provider)) == {texts[one]["en"].content for one in ("granted", "refunded", "expired")}
+    assert set(await contents(provider)) == {
+        texts[occasion]["en"].content for occasion in ("granted", "refunded", "expired")
+    }
 
 
 async def test_an_event_pushes_once_however_often_it_comes(url: str, provider: Provider) -> None:
@@ -146,7 +136,7 @@ async def test_while_the_provider_is_away_one_job_tries_and_the_others_wait(
         await here.deliver(failed("bob"))
         with capture_logs() as logs:
             await here.jobs_done()
-        assert "push not sent yet" not in [one["event"] for one in logs]
+        assert "push not sent yet" not in [line["event"] for line in logs]
         assert sorted(row["run_at"] > NOW for row in await here.rows(jobs_table)) == [True, True]
 
 

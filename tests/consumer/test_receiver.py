@@ -180,7 +180,7 @@ async def test_an_internal_error_is_200_and_the_event_is_set_aside(
     assert failed["outcome"] == "failed"
     broken.undo()
     done = (await here.operate("POST", "/operations/set-aside/reprocess")).json()
-    assert [one["outcome"] for one in done["events"]] == ["processed"]
+    assert [event["outcome"] for event in done["events"]] == ["processed"]
     assert (await here.counts())["billing_events_set_aside"] == 0
     assert (await here.copy()).subscription.is_active
 
@@ -189,7 +189,7 @@ async def test_an_internal_error_is_200_and_the_event_is_set_aside(
 async def test_one_event_that_fails_does_not_take_others_along(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
     _breaks(monkeypatch, "RENEWAL")
     events = [event("RENEWAL" if number == 3 else "INITIAL_PURCHASE", user=f"user{number}") for number in range(8)]
-    replies = await asyncio.gather(*(here.deliver(one) for one in events))
+    replies = await asyncio.gather(*(here.deliver(sent) for sent in events))
     assert [reply.status for reply in replies] == [200] * 8
     assert ["error" in reply.json() for reply in replies] == [number == 3 for number in range(8)]
     assert (await here.counts())["billing_processed_events"] == 7

@@ -31,7 +31,7 @@ async def test_events_that_never_arrived_are_taken_from_the_feed(here: World) ->
     await here.deliver(here.service.feed[2])
     here.service.holds = {"ada": {"pro": ENDS}, "bob": {}}
     report = await here.consumer._reconciler.everything()
-    assert [one.event_type for one in report.events_missed] == [
+    assert [event.event_type for event in report.events_missed] == [
         "INITIAL_PURCHASE", "VIRTUAL_CURRENCY_TRANSACTION", "INITIAL_PURCHASE", "EXPIRATION",
     ]  # fmt: skip
     assert report.events_examined == 5
@@ -61,8 +61,8 @@ async def test_a_dry_run_changes_nothing(here: World) -> None:
     here.service.feed = [event("EXPIRATION", entitlements={})]
     here.service.holds["ada"] = {}
     report = await here.consumer._reconciler.everything(mend=False)
-    assert [one.outcome for one in report.events_missed] == ["not mended"]
-    assert [one.mended for one in report.differences] == [False]
+    assert [event.outcome for event in report.events_missed] == ["not mended"]
+    assert [difference.mended for difference in report.differences] == [False]
     assert "EXPIRATION" in report.differences[0].why
     assert await here.counts() == before
     assert (await here.copy()).subscription.is_active
@@ -93,7 +93,7 @@ async def test_a_service_that_was_set_up_anew_is_read_from_its_beginning(here: W
     await here.consumer._reconciler.everything()
     here.service.feed = [event(user="bob")]
     report = await here.consumer._reconciler.everything()
-    assert [one.app_user_id for one in report.events_missed] == ["bob"]
+    assert [event.app_user_id for event in report.events_missed] == ["bob"]
 
 
 async def test_a_service_that_is_down_is_reported_and_nothing_is_lost(here: World) -> None:
@@ -123,7 +123,7 @@ async def test_the_sweep_asks_about_those_it_has_not_asked_about_for_longest(her
     here.clock.now += HOUR + 1
     here.service.holds["bob"] = {}
     report = await here.consumer._reconciler.sweep()
-    assert (report.users_compared, [one.app_user_id for one in report.differences]) == (3, ["bob"])
+    assert (report.users_compared, [difference.app_user_id for difference in report.differences]) == (3, ["bob"])
     assert not (await here.copy("bob")).subscription.is_active
 
 

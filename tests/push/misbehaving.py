@@ -51,8 +51,8 @@ async def misbehaving(certificates: Certificates, behaviour: str) -> AsyncIterat
     server = await asyncio.start_server(converse, "127.0.0.1", 0, ssl=context)
     async with server:
         yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        for one in conversations:
-            one.cancel()
+        for conversation in conversations:
+            conversation.cancel()
         await asyncio.gather(*conversations)
     # Let the event loop close the connections.
     await asyncio.sleep(0.01)

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser
 
-from latchkey.cli.authority import Certificates
-from tests.push.providing import Provider, certificates_in, providing
+from tests.push.conftest import certificates, provider
 from tests.runtime.web import APP, EARLY, Web
 
-
-@pytest.fixture(scope="session")
-def certificates(short_folder: Path) -> Certificates:
-    return certificates_in(short_folder / "runtime-tls")
-
-
-@pytest.fixture
-async def provider(certificates: Certificates) -> AsyncIterator[Provider]:
-    async with providing(certificates) as provider:
-        yield provider
+__all__ = ["certificates", "provider"]
 
 
 @pytest.fixture

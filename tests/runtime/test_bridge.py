@@ -13,16 +13,11 @@ OTHER = "https://ads.example"
 STRICT = "default-src 'none'; script-src 'nonce-ours'; base-uri 'none'; require-trusted-types-for 'script'"
 
 
-async def test_it_is_there_before_the_first_script_and_answers_at_once(web: Web) -> None:
-    await web.app()
-    page = await web.open()
-    assert await page.evaluate("[before === undefined, early]") == [True, ID]
-
-
-async def test_it_is_there_again_after_a_reload_and_on_the_next_page(web: Web) -> None:
+async def test_it_answers_the_first_script_of_every_page_at_once(web: Web) -> None:
     await web.app()
     web.put(f"{APP}/next", script=EARLY)
     page = await web.open()
+    assert await page.evaluate("[before === undefined, early]") == [True, ID]
     await page.reload()
     assert await page.evaluate("[before === undefined, early]") == [True, ID]
     await page.goto(f"{APP}/next")
@@ -174,17 +169,17 @@ NASTY = (
 
 
 async def test_no_id_can_become_a_program(web: Web) -> None:
-    inline = "".join(f"<script>{bridge_script(one, [APP])}</script>" for one in NASTY)
+    inline = "".join(f"<script>{bridge_script(id, [APP])}</script>" for id in NASTY)
     web.put(f"{APP}/inline", f"{inline}<p>end")
     page = await web.open(f"{APP}/inline")
     assert await page.evaluate("document.querySelectorAll('script').length") == 1 + len(NASTY)
-    for one in NASTY:
-        await page.evaluate(bridge_script(one, [APP]))
+    for id in NASTY:
+        await page.evaluate(bridge_script(id, [APP]))
         read: Any = await page.evaluate("""() => {
             window.bridge = "getpushplayerid://";
             return [typeof hacked, [...pushplayerid].map(sign => sign.codePointAt(0))];
         }""")
-        assert read == ["undefined", [ord(sign) for sign in one]]
+        assert read == ["undefined", [ord(sign) for sign in id]]
 
 
 @pytest.mark.parametrize(

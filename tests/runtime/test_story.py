@@ -162,7 +162,7 @@ def test_a_forged_webhook_is_not_part_of_the_story(up: Up, app: str) -> None:
     with urllib.request.urlopen(asked, context=trusting(up), timeout=PATIENCE) as live:
         story = json.loads(live.readline().removeprefix(b"data: "))
     assert story["user"] == "mia"
-    assert "forged" not in [one["id"] for one in story["events"]]
+    assert "forged" not in [event["id"] for event in story["events"]]
 
 
 def test_what_makes_no_sense_is_refused_in_plain_words(up: Up, app: str) -> None:
@@ -183,13 +183,14 @@ def test_no_secret_is_in_anything_that_a_page_can_load(up: Up, app: str) -> None
         kept["jwt_secret"],
         kept["operator_token"],
         kept["webhook_secret"],
+        connection["push"]["rest_api_key"],
     ]
     for path in (*PAGES, "/demo/offer"):
         status, said = get(app, connection["ca_cert"], path)
         assert status == 200, path
-        assert not [one for one in secrets if one.encode() in said], path
+        assert not [secret for secret in secrets if secret.encode() in said], path
     for log in up.folder.glob("*.log"):
-        assert not [one for one in secrets if one in log.read_text()], log
+        assert not [secret for secret in secrets if secret in log.read_text()], log
 
 
 def test_the_consumer_of_real_users_has_none_of_it(tmp_path: Path) -> None:
@@ -223,4 +224,4 @@ async def token_on(device: Device) -> str:
 def phones(up: Up, app: str, token: str) -> list[str]:
     status, said = ask(up, "GET", f"{app}/api/devices", f"Bearer {token}")
     assert status == 200
-    return [one["player_id"] for one in said["devices"]]
+    return [phone["player_id"] for phone in said["devices"]]

@@ -97,7 +97,7 @@ class Shopper:
         return await self.run("window.outcome")
 
     def sent(self, path: str) -> list[Request]:
-        return [one for one in self.requests if urlsplit(one.url).path.endswith(path)]
+        return [request for request in self.requests if urlsplit(request.url).path.endswith(path)]
 
 
 @asynccontextmanager

@@ -38,7 +38,7 @@ async def shopper(browser: Browser, up: Up, shop: str) -> AsyncIterator[Shopper]
         yield shopper
         assert shopper.console == []
         ours = {urlsplit(address).netloc for address in (shop, up.connection["base_url"])}
-        assert {urlsplit(one.url).netloc for one in shopper.requests} <= ours
+        assert {urlsplit(request.url).netloc for request in shopper.requests} <= ours
 
 
 def name() -> str:

@@ -77,7 +77,7 @@ async def visiting(browser: Browser, stripe: World, shop: str, store: AppStore) 
     async with shopping(browser, service, shop, key) as shopper:
         await shopper.page.route("https://js.stripe.com/dahlia/stripe.js", stand_in)
         yield shopper
-        asked = {urlsplit(one.url).hostname for one in shopper.requests}
+        asked = {urlsplit(request.url).hostname for request in shopper.requests}
         assert asked == {"127.0.0.1", "js.stripe.com"}
 
 
@@ -111,13 +111,13 @@ async def test_a_subscription_is_bought_on_the_web(browser: Browser, stripe: Wor
         # The SDK has read the customer already, before Stripe has told us anything.
         assert await shopper.holds() == ["pro"]
         before = await stripe.events("ada")
-        assert [one["type"] for one in before] == ["INVOICE_ISSUANCE", "INITIAL_PURCHASE"]
+        assert [event["type"] for event in before] == ["INVOICE_ISSUANCE", "INITIAL_PURCHASE"]
         # Stripe's webhook changes nothing more.
         await stripe.settle()
         assert await stripe.events("ada") == before
         told = await stripe.journal()
-        assert {one.source for one in told} == {"notification", "receipt"}
-        assert {one.status for one in told} <= {"applied", "ignored"}
+        assert {entry.source for entry in told} == {"notification", "receipt"}
+        assert {entry.status for entry in told} <= {"applied", "ignored"}
         assert await shopper.holds() == ["pro"]
     info = await v1(stripe, "ada")
     [(product, bought)] = info["subscriptions"].items()
