@@ -5,7 +5,7 @@ import pytest
 from latchkey.emulators.google.google_keys import SigningKey, make_signing_key
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.google.adapter import GoogleAdapter
-from tests.stores.google.life import Life
+from tests.stores.adapter_life import Life
 from tests.stores.google.play import Play, connected
 
 

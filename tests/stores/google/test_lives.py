@@ -7,7 +7,7 @@ import pytest
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.purchase import Reason
 from latchkey.domain.purchases.subscription import PeriodType
-from tests.stores.google.life import Life
+from tests.stores.adapter_life import Life
 from tests.stores.google.play import MONTH, ORDER, START, TOKEN, Play, error, notice, voided_notice
 from tests.stores.google.test_table import BOUGHT, END, GRACE, MID, NEXT, ROWS, prepaid, trial, upgrade
 

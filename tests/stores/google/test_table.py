@@ -12,7 +12,7 @@ from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.purchases.subscription import Moment, Status
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.google.adapter import GoogleAdapter
-from tests.stores.google.life import Life
+from tests.stores.adapter_life import Life
 from tests.stores.google.play import (
     MONTH,
     START,

@@ -4,26 +4,25 @@ import pytest
 
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.stripe.adapter import StripeAdapter
-from tests.stores.google.life import Life
-from tests.stores.stripe.account import connected
-from tests.stores.stripe.shop import Shop
+from tests.stores.adapter_life import Life
+from tests.stores.stripe.emulated_stripe import EmulatedStripe, connected
 
 
 @pytest.fixture
-def shop() -> Shop:
-    return Shop()
+def stripe() -> EmulatedStripe:
+    return EmulatedStripe()
 
 
 @pytest.fixture
-def stripe(shop: Shop) -> StripeAdapter:
-    return StripeAdapter(lambda: shop.now, shop)
+def adapter(stripe: EmulatedStripe) -> StripeAdapter:
+    return StripeAdapter(lambda: stripe.now, stripe)
 
 
 @pytest.fixture
-def app(stripe: StripeAdapter) -> ConnectedApp:
-    return connected(stripe)
+def app(adapter: StripeAdapter) -> ConnectedApp:
+    return connected(adapter)
 
 
 @pytest.fixture
-def life(stripe: StripeAdapter, app: ConnectedApp, shop: Shop) -> Life:
-    return Life(stripe, app, lambda: shop.now)
+def life(adapter: StripeAdapter, app: ConnectedApp, stripe: EmulatedStripe) -> Life:
+    return Life(adapter, app, lambda: stripe.now)

@@ -10,8 +10,17 @@ from latchkey.stores.errors import CredentialsRefused, StoreDown
 from latchkey.stores.http import Answer
 from latchkey.stores.stripe.adapter import StripeAdapter
 from latchkey.stores.stripe.credentials import API_BASE_URL, describe, parse
-from tests.stores.stripe.account import HOST, KEY, OLD_SECRET, SECRET, Json, connected, error, given
-from tests.stores.stripe.shop import Shop
+from tests.stores.stripe.emulated_stripe import (
+    HOST,
+    KEY,
+    OLD_SECRET,
+    SECRET,
+    EmulatedStripe,
+    Json,
+    connected,
+    error,
+    given,
+)
 
 ALLOWED = frozenset({HOST})
 
@@ -66,23 +75,23 @@ def test_no_secret_is_shown() -> None:
     assert shown["mode"] == "test"
     assert shown["publishable_key"] == "pk_test_cccccccccccc"
     assert shown["api_base_url"] == f"https://{HOST}"
-    for told in (str(shown), repr(saved), str(connected(StripeAdapter(lambda: 0, Shop())))):
+    for told in (str(shown), repr(saved), str(connected(StripeAdapter(lambda: 0, EmulatedStripe())))):
         assert not any(secret in told for secret in (KEY, SECRET, OLD_SECRET, KEY[8:], SECRET[6:], OLD_SECRET[6:]))
 
 
 async def test_every_right_that_reading_needs_is_tried() -> None:
-    shop = Shop()
-    adapter = StripeAdapter(lambda: shop.now, shop)
+    emulated = EmulatedStripe()
+    adapter = StripeAdapter(lambda: emulated.now, emulated)
     await adapter.check_credentials(connected(adapter))
-    assert len(shop.calls) == 6
+    assert len(emulated.calls) == 6
     for path in ("subscriptions", "invoices", "invoiceitems", "charges", "events", "checkout/sessions"):
-        shop.refuse = {path: error(403)}.get
+        emulated.refuse = {path: error(403)}.get
         with pytest.raises(CredentialsRefused, match="permission"):
             await adapter.check_credentials(connected(adapter))
 
 
 async def test_a_key_that_stripe_does_not_know_is_refused() -> None:
-    adapter = StripeAdapter(lambda: 0, Shop())
+    adapter = StripeAdapter(lambda: 0, EmulatedStripe())
     with pytest.raises(CredentialsRefused, match="401") as refused:
         await adapter.check_credentials(connected(adapter, api_key="sk_test_zzzzzzzzzzzz"))
     assert "zzzz" not in refused.value.message
@@ -104,8 +113,8 @@ async def test_a_key_that_stripe_does_not_know_is_refused() -> None:
     ],
 )
 async def test_what_stripe_would_not_say_is_stripe_in_trouble(answer: Answer) -> None:
-    shop = Shop(refuse=lambda _: answer)
-    adapter = StripeAdapter(lambda: shop.now, shop)
+    emulated = EmulatedStripe(refuse=lambda _: answer)
+    adapter = StripeAdapter(lambda: emulated.now, emulated)
     with pytest.raises(StoreDown) as refused:
         await adapter.check_credentials(connected(adapter))
     assert "<" not in refused.value.message

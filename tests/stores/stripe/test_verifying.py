@@ -18,8 +18,17 @@ from latchkey.stores.errors import Malformed, Misdirected, NotAuthentic, StoreEr
 from latchkey.stores.stripe import api
 from latchkey.stores.stripe.adapter import StripeAdapter
 from latchkey.stores.stripe.notification import EVENT_TYPES
-from tests.stores.stripe.account import OLD_SECRET, SECRET, START, SUB, Json, connected, event, sent
-from tests.stores.stripe.shop import Shop
+from tests.stores.stripe.emulated_stripe import (
+    OLD_SECRET,
+    SECRET,
+    START,
+    SUB,
+    EmulatedStripe,
+    Json,
+    connected,
+    event,
+    sent,
+)
 
 OBJECT = {"id": SUB, "object": "subscription", "metadata": {"secret": "of the customer"}}
 
@@ -36,9 +45,9 @@ def test_stripe_lists_all_types_that_matter_in_one_question() -> None:
     assert len(EVENT_TYPES) <= 20
 
 
-async def test_the_journal_keeps_only_where_to_look(stripe: StripeAdapter, app: ConnectedApp) -> None:
+async def test_the_journal_keeps_only_where_to_look(adapter: StripeAdapter, app: ConnectedApp) -> None:
     given = told()
-    filed = await stripe.verify(app, sent(given))
+    filed = await adapter.verify(app, sent(given))
     assert (filed.external_id, filed.kind) == (given["id"], "customer.subscription.updated")
     assert (filed.subject, filed.environment, filed.occurred_at) == (SUB, Environment.SANDBOX, START)
     assert msgspec.json.decode(filed.payload) == {
@@ -71,9 +80,9 @@ async def test_the_journal_keeps_only_where_to_look(stripe: StripeAdapter, app: 
     ],
 )
 async def test_what_an_event_points_at(
-    stripe: StripeAdapter, app: ConnectedApp, object: Json, subject: str | None
+    adapter: StripeAdapter, app: ConnectedApp, object: Json, subject: str | None
 ) -> None:
-    assert (await stripe.verify(app, sent(event("some.type", object, START)))).subject == subject
+    assert (await adapter.verify(app, sent(event("some.type", object, START)))).subject == subject
 
 
 @pytest.mark.parametrize("secret", [SECRET, OLD_SECRET])
@@ -85,26 +94,26 @@ async def test_what_an_event_points_at(
     ],
 )
 async def test_both_secrets_count_while_one_takes_the_place_of_the_other(
-    stripe: StripeAdapter, secret: str, saved: Json
+    adapter: StripeAdapter, secret: str, saved: Json
 ) -> None:
-    assert (await stripe.verify(connected(stripe, **saved), sent(told(), secret))).subject == SUB
+    assert (await adapter.verify(connected(adapter, **saved), sent(told(), secret))).subject == SUB
 
 
-async def test_the_previous_secret_counts_only_where_it_is_given(stripe: StripeAdapter, app: ConnectedApp) -> None:
+async def test_the_previous_secret_counts_only_where_it_is_given(adapter: StripeAdapter, app: ConnectedApp) -> None:
     with pytest.raises(NotAuthentic):
-        await stripe.verify(app, sent(told(), OLD_SECRET))
+        await adapter.verify(app, sent(told(), OLD_SECRET))
 
 
 @pytest.mark.parametrize(("age_s", "good"), [(0, True), (250, True), (330, False), (86_400, False)])
 async def test_a_signature_may_be_five_minutes_old(
-    stripe: StripeAdapter, app: ConnectedApp, age_s: int, good: bool
+    adapter: StripeAdapter, app: ConnectedApp, age_s: int, good: bool
 ) -> None:
     incoming = sent(told(), age_s=age_s)
     if good:
-        assert (await stripe.verify(app, incoming)).subject == SUB
+        assert (await adapter.verify(app, incoming)).subject == SUB
     else:
         with pytest.raises(NotAuthentic, match="older than 300 seconds"):
-            await stripe.verify(app, incoming)
+            await adapter.verify(app, incoming)
 
 
 @pytest.mark.parametrize(
@@ -124,34 +133,34 @@ async def test_a_signature_may_be_five_minutes_old(
         "t=1,v1=é",
     ],
 )
-async def test_a_forged_header_is_refused(stripe: StripeAdapter, app: ConnectedApp, header: str) -> None:
+async def test_a_forged_header_is_refused(adapter: StripeAdapter, app: ConnectedApp, header: str) -> None:
     header = header.replace("NOW", str(int(time.time())))
     with pytest.raises(NotAuthentic) as refused:
-        await stripe.verify(app, replace(sent(told()), headers={"stripe-signature": header}))
+        await adapter.verify(app, replace(sent(told()), headers={"stripe-signature": header}))
     assert SECRET not in refused.value.message
 
 
-async def test_a_body_that_was_changed_is_refused(stripe: StripeAdapter, app: ConnectedApp) -> None:
+async def test_a_body_that_was_changed_is_refused(adapter: StripeAdapter, app: ConnectedApp) -> None:
     incoming = sent(told())
     for body in (incoming.body.replace(b"0001", b"0002"), incoming.body + b" ", b"", b"\xff\xfe"):
         with pytest.raises(NotAuthentic):
-            await stripe.verify(app, replace(incoming, body=body))
+            await adapter.verify(app, replace(incoming, body=body))
     with pytest.raises(NotAuthentic, match="no Stripe-Signature"):
-        await stripe.verify(app, replace(incoming, headers={}))
+        await adapter.verify(app, replace(incoming, headers={}))
 
 
-async def test_the_mode_of_an_event_must_be_the_mode_of_the_key(stripe: StripeAdapter, app: ConnectedApp) -> None:
+async def test_the_mode_of_an_event_must_be_the_mode_of_the_key(adapter: StripeAdapter, app: ConnectedApp) -> None:
     with pytest.raises(Misdirected, match="live mode"):
-        await stripe.verify(app, sent(told(livemode=True)))
-    live = connected(stripe, api_key="sk_live_aaaaaaaaaaaaaaaa")
-    assert (await stripe.verify(live, sent(told(livemode=True)))).environment is Environment.PRODUCTION
+        await adapter.verify(app, sent(told(livemode=True)))
+    live = connected(adapter, api_key="sk_live_aaaaaaaaaaaaaaaa")
+    assert (await adapter.verify(live, sent(told(livemode=True)))).environment is Environment.PRODUCTION
     with pytest.raises(Misdirected, match="test mode"):
-        await stripe.verify(live, sent(told()))
+        await adapter.verify(live, sent(told()))
 
 
-async def test_a_connected_account_is_not_the_accounts_own(stripe: StripeAdapter, app: ConnectedApp) -> None:
+async def test_a_connected_account_is_not_the_accounts_own(adapter: StripeAdapter, app: ConnectedApp) -> None:
     with pytest.raises(Misdirected, match="connected account"):
-        await stripe.verify(app, sent(told(account="acct_1")))
+        await adapter.verify(app, sent(told(account="acct_1")))
 
 
 @pytest.mark.parametrize(
@@ -166,25 +175,25 @@ async def test_a_connected_account_is_not_the_accounts_own(stripe: StripeAdapter
         *(msgspec.json.encode(told(**{name: None})) for name in ("id", "type", "created", "data")),
     ],
 )
-async def test_what_is_signed_and_no_event_is_malformed(stripe: StripeAdapter, app: ConnectedApp, body: bytes) -> None:
+async def test_what_is_signed_and_no_event_is_malformed(adapter: StripeAdapter, app: ConnectedApp, body: bytes) -> None:
     with pytest.raises(Malformed):
-        await stripe.verify(app, sent(body))
+        await adapter.verify(app, sent(body))
 
 
-async def test_an_absurd_id_or_time_is_malformed(stripe: StripeAdapter, app: ConnectedApp) -> None:
+async def test_an_absurd_id_or_time_is_malformed(adapter: StripeAdapter, app: ConnectedApp) -> None:
     for wrong in ({"id": "evt\n1"}, {"id": ""}, {"type": "A B"}, {"created": 10**15}, {"created": -(10**15)}):
         with pytest.raises(Malformed):
-            await stripe.verify(app, sent(told(**wrong)))
+            await adapter.verify(app, sent(told(**wrong)))
 
 
-async def test_a_body_without_end_is_malformed(stripe: StripeAdapter, app: ConnectedApp) -> None:
+async def test_a_body_without_end_is_malformed(adapter: StripeAdapter, app: ConnectedApp) -> None:
     with pytest.raises(Malformed, match="at most"):
-        await stripe.verify(app, sent(b" " * (1024 * 1024 + 1)))
+        await adapter.verify(app, sent(b" " * (1024 * 1024 + 1)))
 
 
 @drawn(body=st.binary(max_size=200), header=st.text(max_size=100))
 async def test_random_bytes_never_lead_further(body: bytes, header: str) -> None:
-    adapter = StripeAdapter(lambda: START, Shop())
+    adapter = StripeAdapter(lambda: START, EmulatedStripe())
     incoming = replace(sent(told()), body=body, headers={"stripe-signature": header})
     with pytest.raises(StoreError):
         await adapter.verify(connected(adapter), incoming)

@@ -206,6 +206,21 @@ def remove_item(
     _charged(changes, subscription, lines, previous, later=proration == "create_prorations")
 
 
+def add_item(
+    changes: StripeChangeset, id: str, name: str, *, proration: Proration = "always_invoice", quantity: int = 1
+) -> None:
+    """For the rest of the running period."""
+    subscription = running(changes, id)
+    price, first = stripe_purchases.price_named(changes, name), changes.price(subscription.items[0].price)
+    if (price.currency, price.interval, price.count) != (first.currency, first.interval, first.count):
+        raise Refusal("All items of a subscription have the same currency and interval.", param="items")
+    new = replace(subscription.items[0], id=changes.id("si"), created=changes.at, price=price.id, quantity=quantity)
+    subscription = changes.put(subscription, items=(*subscription.items, new), **_released(changes, subscription))
+    free = subscription.status is StripeStatus.TRIALING or proration == "none"
+    lines = () if free else _prorated(changes, new, new, price, price, anew=False)[1:]
+    _charged(changes, subscription, lines, {"items": {"data": []}}, later=proration == "create_prorations")
+
+
 def _charged(
     changes: StripeChangeset,
     subscription: StripeSubscription,

@@ -73,7 +73,7 @@ def _due_of(subscription: StripeSubscription) -> Iterator[tuple[Seconds, str, st
     yield subscription.ends, "1 cycle", subscription.id
 
 
-def end(changes: StripeChangeset, subscription: StripeSubscription, reason: str) -> StripeSubscription:
+def end(changes: StripeChangeset, subscription: StripeSubscription, reason: str | None) -> StripeSubscription:
     """Over at once. What is open is not collected any more."""
     for invoice in stripe_billing.invoices_of(changes, subscription.id, "open", "draft"):
         changes.put(invoice, next_attempt=None, finalizes_at=None, due_date=None)

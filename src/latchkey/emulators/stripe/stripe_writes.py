@@ -117,6 +117,8 @@ def change_subscription(changes: StripeChangeset, id: str, asked: Asked) -> None
             raise StripeError(400, "Invalid proration_behavior", param="proration_behavior")
         if item.get("deleted") == "true":
             acts.remove_item(changes, id, item=str(item.get("id")), proration=proration)
+        elif "id" not in item:
+            acts.add_item(changes, id, price, proration=proration, quantity=quantity or 1)
         else:
             acts.change_now(changes, id, price, proration=proration, item=item.get("id"), quantity=quantity)
     pause = asked.get("pause_collection")
