@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from latchkey.domain.instants import to_iso
 from latchkey.domain.purchases.purchase import Environment
+from latchkey.emulators.stripe.stripe_books import StripeItem
 from latchkey.stores.stripe.adapter import StripeAdapter
 from latchkey.usecases.access.projects import create_app
 from latchkey.usecases.importing.applying import KNOWN_AT_STRIPE
@@ -14,34 +14,40 @@ from latchkey.usecases.stores.desk import Desk as StoreDesk
 from latchkey.usecases.stores.taking import Taker
 from tests.importing.conftest import Desk
 from tests.importing.vendor_rows import file_of, row
-from tests.stores.stripe.account import ITEM, MONTH, SUB, connected
-from tests.stores.stripe.shop import Shop as Stripe
+from tests.stores.stripe.emulated_stripe import EmulatedStripe, connected
 
 
 def written(at: int) -> str:
     return to_iso(at).replace("T", " ").rstrip("Z")
 
 
-def of_item(begin: int) -> dict[str, Any]:
+def item_of(stripe: EmulatedStripe) -> StripeItem:
+    return stripe.books.subscriptions[stripe.purchase].items[0]
+
+
+def exported(stripe: EmulatedStripe) -> str:
     """The first period, as the vendor's export has it."""
-    return row(
+    item = item_of(stripe)
+    begins, ends = written(item.starts * 1000), written(item.ends * 1000)
+    period = row(
         store="stripe",
-        store_transaction_id=ITEM,
-        original_store_transaction_id=ITEM,
-        product_identifier="prod_pro",
-        start_time=written(begin),
-        end_time=written(begin + MONTH),
-        effective_end_time=written(begin + MONTH),
-        updated_at=written(begin),
+        store_transaction_id=item.id,
+        original_store_transaction_id=item.id,
+        product_identifier="pro_monthly",
+        start_time=begins,
+        end_time=ends,
+        effective_end_time=ends,
+        updated_at=begins,
         is_sandbox="true",
     )
+    return file_of([period])
 
 
-async def connected_account(desk: Desk) -> tuple[Stripe, Taker]:
+async def connected_account(desk: Desk) -> tuple[EmulatedStripe, Taker]:
     """An account with one subscription, connected to an app of the project."""
     made = await create_app(desk.database, desk.shop.project_id, "stripe", "stripe", desk.shop.time)
-    account = Stripe()
-    account.subscribe()
+    account = EmulatedStripe()
+    await account.do("buy")
     desk.shop.time = account.now + 1_000
     adapter = StripeAdapter(lambda: account.now, account)
     app = replace(connected(adapter), project_id=desk.shop.project_id, app_id=made.id)
@@ -50,50 +56,49 @@ async def connected_account(desk: Desk) -> tuple[Stripe, Taker]:
 
 async def test_stripe_may_speak_before_it_is_asked_about_an_imported_item(desk: Desk) -> None:
     account, taker = await connected_account(desk)
-    await desk.take(file_of([of_item(account.now)]))
-    account.now += MONTH
+    await desk.take(exported(account))
+    await account.do("P1M")
     desk.shop.time = account.now
-    account.renew()
     adapter, app = taker.adapter, taker.app
-    await taker.take(await adapter.read_again(app, SUB, Environment.SANDBOX), account.now)
+    await taker.take(await adapter.read_again(app, account.purchase, Environment.SANDBOX), account.now)
     assert sorted(await desk.shop.told("ada")) == ["INVOICE_ISSUANCE", "RENEWAL"]
     ada = await desk.customer("ada")
     assert ada is not None
     (subscription,) = ada.subscriptions
-    assert (subscription.id, len(subscription.periods)) == (ITEM, 2)
+    assert (subscription.id, len(subscription.periods)) == (item_of(account).id, 2)
 
 
 async def test_an_item_of_a_subscription_that_stripe_has_told_of_is_left_out(desk: Desk) -> None:
     account, taker = await connected_account(desk)
-    await taker.take(await taker.adapter.read_again(taker.app, SUB, Environment.SANDBOX), account.now)
-    await desk.take(file_of([of_item(account.now)]))
-    assert [one.reason for one in desk.skipped] == [KNOWN_AT_STRIPE]
+    await taker.take(await taker.adapter.read_again(taker.app, account.purchase, Environment.SANDBOX), account.now)
+    await desk.take(exported(account))
+    assert [skipped.reason for skipped in desk.skipped] == [KNOWN_AT_STRIPE]
     ada = await desk.customer("ada")
     assert ada is not None
-    assert [one.id for one in ada.subscriptions] == [SUB]
+    assert [subscription.id for subscription in ada.subscriptions] == [account.purchase]
 
 
 async def test_an_imported_subscription_goes_on_under_the_id_of_its_item(desk: Desk) -> None:
     account, taker = await connected_account(desk)
     adapter, app = taker.adapter, taker.app
-    await desk.take(file_of([of_item(account.now)]))
+    await desk.take(exported(account))
     found = await desk.database.pool.fetchrow("select handle, store_id, check_at from store_handles")
     assert found is not None
-    assert (found["handle"], found["store_id"], found["check_at"] is None) == (ITEM, ITEM, False)
+    item = item_of(account).id
+    assert (found["handle"], found["store_id"], found["check_at"] is None) == (item, item, False)
 
-    await taker.take(await adapter.read_again(app, ITEM, Environment.SANDBOX), account.now)
+    await taker.take(await adapter.read_again(app, item_of(account).id, Environment.SANDBOX), account.now)
     assert await desk.shop.told("ada") == []
 
     # From then on Stripe speaks of the subscription by its own id.
-    account.now += MONTH
+    await account.do("P1M")
     desk.shop.time = account.now
-    account.renew()
-    await taker.take(await adapter.read_again(app, SUB, Environment.SANDBOX), account.now)
+    await taker.take(await adapter.read_again(app, account.purchase, Environment.SANDBOX), account.now)
     assert sorted(await desk.shop.told("ada")) == ["INVOICE_ISSUANCE", "RENEWAL"]
     ada = await desk.customer("ada")
     assert ada is not None
     (subscription,) = ada.subscriptions
-    assert subscription.id == ITEM
+    assert subscription.id == item
     first, second = subscription.periods
-    assert first.id == f"{ITEM}.0"
+    assert first.id == f"{item}.0"
     assert second.id.startswith("in_")

@@ -93,6 +93,7 @@ class _Api:
             ("DELETE", "/subscriptions/{id}", change(writes.cancel_subscription)),
             ("GET", "/subscription_schedules/{id}", get("subscription_schedule")),
             ("GET", "/subscription_items", find(queries.subscription_items)),
+            ("GET", "/subscription_items/{id}", get("subscription_item")),
             ("GET", "/invoices", find(queries.invoices)),
             ("GET", "/invoices/{id}", get("invoice")),
             ("GET", "/invoices/{id}/lines", self.invoice_lines),

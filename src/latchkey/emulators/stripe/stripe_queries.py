@@ -94,6 +94,9 @@ def found(books: StripeBooks, id: str) -> dict[str, Any] | None:
     if id.startswith("txn_failed_"):
         failed = books.refunds.get(f"re_{id.removeprefix('txn_failed_')}")
         return stripe_objects.failure_movement(failed) if failed else None
+    if id.startswith("si_"):
+        owned = ((owner, item) for owner in books.subscriptions.values() for item in owner.items)
+        return next((stripe_catalog_objects.item(books, *pair) for pair in owned if pair[1].id == id), None)
     shelf = next((shelf for prefix, shelf in _SHELVES.items() if id.startswith(prefix)), "prices")
     if shelf == "schedules":
         owner = next(
