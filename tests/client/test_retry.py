@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.client.errors import ApiError, BadAnswer, ClientError, NotFound, RateLimited, Unreachable
+from latchkey.client.client_errors import ApiError, BadAnswer, ClientError, NotFound, RateLimited, Unreachable
 from latchkey.client.transport import wait_before_retry
 
 

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from latchkey import logs
-from latchkey.consumer.storage.database import Database
+from latchkey.consumer.storage.consumer_database import ConsumerDatabase
 from latchkey.consumer.storage.schema import migrate
 from latchkey.storage.embedded.server import EmbeddedServer
 from tests.consumer.world import World, world
@@ -31,7 +31,7 @@ def plain_logs() -> None:
 @pytest.fixture(scope="session")
 async def sqlite_template(short_folder: Path) -> Path:
     path = short_folder / "template.db"
-    database = Database(f"sqlite:///{path}")
+    database = ConsumerDatabase(f"sqlite:///{path}")
     await migrate(database)
     await database.close()
     return path
@@ -42,7 +42,7 @@ async def postgres_shelf(
     postgres: EmbeddedServer, administration: asyncpg.Connection[asyncpg.Record]
 ) -> AsyncIterator[AddressShelf]:
     await administration.execute(f"create database {TEMPLATE} strategy file_copy")
-    database = Database(postgres.url(TEMPLATE))
+    database = ConsumerDatabase(postgres.url(TEMPLATE))
     await migrate(database)
     await database.close()
     shelf = AddressShelf(postgres, administration, TEMPLATE)

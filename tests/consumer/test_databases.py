@@ -16,10 +16,10 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.rules.record import Entitlement, LocalCopy, Subscription, empty_copy
+from latchkey.consumer.storage.consumer_database import ConsumerDatabase, checked_url, is_collision
 from latchkey.consumer.storage.copies import Copies
-from latchkey.consumer.storage.database import Database, checked_url, is_collision
-from latchkey.consumer.storage.primary import Primary
-from latchkey.consumer.storage.tables import entitlements, progress, subscriptions
+from latchkey.consumer.storage.copy_tables import entitlements, progress, subscriptions
+from latchkey.consumer.storage.primary_host import PrimaryHost
 from latchkey.database_address import parse
 from tests.consumer.world import both_databases
 from tests.storage.cable import cable
@@ -33,7 +33,7 @@ def test_the_structs_have_the_columns_of_their_tables_in_order() -> None:
 
 @both_databases
 async def test_a_copy_is_read_as_it_was_written(url: str) -> None:
-    database = Database(url)
+    database = ConsumerDatabase(url)
     copies = Copies(database)
     held = Entitlement(entitlement_id="pro", product_id='a "monthly" one', expires_at=2**53, granted_at=0)
     written = Subscription(
@@ -55,7 +55,7 @@ async def test_a_copy_is_read_as_it_was_written(url: str) -> None:
 @both_databases
 async def test_nothing_stays_of_work_that_failed(url: str) -> None:
     """Neither what SQLAlchemy sent nor what went to the driver directly."""
-    database = Database(url)
+    database = ConsumerDatabase(url)
     copies = Copies(database)
 
     async def work(connection: AsyncConnection) -> None:
@@ -73,7 +73,7 @@ async def test_nothing_stays_of_work_that_failed(url: str) -> None:
 
 @both_databases
 async def test_work_that_was_cancelled_leaves_no_transaction_behind(url: str) -> None:
-    database = Database(url)
+    database = ConsumerDatabase(url)
     copies = Copies(database)
     reached = asyncio.Event()
 
@@ -98,7 +98,7 @@ async def test_work_that_was_cancelled_leaves_no_transaction_behind(url: str) ->
 
 async def test_errors_of_the_driver_are_those_of_sqlalchemy(postgres_url: str) -> None:
     """Intake decides by them whether one event is at fault, or the database."""
-    database = Database(postgres_url)
+    database = ConsumerDatabase(postgres_url)
     for sql, kind in (
         ("insert into billing_progress values ($1, 'x', 1), ($1, 'y', 1)", IntegrityError),
         ("select 1 / length($1)", DataError),
@@ -115,7 +115,7 @@ async def test_errors_of_the_driver_are_those_of_sqlalchemy(postgres_url: str) -
 
 
 async def test_a_transaction_that_is_cancelled_locks_nobody_out(tmp_path: Path) -> None:
-    database = Database(f"sqlite:///{tmp_path / 'consumer.db'}")
+    database = ConsumerDatabase(f"sqlite:///{tmp_path / 'consumer.db'}")
 
     async def write() -> None:
         async with database.writing() as connection:
@@ -135,7 +135,7 @@ async def test_a_transaction_that_is_cancelled_locks_nobody_out(tmp_path: Path) 
     await database.close()
 
 
-async def ask(database: Database) -> object:
+async def ask(database: ConsumerDatabase) -> object:
     async with database.writing() as connection:
         [row] = await database.fetch(connection, "select $1::integer", (7,))
         return row[0]
@@ -145,7 +145,7 @@ async def test_a_host_that_hangs_or_is_gone_does_not_keep_it_from_the_other(post
     async with cable(postgres_url) as dead, cable(postgres_url) as alive:
         dead.hold()
         url = f"postgresql://postgres@127.0.0.1:{dead.port},127.0.0.1:1,127.0.0.1:{alive.port}/{dead.database}"
-        database = Database(url)
+        database = ConsumerDatabase(url)
         try:
             assert await ask(database) == 7
             alive.cut()
@@ -174,7 +174,7 @@ async def test_an_old_primary_is_never_used(postgres_url: str) -> None:
         made.append(Connection(timelines[url]))
         return made[-1]
 
-    primary = Primary(parse("postgresql://b,a/x"), connect)
+    primary = PrimaryHost(parse("postgresql://b,a/x"), connect)
     assert (await primary.connect({})).timeline == 2
     del timelines["postgresql://a/x"]
     with pytest.raises(ConnectionError, match="is the primary"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from latchkey.consumer.rules.instants import DAY, HOUR, to_iso
+from latchkey.consumer.rules.timestamps import DAY, HOUR, to_iso
 from tests.consumer.world import NOW, World, both_databases, event, pro, v1_subscription, world, written
 
 ENDS = NOW + 30 * DAY

@@ -14,10 +14,10 @@ from msgspec import json
 
 from latchkey.consumer.api.http_endpoint import LARGEST_DISCARDED
 from latchkey.consumer.rules.event_handlers import HANDLERS
-from latchkey.consumer.rules.instants import FIRST, LAST
 from latchkey.consumer.rules.lenient_json import dumps
-from latchkey.consumer.rules.received_event import EventFields, Malformed, read, read_event
-from latchkey.consumer.storage.tables import event_bodies
+from latchkey.consumer.rules.received_event import EventFields, MalformedEvent, read, read_event
+from latchkey.consumer.rules.timestamps import FIRST, LAST
+from latchkey.consumer.storage.copy_tables import event_bodies
 from tests.consumer.world import NOW, SECRET, World, both_databases, event, world, written
 
 MIB = 1024 * 1024
@@ -316,5 +316,5 @@ def test_any_object_with_a_type_and_a_user_gets_200(request: pytest.FixtureReque
 @given(st.binary(max_size=60) | anything.map(dumps))
 def test_whatever_a_body_is_it_is_read_or_refused_and_never_breaks(body: bytes) -> None:
     for sent in (body, b'{"event":' + body + b"}"):
-        with suppress(Malformed):
+        with suppress(MalformedEvent):
             read(sent)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from latchkey.consumer.rules.instants import DAY
 from latchkey.consumer.rules.received_event import ReceivedEvent, read_event
+from latchkey.consumer.rules.timestamps import DAY
 from tests.consumer.world import NOW, World, both_databases, event, pro
 
 ENDS = NOW + 30 * DAY

@@ -9,7 +9,7 @@ import pytest
 from latchkey.client import RateLimited
 from latchkey.consumer import Consumer, Job, NewJob
 from latchkey.consumer.job_runner import LEASE_MS, backoff_ms
-from latchkey.consumer.storage.tables import jobs as jobs_table
+from latchkey.consumer.storage.copy_tables import jobs as jobs_table
 from tests.consumer.world import NOW, World, both_databases, event, settings, world
 from tests.patience import PATIENCE
 

@@ -11,9 +11,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from latchkey.consumer.push_texts import OCCASIONS, read_texts
-from latchkey.consumer.rules.instants import DAY, HOUR
-from latchkey.consumer.storage.tables import jobs as jobs_table
-from latchkey.push.notification import Notification
+from latchkey.consumer.rules.timestamps import DAY, HOUR
+from latchkey.consumer.storage.copy_tables import jobs as jobs_table
+from latchkey.push.push_notification import PushNotification
 from tests.consumer.test_devices import phones, register
 from tests.consumer.world import NOW, World, both_databases, event, pro, settings, world
 from tests.push.providing import APP_ID, KEY, Provider
@@ -217,9 +217,9 @@ async def test_one_user_can_be_told_something_by_hand(url: str, provider: Provid
         await register(here, await provider.device())
         await register(here, "unknown-phone")
         assert here.consumer._pushes is not None
-        sent = await here.consumer._pushes.send("ada", Notification({"en": "Hello"}, {"en": "Demo"}))
+        sent = await here.consumer._pushes.send("ada", PushNotification({"en": "Hello"}, {"en": "Demo"}))
         assert sent.invalid_player_ids == ("unknown-phone",)
-        assert not (await here.consumer._pushes.send("nobody", Notification({"en": "Hello"}, {}))).anybody
+        assert not (await here.consumer._pushes.send("nobody", PushNotification({"en": "Hello"}, {}))).anybody
         assert len(await phones(here)) == 1
 
 

@@ -14,9 +14,9 @@ from sqlalchemy import column, func, select, table
 from standardwebhooks import Webhook
 
 from latchkey.consumer.rules import event_handlers
-from latchkey.consumer.rules.instants import DAY
-from latchkey.consumer.storage import database
-from latchkey.consumer.storage.database import Database
+from latchkey.consumer.rules.timestamps import DAY
+from latchkey.consumer.storage import consumer_database
+from latchkey.consumer.storage.consumer_database import ConsumerDatabase
 from tests.api.client import Client as Asking
 from tests.api.client import Reply
 from tests.consumer.world import NOW, SECRET, World, both_databases, event, pro, world
@@ -224,10 +224,10 @@ async def test_an_event_after_the_database_closed_every_connection_is_processed(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch, unchecked_seconds: int
 ) -> None:
     """Whether the connection is checked before its use, or its failure is noticed only then."""
-    monkeypatch.setattr(database, "UNCHECKED_SECONDS", unchecked_seconds)
+    monkeypatch.setattr(consumer_database, "UNCHECKED_SECONDS", unchecked_seconds)
     async with world(postgres_url) as here:
         assert (await here.deliver(event())).status == 200
-        other = Database(postgres_url)
+        other = ConsumerDatabase(postgres_url)
         async with other.reading() as connection:
             ended = select(func.pg_terminate_backend(column("pid"))).select_from(table("pg_stat_activity"))
             theirs = (column("datname") == func.current_database()) & (column("pid") != func.pg_backend_pid())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latchkey.consumer.reconcile import ReconcileReport
-from latchkey.consumer.rules.instants import DAY, HOUR
+from latchkey.consumer.rules.timestamps import DAY, HOUR
 from tests.consumer.world import NOW, World, both_databases, event, pro
 
 ENDS = NOW + 30 * DAY

@@ -8,7 +8,7 @@ import pytest
 from msgspec import json
 from msgspec.structs import replace
 
-from latchkey.consumer.billing import Reason, reasons_to_verify
+from latchkey.consumer.billing_service import VerifyReason, reasons_to_verify
 from latchkey.consumer.rules.customer_snapshot import (
     CustomerSnapshot,
     SubscriptionState,
@@ -17,10 +17,10 @@ from latchkey.consumer.rules.customer_snapshot import (
     state_after_event,
 )
 from latchkey.consumer.rules.event_handlers import HANDLERS
-from latchkey.consumer.rules.instants import DAY, HOUR, from_iso, to_iso
 from latchkey.consumer.rules.received_event import HeldEntitlement, read_event
 from latchkey.consumer.rules.record import LocalCopy, Subscription, empty_copy, external_user_id
 from latchkey.consumer.rules.sync import apply_event, apply_snapshot, is_late
+from latchkey.consumer.rules.timestamps import DAY, HOUR, from_iso, to_iso
 from latchkey.wire import v2
 from tests.consumer.world import NOW, event, pro, v1_subscription, written
 
@@ -111,7 +111,7 @@ def test_the_end_follows_every_event_that_names_or_implies_one(type: str) -> Non
     assert end_after(expiration_at_ms=None, entitlements=pro(None)) is None
     assert end_after(expiration_at_ms=None, entitlements={}, event_timestamp_ms=NOW + 5) == NOW + 5
     soon = told(type, before=told(), product_id="coins", expiration_at_ms=None, entitlements=pro(NOW + HOUR))
-    assert Reason.ENDS_SOON in reasons_to_verify(soon.subscription, NOW)
+    assert VerifyReason.ENDS_SOON in reasons_to_verify(soon.subscription, NOW)
     # Whoever never had access has no end.
     assert told(type, expiration_at_ms=None, entitlements={}).subscription.expires_at is None
 
@@ -134,22 +134,24 @@ FRESH = Subscription(app_user_id="ada", expires_at=NOW + 2 * DAY, last_updated=N
 @pytest.mark.parametrize(
     ("record", "reasons"),
     [
-        (None, (Reason.NO_RECORD,)),
-        (Subscription(app_user_id="ada"), (Reason.NO_RECORD,)),
+        (None, (VerifyReason.NO_RECORD,)),
+        (Subscription(app_user_id="ada"), (VerifyReason.NO_RECORD,)),
         (FRESH, ()),
         (replace(FRESH, expires_at=None), ()),
         (replace(FRESH, expires_at=NOW + DAY), ()),
-        (replace(FRESH, expires_at=NOW + DAY - 1), (Reason.ENDS_SOON,)),
-        (replace(FRESH, expires_at=NOW - 1), (Reason.ENDS_SOON,)),
-        (replace(FRESH, billing_issue=True), (Reason.BILLING_ISSUE,)),
-        (replace(FRESH, cancelled_at=NOW - 48 * HOUR + 1), (Reason.JUST_CANCELLED,)),
+        (replace(FRESH, expires_at=NOW + DAY - 1), (VerifyReason.ENDS_SOON,)),
+        (replace(FRESH, expires_at=NOW - 1), (VerifyReason.ENDS_SOON,)),
+        (replace(FRESH, billing_issue=True), (VerifyReason.BILLING_ISSUE,)),
+        (replace(FRESH, cancelled_at=NOW - 48 * HOUR + 1), (VerifyReason.JUST_CANCELLED,)),
         (replace(FRESH, cancelled_at=NOW - 48 * HOUR), ()),
         (replace(FRESH, last_updated=NOW - HOUR), ()),
-        (replace(FRESH, last_updated=NOW - HOUR - 1), (Reason.TOO_OLD,)),
-        (replace(FRESH, billing_issue=True, last_updated=0), (Reason.BILLING_ISSUE, Reason.TOO_OLD)),
+        (replace(FRESH, last_updated=NOW - HOUR - 1), (VerifyReason.TOO_OLD,)),
+        (replace(FRESH, billing_issue=True, last_updated=0), (VerifyReason.BILLING_ISSUE, VerifyReason.TOO_OLD)),
     ],
 )
-def test_the_five_conditions_of_the_verification_rule(record: Subscription | None, reasons: tuple[Reason, ...]) -> None:
+def test_the_five_conditions_of_the_verification_rule(
+    record: Subscription | None, reasons: tuple[VerifyReason, ...]
+) -> None:
     assert reasons_to_verify(record, NOW) == reasons
 
 

@@ -13,9 +13,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 from latchkey.consumer.rules.record import Entitlement, Subscription
-from latchkey.consumer.storage.database import Database, checked_url
+from latchkey.consumer.storage.consumer_database import ConsumerDatabase, checked_url
+from latchkey.consumer.storage.copy_tables import entitlements, metadata, processed_events, subscriptions
 from latchkey.consumer.storage.schema import VERSION_TABLE, config, migrate, newest
-from latchkey.consumer.storage.tables import entitlements, metadata, processed_events, subscriptions
 from latchkey.storage.embedded.server import EmbeddedServer
 from tests.consumer.world import both_databases
 
@@ -28,7 +28,7 @@ SPECIFIED = {
 
 @both_databases
 async def test_the_migrations_make_exactly_the_tables_of_the_code(url: str) -> None:
-    database = Database(url)
+    database = ConsumerDatabase(url)
 
     def differences(connection: Connection) -> list[object]:
         ours = {"version_table": VERSION_TABLE, "compare_type": not database.is_sqlite}
@@ -48,7 +48,7 @@ async def test_migrating_twice_and_at_once_is_migrating(
 ) -> None:
     await administration.execute("create database consumer_racing strategy file_copy")
     for url in (f"sqlite:///{tmp_path / 'new.db'}", postgres.url("consumer_racing")):
-        databases = [Database(url) for _ in range(3)]
+        databases = [ConsumerDatabase(url) for _ in range(3)]
         results = await asyncio.gather(*(migrate(database) for database in databases))
         assert sorted(before or "" for before, _ in results) == ["", newest(), newest()]
         for database in databases:

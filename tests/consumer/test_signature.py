@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook
 
-from latchkey.consumer.api.webhook_receiver import Signatures
+from latchkey.consumer.api.webhook_receiver import WebhookSignatures
 
 SECRET, OTHER = (f"whsec_{base64.b64encode(bytes([number]) * 24).decode()}" for number in (1, 2))
 BODY = '{"event": {"type": "RENEWAL", "app_user_id": "Zoë"}}'.encode()
@@ -73,7 +73,7 @@ CASES: dict[str, Callable[[], Headers]] = {
 @pytest.mark.parametrize("headers", CASES.values(), ids=CASES)
 def test_a_signature_is_right_where_the_library_finds_it_right(headers: Callable[[], Headers]) -> None:
     one = headers()
-    assert Signatures([SECRET]).verify(one, BODY) == library_verifies(one, BODY)
+    assert WebhookSignatures([SECRET]).verify(one, BODY) == library_verifies(one, BODY)
 
 
 @given(
@@ -82,25 +82,25 @@ def test_a_signature_is_right_where_the_library_finds_it_right(headers: Callable
 def test_whatever_was_signed_verifies_and_nothing_else(body: bytes, id: str) -> None:
     text = body.decode("latin-1").encode()
     headers = signed(body=text, id=id)
-    assert Signatures([SECRET]).verify(headers, text)
-    assert not Signatures([SECRET]).verify(headers, text + b" ")
-    assert not Signatures([OTHER]).verify(headers, text)
+    assert WebhookSignatures([SECRET]).verify(headers, text)
+    assert not WebhookSignatures([SECRET]).verify(headers, text + b" ")
+    assert not WebhookSignatures([OTHER]).verify(headers, text)
 
 
 def test_each_secret_of_a_rotation_verifies() -> None:
-    both = Signatures([OTHER, SECRET])
+    both = WebhookSignatures([OTHER, SECRET])
     assert both.verify(signed(SECRET), BODY)
     assert both.verify(signed(OTHER), BODY)
-    assert not Signatures([])
+    assert not WebhookSignatures([])
 
 
 def test_a_secret_may_be_without_prefix_or_padding() -> None:
     key = base64.b64encode(b"25 bytes, so that it is padded"[:25]).decode()
     assert key.endswith("==")
     for written in (key, key.rstrip("="), f"whsec_{key}", f"whsec_{key.rstrip('=')}"):
-        assert Signatures([written]).verify(signed(key), BODY)
+        assert WebhookSignatures([written]).verify(signed(key), BODY)
 
 
 def test_an_empty_secret_is_refused() -> None:
     with pytest.raises(ValueError, match="empty"):
-        Signatures(["whsec_"])
+        WebhookSignatures(["whsec_"])

@@ -21,9 +21,9 @@ from sqlalchemy import Table, func, select
 
 from latchkey.client import Client, Patience
 from latchkey.consumer import Consumer, LocalCopy, Settings
-from latchkey.consumer.billing import Checked
-from latchkey.consumer.rules.instants import DAY, to_iso
-from latchkey.consumer.storage.tables import metadata
+from latchkey.consumer.billing_service import Checked
+from latchkey.consumer.rules.timestamps import DAY, to_iso
+from latchkey.consumer.storage.copy_tables import metadata
 from latchkey.http_client import HttpClient
 from tests.api.client import Client as Asking
 from tests.api.client import Reply, running

@@ -28,8 +28,8 @@ from sqlalchemy import func, select
 from latchkey.cli.listeners import bind
 from latchkey.client import Client
 from latchkey.consumer import Consumer, Settings
-from latchkey.consumer.storage.store import Store
-from latchkey.consumer.storage.tables import currency_transactions, jobs, processed_events
+from latchkey.consumer.storage.consumer_storage import ConsumerStorage
+from latchkey.consumer.storage.copy_tables import currency_transactions, jobs, processed_events
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.webhook import Setup, Webhooks
 from latchkey.now import real_now
@@ -179,7 +179,7 @@ async def converge(
         killing = asyncio.create_task(_kill(processes, chances, seconds))
         await asyncio.gather(lives.go_on(seconds), killing)
 
-        store = Store(consumer_url)
+        store = ConsumerStorage(consumer_url)
         stack.push_async_callback(store.close)
         client = await stack.enter_async_context(
             Client(api_url, writing.plaintext, project_id=PROJECT, ca_cert=certs.authority)
@@ -216,12 +216,12 @@ async def _kill(processes: list[Killable], chances: random.Random, seconds: floa
         await asyncio.to_thread(chances.choice(processes).kill)
 
 
-async def _waiting(store: Store) -> set[str]:
+async def _waiting(store: ConsumerStorage) -> set[str]:
     async with store.database.reading() as connection:
         return set((await connection.scalars(select(jobs.c.key))).all())
 
 
-async def _jobs_done(store: Store, patience: float) -> int:
+async def _jobs_done(store: ConsumerStorage, patience: float) -> int:
     """Wait until the consumer has no background job left, or the time is up; gives how many are left."""
     ends = time.monotonic() + patience
     while True:
@@ -241,7 +241,7 @@ class _Books:
     balance_there: int
 
 
-async def _books(database: Database, store: Store) -> _Books:
+async def _books(database: Database, store: ConsumerStorage) -> _Books:
     """The events and the sum of all balances on both sides."""
     async with store.database.reading() as connection:
         processed = set((await connection.scalars(select(processed_events.c.event_id))).all())
@@ -261,7 +261,7 @@ async def _books(database: Database, store: Store) -> _Books:
 def _report(
     seed: int,
     seconds: float,
-    store: Store,
+    store: ConsumerStorage,
     lives: Lives,
     proxy: HostileProxy,
     kills: dict[str, int],

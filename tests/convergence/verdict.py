@@ -10,9 +10,9 @@ from typing import Any
 
 from latchkey.client import Client, NotFound
 from latchkey.consumer import Consumer
-from latchkey.consumer.rules.instants import real_now
 from latchkey.consumer.rules.record import LocalCopy
-from latchkey.consumer.storage.store import Store
+from latchkey.consumer.rules.timestamps import real_now
+from latchkey.consumer.storage.consumer_storage import ConsumerStorage
 from latchkey.wire.lifetime import never_ends
 from latchkey.wire.v1 import Subscriber
 
@@ -45,7 +45,7 @@ class Verdict:
         return ids | {id for id, customer in self.customers.items() if customer in theirs}
 
 
-async def compare(store: Store, client: Client, ids: Sequence[str]) -> Verdict:
+async def compare(store: ConsumerStorage, client: Client, ids: Sequence[str]) -> Verdict:
     """Compare the copy of every id with V2. Ends are compared in whole seconds, as webhooks write them."""
     verdict = Verdict()
     events = [event async for event in client.events()]

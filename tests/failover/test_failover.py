@@ -13,8 +13,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from latchkey.cli.doctor import restored
 from latchkey.cli.doctor_deployment import hosts
-from latchkey.consumer.storage import primary
-from latchkey.consumer.storage.database import Database as ConsumerDatabase
+from latchkey.consumer.storage import primary_host
+from latchkey.consumer.storage.consumer_database import ConsumerDatabase
 from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.watching.standing import Standing
@@ -72,7 +72,7 @@ async def test_a_primary_killed_or_frozen_under_load_is_replaced_and_changes_not
     short_folder: Path, certs: certificates.Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The consumer leaves a frozen primary that answers again when its connection is this old.
-    monkeypatch.setattr(primary, "LIFETIME_SECONDS", 1)
+    monkeypatch.setattr(primary_host, "LIFETIME_SECONDS", 1)
     async with staged(short_folder / "failover", certs) as scene:
         pair = scene.pair
         mark, words = await doctor_says(pair)

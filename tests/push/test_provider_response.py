@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from latchkey.push.errors import (
+from latchkey.push.provider_response import interpret
+from latchkey.push.push_errors import (
     BrokenError,
     BusyError,
     KeyRefusedError,
@@ -15,8 +16,7 @@ from latchkey.push.errors import (
     NotificationRefusedError,
     PushError,
 )
-from latchkey.push.notification import Sent
-from latchkey.push.provider_response import interpret
+from latchkey.push.push_notification import PushResult
 
 NOBODY = "All included players are not subscribed"
 
@@ -24,21 +24,21 @@ NOBODY = "All included players are not subscribed"
 @pytest.mark.parametrize(
     ("status", "said", "sent"),
     [
-        (200, {"id": "n", "external_id": None}, Sent(("n",))),
-        (200, {"id": "n", "recipients": 2}, Sent(("n",))),
-        (200, {"id": "n", "errors": {"invalid_player_ids": ["b"]}}, Sent(("n",), ("b",))),
-        (200, {"id": "n", "errors": {"invalid_subscription_ids": ["b"]}}, Sent(("n",), ("b",))),
-        (200, {"id": "n", "errors": [{"invalid_player_ids": ["b"]}, "and more"]}, Sent(("n",), ("b",))),
-        (200, {"id": "n", "errors": {"invalid_player_ids": ["b", "somebody else's", 7]}}, Sent(("n",), ("b",))),
-        (200, {"id": "n", "errors": ["a warning"]}, Sent(("n",))),
-        (200, {"id": "", "errors": [NOBODY]}, Sent((), (), ("a", "b"))),
-        (200, {"id": "", "recipients": 0, "errors": [NOBODY]}, Sent((), (), ("a", "b"))),
-        (200, {"id": "", "errors": {"invalid_player_ids": ["a", "b"]}}, Sent((), ("a", "b"))),
-        (400, {"errors": [NOBODY]}, Sent((), (), ("a", "b"))),
-        (400, {"errors": {"invalid_player_ids": ["a"]}}, Sent((), ("a",), ("b",))),
+        (200, {"id": "n", "external_id": None}, PushResult(("n",))),
+        (200, {"id": "n", "recipients": 2}, PushResult(("n",))),
+        (200, {"id": "n", "errors": {"invalid_player_ids": ["b"]}}, PushResult(("n",), ("b",))),
+        (200, {"id": "n", "errors": {"invalid_subscription_ids": ["b"]}}, PushResult(("n",), ("b",))),
+        (200, {"id": "n", "errors": [{"invalid_player_ids": ["b"]}, "and more"]}, PushResult(("n",), ("b",))),
+        (200, {"id": "n", "errors": {"invalid_player_ids": ["b", "somebody else's", 7]}}, PushResult(("n",), ("b",))),
+        (200, {"id": "n", "errors": ["a warning"]}, PushResult(("n",))),
+        (200, {"id": "", "errors": [NOBODY]}, PushResult((), (), ("a", "b"))),
+        (200, {"id": "", "recipients": 0, "errors": [NOBODY]}, PushResult((), (), ("a", "b"))),
+        (200, {"id": "", "errors": {"invalid_player_ids": ["a", "b"]}}, PushResult((), ("a", "b"))),
+        (400, {"errors": [NOBODY]}, PushResult((), (), ("a", "b"))),
+        (400, {"errors": {"invalid_player_ids": ["a"]}}, PushResult((), ("a",), ("b",))),
     ],
 )
-def test_an_answer_that_says_what_became_of_it(status: int, said: Any, sent: Sent) -> None:
+def test_an_answer_that_says_what_became_of_it(status: int, said: Any, sent: PushResult) -> None:
     assert interpret(status, json.encode(said), ["a", "b"]) == sent
 
 

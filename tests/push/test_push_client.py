@@ -8,25 +8,27 @@ import pytest
 from structlog.testing import capture_logs
 
 from latchkey.cli.authority import Certificates
-from latchkey.push.errors import (
+from latchkey.push.provider_response import RetryPolicy
+from latchkey.push.push_client import PushClient
+from latchkey.push.push_errors import (
     BrokenError,
     BusyError,
     KeyRefusedError,
     NonsenseError,
     NotificationRefusedError,
-    NotSentError,
+    PushNotSentError,
     RefusedError,
     UnreachableError,
 )
-from latchkey.push.notification import Notification
-from latchkey.push.provider_response import RetryPolicy
-from latchkey.push.push_client import PushClient
+from latchkey.push.push_notification import PushNotification
 from latchkey.push.sandbox.protocol import NONSENSE
 from tests.patience import PATIENCE
 from tests.push.misbehaving import BEHAVIOURS, misbehaving
 from tests.push.providing import APP_ID, KEY, QUICK, Provider, answering
 
-FAILED = Notification(contents={"en": "Your payment failed", "de": "Zahlung fehlgeschlagen"}, headings={"en": "Demo"})
+FAILED = PushNotification(
+    contents={"en": "Your payment failed", "de": "Zahlung fehlgeschlagen"}, headings={"en": "Demo"}
+)
 UNKNOWN = "11111111-2222-3333-4444-555555555555"
 
 
@@ -159,7 +161,7 @@ async def test_a_hostile_provider_is_an_error_within_its_time(certificates: Cert
         PushClient(url, APP_ID, KEY, extra_ca=authority, policy=impatient) as push,
         asyncio.timeout(PATIENCE),
     ):
-        with pytest.raises(NotSentError) as error:
+        with pytest.raises(PushNotSentError) as error:
             await push.send(FAILED, [UNKNOWN])
     assert KEY not in str(error.value)
 
@@ -184,4 +186,4 @@ async def test_plain_http_and_an_empty_text_are_refused_before_anything_is_sent(
     with pytest.raises(ValueError, match="https"):
         PushClient("http://push.example", APP_ID, KEY)
     with pytest.raises(ValueError, match="a text in at least one language"):
-        Notification(contents={"en": " "}, headings={"en": "Title"})
+        PushNotification(contents={"en": " "}, headings={"en": "Title"})

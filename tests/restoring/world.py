@@ -19,7 +19,7 @@ from pyreqwest.client import ClientBuilder
 
 from latchkey.cli.listeners import bind
 from latchkey.client import Client
-from latchkey.consumer.storage.store import Store
+from latchkey.consumer.storage.consumer_storage import ConsumerStorage
 from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.webhook import Setup, Webhooks
@@ -124,7 +124,7 @@ class World:
         self.client = await self._stack.enter_async_context(
             Client(self.api, key.plaintext, project_id=PROJECT, ca_cert=self.certs.authority)
         )
-        self.store = Store(self.consumer["LATCHKEY_CONSUMER_DATABASE_URL"])
+        self.store = ConsumerStorage(self.consumer["LATCHKEY_CONSUMER_DATABASE_URL"])
         self._stack.push_async_callback(self.store.close)
         self._stack.push_async_callback(self.stop, "api", "delivery", "consumer")
         return self

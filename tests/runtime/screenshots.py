@@ -12,7 +12,7 @@ from typing import Literal
 
 from playwright.async_api import Page
 
-from latchkey.runtime.device import Device, DeviceOptions
+from latchkey.runtime.reference_device import Device, DeviceOptions
 from tests.cli.running import Up
 
 IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from latchkey.runtime.bridge_script import Names, bridge_script
+from latchkey.runtime.bridge_script import BridgeNames, bridge_script
 from tests.runtime.web import APP, EARLY, ID, Web
 
 OTHER = "https://ads.example"
@@ -133,7 +133,7 @@ async def test_a_command_is_known_as_browsers_know_schemes(web: Web) -> None:
 
 async def test_the_names_can_be_other_ones_and_several(web: Web) -> None:
     commands = {"getpushplayerid": "pushplayerid", "getonesignalplayerid": "onesignalplayerid"}
-    await web.app(names=Names(("bridge", "native"), commands))
+    await web.app(names=BridgeNames(("bridge", "native"), commands))
     web.put(f"{APP}/bare")
     page = await web.open(f"{APP}/bare")
     assert await page.evaluate("""() => {
@@ -203,7 +203,7 @@ def test_it_is_for_somebody_and_names_are_names() -> None:
         bridge_script(ID, [])
     for name in ("a b", "", "1a", "a;b", "__proto__", "a-b"):
         with pytest.raises(ValueError, match="cannot be"):
-            Names((name,))
+            BridgeNames((name,))
     for command in ("", "A", "a:", "a b"):
         with pytest.raises(ValueError, match="cannot be a command"):
-            Names(commands={command: "answer"})
+            BridgeNames(commands={command: "answer"})

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.push.notification import Notification, Sent
 from latchkey.push.push_client import PushClient
+from latchkey.push.push_notification import PushNotification, PushResult
 from tests.cli.running import Running, typed
 
-HELLO = Notification({"en": "Hello [bold]you[/bold]"}, {"en": "Demo"})
+HELLO = PushNotification({"en": "Hello [bold]you[/bold]"}, {"en": "Demo"})
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def data(short_folder: Path) -> Iterator[Path]:
         assert "Traceback" not in running.output
 
 
-async def send(push: dict[str, str], authority: bytes, player_id: str) -> Sent:
+async def send(push: dict[str, str], authority: bytes, player_id: str) -> PushResult:
     async with PushClient(push["base_url"], push["app_id"], push["rest_api_key"], extra_ca=authority) as client:
         return await client.send(HELLO, [player_id])
 

@@ -13,13 +13,15 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
 from latchkey.cli.authority import Certificates
-from latchkey.push.notification import Notification
-from latchkey.runtime.device import Device, DeviceOptions
-from latchkey.runtime.errors import AlreadyRunningError, CannotShowError
+from latchkey.push.push_notification import PushNotification
+from latchkey.runtime.device_errors import AlreadyRunningError, CannotShowError
+from latchkey.runtime.reference_device import Device, DeviceOptions
 from tests.patience import PATIENCE, until
 from tests.push.providing import APP_ID, Provider, certificates_in, providing, serving
 
-FAILED = Notification(contents={"en": "Your payment failed", "de": "Zahlung fehlgeschlagen"}, headings={"en": "Demo"})
+FAILED = PushNotification(
+    contents={"en": "Your payment failed", "de": "Zahlung fehlgeschlagen"}, headings={"en": "Demo"}
+)
 STRICT = "default-src 'none'; script-src 'unsafe-inline'; require-trusted-types-for 'script'; style-src 'none'"
 PAGE = "<!doctype html><title>Demo</title><script>window.bridge = 'getpushplayerid://'</script><h1>Demo</h1>"
 
@@ -78,7 +80,7 @@ async def test_from_its_start_to_a_notification_on_the_screen(phone: Phone) -> N
         assert "🔔 Demo: Zahlung fehlgeschlagen" in phone.said
 
         # A second notification is shown beside the first, and markup is shown as text.
-        await push.send(Notification({"en": "<img src=x onerror=alert(1)>"}, {}), [told])
+        await push.send(PushNotification({"en": "<img src=x onerror=alert(1)>"}, {}), [told])
         await device.next_notification(PATIENCE)
         seen = await seen_on(device)
         assert "Zahlung fehlgeschlagen" in seen

@@ -17,7 +17,7 @@ from playwright.async_api import Browser, expect
 from latchkey.cli.demo_app.story import PAGES
 from latchkey.consumer import Consumer, Settings
 from latchkey.consumer.push_texts import read_texts
-from latchkey.runtime.device import Device, DeviceOptions
+from latchkey.runtime.reference_device import Device, DeviceOptions
 from tests.cli.running import Up, get
 from tests.patience import PATIENCE
 from tests.runtime.test_device import seen_on

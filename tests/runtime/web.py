@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from playwright.async_api import BrowserContext, Page, Route
 
-from latchkey.runtime.bridge_script import Names, bridge_script
+from latchkey.runtime.bridge_script import BridgeNames, bridge_script
 
 APP = "https://app.example"
 ID = "1dd608f2-c6a1-11e3-851d-000c2940e62c"
@@ -36,7 +36,7 @@ class Web:
         body, headers = self.pages.get(route.request.url, ("", {}))
         await route.fulfill(status=200 if route.request.url in self.pages else 404, body=body, headers=dict(headers))
 
-    async def app(self, player_id: str | None = ID, names: Names | None = None) -> None:
+    async def app(self, player_id: str | None = ID, names: BridgeNames | None = None) -> None:
         await self.context.add_init_script(bridge_script(player_id, [APP], names))
 
     async def open(self, url: str = f"{APP}/") -> Page:

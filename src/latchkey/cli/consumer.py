@@ -26,9 +26,9 @@ from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.readiness import ConsumerFailedError
 from latchkey.cli.stop_signal import StopSignal
 from latchkey.consumer import Consumer, Settings, SettingsError
+from latchkey.consumer.consumer_settings import PREFIX, variable
 from latchkey.consumer.reconcile import ReconcileReport
-from latchkey.consumer.settings import PREFIX, variable
-from latchkey.consumer.storage.events import SetAside
+from latchkey.consumer.storage.event_log import SetAside
 from latchkey.consumer.storage.schema import migrate as migrate_schema
 from latchkey.settings import Problem, SettingsRefusedError
 

@@ -97,9 +97,9 @@ class DemoConsumer:
         """When the consumer first looks for missed events, it begins after this one. Call it while it runs."""
         # SQLAlchemy takes half a second to load, and only the first start with a history needs it.
         from latchkey.consumer.reconcile import CURSOR
-        from latchkey.consumer.storage.store import Store
+        from latchkey.consumer.storage.consumer_storage import ConsumerStorage
 
-        store = Store(f"sqlite:///{self._folder / 'consumer.db'}")
+        store = ConsumerStorage(f"sqlite:///{self._folder / 'consumer.db'}")
         try:
             if await store.events.progress(CURSOR) is None:
                 await store.events.set_progress(CURSOR, event_id, real_now())

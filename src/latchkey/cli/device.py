@@ -14,10 +14,10 @@ from rich.markup import escape
 from latchkey.cli.files import read_json
 from latchkey.cli.reach import DATA
 from latchkey.cli.stop_signal import StoppedError, StopSignal
-from latchkey.runtime.errors import CannotShowError, DeviceError
+from latchkey.runtime.device_errors import CannotShowError, DeviceError
 
 if TYPE_CHECKING:
-    from latchkey.runtime.device import Device
+    from latchkey.runtime.reference_device import Device
 
 
 def device(
@@ -48,7 +48,7 @@ def device(
     """Simulate a phone: shows web content in Chromium with the bridge, a player id and push notifications."""
     try:
         # Only this command needs Playwright.
-        from latchkey.runtime.device import Device, DeviceOptions
+        from latchkey.runtime.reference_device import Device, DeviceOptions
     except ModuleNotFoundError as error:
         raise DeviceError(f"{error.name} is not installed. Run `pip install 'latchkey[runtime]'`.") from None
     kept = read_json(data / "connection.json")

@@ -23,12 +23,12 @@ from latchkey.cli.reach import DATA
 from latchkey.cli.stop_signal import StopSignal
 from latchkey.http_client import HttpClient, HttpError
 from latchkey.now import real_now
-from latchkey.push.errors import PushError, UnreachableError
-from latchkey.push.notification import Notification, Sent
+from latchkey.push.push_errors import PushError, UnreachableError
+from latchkey.push.push_notification import PushNotification, PushResult
 from latchkey.settings import Problem, SettingsRefusedError
 
 if TYPE_CHECKING:
-    from latchkey.consumer.settings import Settings
+    from latchkey.consumer.consumer_settings import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Send push notifications, and run a sandbox push provider.")
 
@@ -98,7 +98,7 @@ def send(
     """Send a push to all devices of one user. Uses the consumer's settings (LATCHKEY_CONSUMER_…)."""
     settings = _consumer_settings()
     try:
-        words = Notification({language: content}, {language: heading} if heading else {})
+        words = PushNotification({language: content}, {language: heading} if heading else {})
     except ValueError as error:
         raise PushError(str(error)) from None
     sent = asyncio.run(_send(settings, user, words, key))
@@ -118,8 +118,8 @@ def send(
 
 def _consumer_settings() -> Settings:
     # The consumer's libraries take a while to load, and the other commands do not need them.
-    from latchkey.consumer.errors import SettingsError
-    from latchkey.consumer.settings import Settings, variable
+    from latchkey.consumer.consumer_errors import SettingsError
+    from latchkey.consumer.consumer_settings import Settings, variable
 
     try:
         settings = Settings.from_env()
@@ -130,12 +130,12 @@ def _consumer_settings() -> Settings:
     return settings
 
 
-async def _send(settings: Settings, user: str, words: Notification, key: str | None) -> Sent:
+async def _send(settings: Settings, user: str, words: PushNotification, key: str | None) -> PushResult:
     from latchkey.consumer.pushes import Pushes
+    from latchkey.consumer.storage.consumer_storage import ConsumerStorage
     from latchkey.consumer.storage.schema import migrate
-    from latchkey.consumer.storage.store import Store
 
-    store = Store(settings.database_url)
+    store = ConsumerStorage(settings.database_url)
     await migrate(store.database)
     pushes = Pushes.from_settings(store, settings, real_now)
     try:

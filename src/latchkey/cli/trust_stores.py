@@ -24,7 +24,7 @@ from cryptography.x509.oid import NameOID
 from latchkey.cli.files import write_private
 from latchkey.domain.refusal import Refusal
 from latchkey.runtime.chromium import find_chromium
-from latchkey.runtime.errors import ChromiumMissingError
+from latchkey.runtime.device_errors import ChromiumMissingError
 
 # Prefix of the name of every authority of `latchkey up`; a few digits follow.
 OURS = "Latchkey local authority"

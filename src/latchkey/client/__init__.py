@@ -5,7 +5,7 @@ package is private and may change in any release.
 """
 
 from latchkey.client.client import Client
-from latchkey.client.errors import (
+from latchkey.client.client_errors import (
     ApiError,
     BadAnswer,
     ClientError,

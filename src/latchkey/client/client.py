@@ -10,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw
 
-from latchkey.client.errors import BadAnswer, UnusableId
+from latchkey.client.client_errors import BadAnswer, UnusableId
 from latchkey.client.transport import Patience, ServiceResponse, Transport
 from latchkey.http_client import HttpClient
 from latchkey.wire.event import Event

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from latchkey.client.errors import ApiError, ClientError, NotFound, RateLimited, Unreachable, Untrusted
+from latchkey.client.client_errors import ApiError, ClientError, NotFound, RateLimited, Unreachable, Untrusted
 from latchkey.http_client import HttpClient, HttpError, HttpTimeoutError, causes_of, parse_retry_after
 
 # The wait that the specification defines if the service gives none.

@@ -5,11 +5,11 @@ package is private and may change in any release.
 """
 
 from latchkey.consumer.api.access_guard import AccessRefused, Guard
-from latchkey.consumer.billing import Checked, View
-from latchkey.consumer.consumer import Consumer
-from latchkey.consumer.errors import AccessUnknownError, ConsumerError, SettingsError
+from latchkey.consumer.billing_service import Checked, View
+from latchkey.consumer.consumer_errors import AccessUnknownError, ConsumerError, SettingsError
+from latchkey.consumer.consumer_settings import Settings
+from latchkey.consumer.reference_consumer import Consumer
 from latchkey.consumer.rules.record import Entitlement, LocalCopy, Subscription
-from latchkey.consumer.settings import Settings
 from latchkey.consumer.storage.jobs import Job, NewJob
 
 __all__ = [

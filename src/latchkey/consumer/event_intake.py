@@ -17,13 +17,13 @@ from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.rules.event_handlers import HANDLERS, Handling
-from latchkey.consumer.rules.instants import Ms
 from latchkey.consumer.rules.received_event import ReceivedEvent
 from latchkey.consumer.rules.record import LocalCopy
-from latchkey.consumer.rules.sync import Applied, apply_event
+from latchkey.consumer.rules.sync import AppliedEvent, apply_event
+from latchkey.consumer.rules.timestamps import Ms
+from latchkey.consumer.storage.consumer_storage import ConsumerStorage
 from latchkey.consumer.storage.copies import LockedCopies
 from latchkey.consumer.storage.jobs import NewJob
-from latchkey.consumer.storage.store import Store
 
 log = structlog.get_logger()
 
@@ -34,7 +34,7 @@ REREAD = "reread"
 LARGEST_BATCH = 64
 
 
-class Outcome(StrEnum):
+class EventOutcome(StrEnum):
     PROCESSED = "processed"
     DUPLICATE = "duplicate"
     # Recorded, but the copy waits for a re-read: the event was late, or has no entitlements.
@@ -44,14 +44,16 @@ class Outcome(StrEnum):
 class BatchQueue:
     """Collects events while a batch is processed. `work` returns one outcome, or exception, for each event."""
 
-    def __init__(self, work: Callable[[Sequence[ReceivedEvent]], Awaitable[Sequence[Outcome | Exception]]]) -> None:
+    def __init__(
+        self, work: Callable[[Sequence[ReceivedEvent]], Awaitable[Sequence[EventOutcome | Exception]]]
+    ) -> None:
         self._work = work
-        self._waiting: list[tuple[ReceivedEvent, asyncio.Future[Outcome]]] = []
+        self._waiting: list[tuple[ReceivedEvent, asyncio.Future[EventOutcome]]] = []
         self._running: asyncio.Task[None] | None = None
 
-    async def add(self, event: ReceivedEvent) -> Outcome:
+    async def add(self, event: ReceivedEvent) -> EventOutcome:
         """The event's own outcome. A single event does not wait for others."""
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[EventOutcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((event, future))
         if self._running is None:
             self._running = asyncio.create_task(self._run())
@@ -69,8 +71,8 @@ class BatchQueue:
         finally:
             self._running = None
 
-    async def _finish(self, batch: list[tuple[ReceivedEvent, asyncio.Future[Outcome]]]) -> None:
-        outcomes: Sequence[Outcome | Exception]
+    async def _finish(self, batch: list[tuple[ReceivedEvent, asyncio.Future[EventOutcome]]]) -> None:
+        outcomes: Sequence[EventOutcome | Exception]
         try:
             outcomes = await self._work([event for event, _ in batch])
         except Exception as error:
@@ -88,7 +90,7 @@ class BatchQueue:
 class Intake:
     def __init__(
         self,
-        store: Store,
+        store: ConsumerStorage,
         now: Callable[[], Ms],
         *,
         jobs_added: Callable[[], None],
@@ -100,7 +102,7 @@ class Intake:
         self._jobs_added = jobs_added
         self._batches = BatchQueue(self._work)
 
-    async def receive(self, event: ReceivedEvent) -> Outcome:
+    async def receive(self, event: ReceivedEvent) -> EventOutcome:
         """The outcome, once it is committed."""
         return await self._batches.add(event)
 
@@ -118,32 +120,32 @@ class Intake:
     async def drain(self) -> None:
         await self._batches.drain()
 
-    async def _work(self, arrived: Sequence[ReceivedEvent]) -> list[Outcome | Exception]:
+    async def _work(self, arrived: Sequence[ReceivedEvent]) -> list[EventOutcome | Exception]:
         # Of several copies of one event, the first is processed and the others are duplicates.
         firsts = list({event.id: event for event in reversed(arrived)}.values())[::-1]
         outcomes = await self._together(firsts)
         seen: set[str] = set()
-        results: list[Outcome | Exception] = []
+        results: list[EventOutcome | Exception] = []
         for event in arrived:
             result = outcomes[event.id]
             again = event.id in seen and not isinstance(result, Exception)
-            results.append(Outcome.DUPLICATE if again else result)
+            results.append(EventOutcome.DUPLICATE if again else result)
             seen.add(event.id)
         return results
 
-    async def _together(self, events: list[ReceivedEvent]) -> dict[str, Outcome | Exception]:
+    async def _together(self, events: list[ReceivedEvent]) -> dict[str, EventOutcome | Exception]:
         try:
             return dict(await self._commit(events))
         except Exception as error:
             if len(events) == 1 or not is_about_one_event(error):
                 return {event.id: error for event in events}
         # One of them cannot be processed: process each on its own, so that the others are not affected.
-        alone: dict[str, Outcome | Exception] = {}
+        alone: dict[str, EventOutcome | Exception] = {}
         for event in events:
             alone |= await self._together([event])
         return alone
 
-    async def _commit(self, events: list[ReceivedEvent]) -> dict[str, Outcome]:
+    async def _commit(self, events: list[ReceivedEvent]) -> dict[str, EventOutcome]:
         now = self._now()
         work = await self._store.database.write(lambda connection: self._process(connection, events, now))
         if work.reread or work.followed_up:
@@ -170,7 +172,7 @@ class Intake:
         work = _Work(locked, dict(locked.canonical), dict(locked.copies))
         for event in events:
             if event.id in locked.processed:
-                work.outcomes[event.id] = Outcome.DUPLICATE
+                work.outcomes[event.id] = EventOutcome.DUPLICATE
             else:
                 work.take(event, apply_event(work.copy_of(event), event, now, work.others_of(event)))
         if not work.done:
@@ -195,7 +197,7 @@ class _Work:
     # Maps every id in the batch to the id its copy is stored under.
     canonical: dict[str, str]
     copies: dict[str, LocalCopy]
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, EventOutcome] = field(default_factory=dict)
     done: list[ReceivedEvent] = field(default_factory=list)
     # An id and other ids that turned out to be the same customer, in the order of the events.
     names: list[tuple[str, set[str]]] = field(default_factory=list)
@@ -214,10 +216,10 @@ class _Work:
         found = [self.copies.get(id) for id in sorted(event.other_ids) if id != own and self.canonical[id] == id]
         return [copy for copy in found if copy is not None and copy.subscription.exists]
 
-    def take(self, event: ReceivedEvent, applied: Applied) -> None:
+    def take(self, event: ReceivedEvent, applied: AppliedEvent) -> None:
         owner = applied.copy.subscription.app_user_id
         self.copies[owner] = applied.copy
-        self.outcomes[event.id] = Outcome.PROCESSED if applied.synced else Outcome.LATE
+        self.outcomes[event.id] = EventOutcome.PROCESSED if applied.synced else EventOutcome.LATE
         self.done.append(event)
         self.handled.append(applied.handling)
         if applied.synced:

@@ -11,7 +11,7 @@ import structlog
 
 from latchkey.client import RateLimited, UnusableId
 from latchkey.client.transport import RETRY_AFTER
-from latchkey.consumer.rules.instants import Ms
+from latchkey.consumer.rules.timestamps import Ms
 from latchkey.consumer.storage.jobs import Job, Jobs
 
 log = structlog.get_logger()

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from latchkey.consumer.rules.instants import Ms, to_iso
-from latchkey.push.notification import Notification
+from latchkey.consumer.rules.timestamps import Ms, to_iso
+from latchkey.push.push_notification import PushNotification
 
 OCCASIONS = ("billing_issue", "trial_ending", "expired", "refunded", "granted")
 
@@ -34,7 +34,7 @@ def read_texts(path: str = "") -> Texts:
     return {occasion: {**own[occasion], **given.get(occasion, {})} for occasion in own}
 
 
-def notification(texts: Mapping[str, Text], *, product_id: str | None, ends_at: Ms | None) -> Notification:
+def notification(texts: Mapping[str, Text], *, product_id: str | None, ends_at: Ms | None) -> PushNotification:
     values = {"{product}": product_id or "", "{date}": to_iso(ends_at)[:10] if ends_at is not None else ""}
 
     def filled(words: str) -> str:
@@ -42,7 +42,7 @@ def notification(texts: Mapping[str, Text], *, product_id: str | None, ends_at: 
             words = words.replace(name, value)
         return words
 
-    return Notification(
+    return PushNotification(
         contents={language: filled(text.content) for language, text in texts.items()},
         headings={language: filled(text.heading) for language, text in texts.items()},
     )

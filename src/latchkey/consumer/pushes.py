@@ -15,19 +15,19 @@ import structlog
 from msgspec import Struct
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from latchkey.consumer.consumer_settings import Settings
 from latchkey.consumer.job_runner import Handler
 from latchkey.consumer.push_texts import Texts, notification, read_texts
 from latchkey.consumer.rules.customer_snapshot import TRIAL
-from latchkey.consumer.rules.instants import DAY, HOUR, Ms
 from latchkey.consumer.rules.received_event import ReceivedEvent
 from latchkey.consumer.rules.record import LocalCopy
-from latchkey.consumer.settings import Settings
+from latchkey.consumer.rules.timestamps import DAY, HOUR, Ms
+from latchkey.consumer.storage.consumer_storage import ConsumerStorage
 from latchkey.consumer.storage.jobs import Job, NewJob
-from latchkey.consumer.storage.store import Store
-from latchkey.push.errors import NotificationRefusedError, NotSentError
-from latchkey.push.notification import Notification, Sent
 from latchkey.push.provider_response import RetryPolicy
 from latchkey.push.push_client import PushClient
+from latchkey.push.push_errors import NotificationRefusedError, PushNotSentError
+from latchkey.push.push_notification import PushNotification, PushResult
 
 log = structlog.get_logger()
 
@@ -87,7 +87,7 @@ def still_applies(occasion: str, copy: LocalCopy | None, now: Ms) -> bool:
 class Pushes:
     def __init__(
         self,
-        store: Store,
+        store: ConsumerStorage,
         client: PushClient,
         now: Callable[[], Ms],
         *,
@@ -105,7 +105,7 @@ class Pushes:
         self.handlers: Mapping[str, Handler] = {PUSH: self._push, PLAN: self._plan}
 
     @classmethod
-    def from_settings(cls, store: Store, settings: Settings, now: Callable[[], Ms]) -> Pushes:
+    def from_settings(cls, store: ConsumerStorage, settings: Settings, now: Callable[[], Ms]) -> Pushes:
         ca = Path(settings.push_ca).read_bytes() if settings.push_ca else None
         client = PushClient(
             settings.push_api_url, settings.push_app_id, settings.push_rest_api_key, extra_ca=ca, policy=RETRY_POLICY
@@ -122,7 +122,7 @@ class Pushes:
     async def close(self) -> None:
         await self._client.close()
 
-    async def send(self, app_user_id: str, words: Notification, *, key: str | None = None) -> Sent:
+    async def send(self, app_user_id: str, words: PushNotification, *, key: str | None = None) -> PushResult:
         """Sends now, to every phone of a user. Phones that the provider does not know are deleted."""
         async with self._store.database.reading() as connection:
             owner = await self._store.copies.owner_of(connection, app_user_id)
@@ -205,7 +205,7 @@ class Pushes:
         except NotificationRefusedError as error:
             logger.error("push refused", error=str(error))
             return None
-        except NotSentError as error:
+        except PushNotSentError as error:
             self._away_until = now + max(AWAY_MS, round((error.retry_after or 0) * 1000))
             raise
         logger.info(
@@ -216,7 +216,7 @@ class Pushes:
         )
         return None
 
-    async def _deliver(self, words: Notification, ids: Sequence[str], key: str | None) -> Sent:
+    async def _deliver(self, words: PushNotification, ids: Sequence[str], key: str | None) -> PushResult:
         sent = await self._client.send(words, ids, key=key)
         await self._store.devices.remove(sent.invalid_player_ids)
         return sent

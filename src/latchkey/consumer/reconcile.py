@@ -10,14 +10,14 @@ import structlog
 from sqlalchemy import select
 
 from latchkey.client import ClientError, NotFound
-from latchkey.consumer.billing import Billing
-from latchkey.consumer.event_intake import Intake, Outcome
-from latchkey.consumer.rules.instants import HOUR, Ms, iso_or_none
-from latchkey.consumer.rules.received_event import Malformed, ReceivedEvent, read_event
+from latchkey.consumer.billing_service import BillingService
+from latchkey.consumer.event_intake import EventOutcome, Intake
+from latchkey.consumer.rules.received_event import MalformedEvent, ReceivedEvent, read_event
 from latchkey.consumer.rules.record import LocalCopy
 from latchkey.consumer.rules.sync import has_restarted
-from latchkey.consumer.storage.store import Store
-from latchkey.consumer.storage.tables import subscriptions
+from latchkey.consumer.rules.timestamps import HOUR, Ms, iso_or_none
+from latchkey.consumer.storage.consumer_storage import ConsumerStorage
+from latchkey.consumer.storage.copy_tables import subscriptions
 
 log = structlog.get_logger()
 
@@ -65,7 +65,7 @@ class ReconcileReport:
 
 
 class Reconciler:
-    def __init__(self, store: Store, billing: Billing, intake: Intake, now: Callable[[], Ms]) -> None:
+    def __init__(self, store: ConsumerStorage, billing: BillingService, intake: Intake, now: Callable[[], Ms]) -> None:
         self._store = store
         self._billing = billing
         self._intake = intake
@@ -128,7 +128,7 @@ class Reconciler:
         for body in bodies:
             try:
                 events.append(read_event(body))
-            except Malformed:
+            except MalformedEvent:
                 report.events_unreadable.append(body[:200].decode(errors="replace"))
         return events
 
@@ -143,7 +143,7 @@ class Reconciler:
             MissedEvent(event.id, event.type, event.app_user_id, outcome)
             for event, outcome in zip(missed, outcomes, strict=True)
             # It arrived on its own between the check and the attempt.
-            if outcome != Outcome.DUPLICATE
+            if outcome != EventOutcome.DUPLICATE
         ]
 
     async def _receive(self, event: ReceivedEvent) -> str:

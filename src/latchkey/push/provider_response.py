@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from latchkey.push.errors import (
+from latchkey.push.push_errors import (
     BrokenError,
     BusyError,
     KeyRefusedError,
@@ -16,7 +16,7 @@ from latchkey.push.errors import (
     NotificationRefusedError,
     PushError,
 )
-from latchkey.push.notification import Sent
+from latchkey.push.push_notification import PushResult
 
 # The provider's error if none of the ids can be reached; with a status of 200, or 400 in older versions.
 _NOBODY = "not subscribed"
@@ -25,7 +25,7 @@ _REASONS = 5
 _REASON_LENGTH = 200
 
 
-def interpret(status: int, body: bytes, asked: Sequence[str]) -> Sent | PushError:
+def interpret(status: int, body: bytes, asked: Sequence[str]) -> PushResult | PushError:
     """The meaning of a response to a call for the `asked` ids."""
     if status == 429:
         return BusyError("The push provider is busy (429).")
@@ -52,7 +52,7 @@ def interpret(status: int, body: bytes, asked: Sequence[str]) -> Sent | PushErro
     )
 
 
-def _sent(response: Any, errors: Any, asked: Sequence[str]) -> Sent | None:
+def _sent(response: Any, errors: Any, asked: Sequence[str]) -> PushResult | None:
     if not isinstance(response, dict):
         return None
     notification_id = response.get("id")
@@ -60,9 +60,9 @@ def _sent(response: Any, errors: Any, asked: Sequence[str]) -> Sent | None:
     # Only requested ids: a response must not be able to remove other devices.
     invalid = tuple(id for id in asked if id in named)
     if isinstance(notification_id, str) and notification_id:
-        return Sent((notification_id,), invalid)
+        return PushResult((notification_id,), invalid)
     if invalid or any(_NOBODY in words for words in _words(errors)):
-        return Sent((), invalid, tuple(id for id in asked if id not in named))
+        return PushResult((), invalid, tuple(id for id in asked if id not in named))
     return None
 
 

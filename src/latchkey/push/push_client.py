@@ -22,9 +22,9 @@ import msgspec
 import structlog
 
 from latchkey.http_client import HttpClient, HttpError, causes_of, parse_retry_after
-from latchkey.push.errors import BusyError, NotSentError, PushError, RefusedError, UnreachableError
-from latchkey.push.notification import Notification, Sent
 from latchkey.push.provider_response import RetryPolicy, interpret
+from latchkey.push.push_errors import BusyError, PushError, PushNotSentError, RefusedError, UnreachableError
+from latchkey.push.push_notification import PushNotification, PushResult
 
 log = structlog.get_logger()
 
@@ -66,19 +66,21 @@ class PushClient:
             decompress=False,
         )
 
-    async def send(self, notification: Notification, player_ids: Sequence[str], *, key: str | None = None) -> Sent:
+    async def send(
+        self, notification: PushNotification, player_ids: Sequence[str], *, key: str | None = None
+    ) -> PushResult:
         """Send to all these ids. `so_far` of a `PushError` says which calls had succeeded."""
         key = key or str(uuid.uuid4())
         wanted = list(dict.fromkeys(player_ids))
-        done: list[Sent] = []
+        done: list[PushResult] = []
         for first in range(0, len(wanted), MOST_IDS):
             body = self._body(notification, wanted[first : first + MOST_IDS], f"{key} {first}")
             try:
                 done.append(await self._call(body, wanted[first : first + MOST_IDS]))
             except PushError as error:
-                error.so_far = Sent.combined(done)
+                error.so_far = PushResult.combined(done)
                 raise
-        return Sent.combined(done)
+        return PushResult.combined(done)
 
     async def close(self) -> None:
         await self._http.close()
@@ -89,15 +91,15 @@ class PushClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _call(self, body: bytes, ids: Sequence[str]) -> Sent:
+    async def _call(self, body: bytes, ids: Sequence[str]) -> PushResult:
         began = time.monotonic()
         tried = 0
         while True:
             tried += 1
             answer = await self._attempt(body, ids)
-            if isinstance(answer, Sent):
+            if isinstance(answer, PushResult):
                 return answer
-            if not isinstance(answer, NotSentError):
+            if not isinstance(answer, PushNotSentError):
                 raise answer
             asked = answer.retry_after
             if asked is None and isinstance(answer, BusyError):
@@ -109,7 +111,7 @@ class PushClient:
             log.warning("push not sent yet", reason=str(answer), tried=tried, again_in_seconds=round(wait, 2))
             await self._sleep(wait)
 
-    def _body(self, notification: Notification, ids: Sequence[str], key: str) -> bytes:
+    def _body(self, notification: PushNotification, ids: Sequence[str], key: str) -> bytes:
         return msgspec.json.encode(
             {
                 "app_id": self._app_id,
@@ -120,7 +122,7 @@ class PushClient:
             }
         )
 
-    async def _attempt(self, body: bytes, ids: Sequence[str]) -> Sent | PushError:
+    async def _attempt(self, body: bytes, ids: Sequence[str]) -> PushResult | PushError:
         try:
             # One timeout for everything: a provider that sends a byte a second is as good as none.
             async with asyncio.timeout(self._policy.timeout):
@@ -142,7 +144,7 @@ class PushClient:
             result.args = (self._redacted(str(result)),)
         if isinstance(result, RefusedError):
             result.reasons = tuple(self._redacted(reason) for reason in result.reasons)
-        if isinstance(result, NotSentError):
+        if isinstance(result, PushNotSentError):
             result.retry_after = parse_retry_after(response.header("retry-after"), time.time())
         return result
 

@@ -16,7 +16,7 @@ _COMMAND = re.compile(r"[a-z][a-z0-9+.-]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class BridgeNames:
     """The names of the bridge; several of each if old web content uses another name."""
 
     properties: tuple[str, ...] = ("bridge",)
@@ -31,12 +31,12 @@ class Names:
                 raise ValueError(f"{name!r} cannot be a command: lower case letters, digits, + - and . only")
 
 
-def bridge_script(player_id: str | None, origins: Iterable[str], names: Names | None = None) -> str:
+def bridge_script(player_id: str | None, origins: Iterable[str], names: BridgeNames | None = None) -> str:
     """JavaScript to run at document start. External values are only inserted as data."""
     allowed = sorted({origin_of(origin) for origin in origins})
     if not allowed:
         raise ValueError("the bridge needs at least one origin of the app's own")
-    names = names or Names()
+    names = names or BridgeNames()
     options = {
         "playerId": player_id or None,
         "origins": allowed,

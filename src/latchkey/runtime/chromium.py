@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from latchkey.runtime.errors import CannotShowError, ChromiumMissingError
+from latchkey.runtime.device_errors import CannotShowError, ChromiumMissingError
 
 VARIABLE = "LATCHKEY_CHROMIUM"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

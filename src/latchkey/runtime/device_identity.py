@@ -16,7 +16,7 @@ from typing import IO
 
 import msgspec
 
-from latchkey.runtime.errors import AlreadyRunningError
+from latchkey.runtime.device_errors import AlreadyRunningError
 
 # A push service may repeat notifications; it repeats none older than the last 500.
 _REMEMBERED = 500
@@ -28,7 +28,7 @@ class _StoredIdentity(msgspec.Struct):
     shown: list[str] = []
 
 
-class Identity:
+class DeviceIdentity:
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
         self.browser = self.folder / "browser"

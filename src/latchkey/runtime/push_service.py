@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from latchkey.http_client import HttpClient, HttpError
-from latchkey.runtime.errors import PushServiceError, UnknownDeviceError
+from latchkey.runtime.device_errors import PushServiceError, UnknownDeviceError
 
 TIMEOUT = 10.0
 # The service sends a heartbeat every 15 seconds.

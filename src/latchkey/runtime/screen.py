@@ -21,7 +21,7 @@ from playwright.async_api import (
 )
 
 from latchkey.runtime.chromium import FLAGS, find_chromium, require_screen
-from latchkey.runtime.errors import CannotShowError
+from latchkey.runtime.device_errors import CannotShowError
 from latchkey.runtime.push_service import ArrivedNotification
 
 PHONE = "Pixel 7"
@@ -29,7 +29,7 @@ SHOWN_SECONDS = 6
 _BANNER = files("latchkey.runtime").joinpath("banner.js").read_text(encoding="utf-8").rstrip()
 
 
-class Screen:
+class DeviceScreen:
     def __init__(
         self, playwright: Playwright, context: BrowserContext, page: Page, report: Callable[[str], None]
     ) -> None:
@@ -50,7 +50,7 @@ class Screen:
         window: bool,
         offline: bool,
         report: Callable[[str], None],
-    ) -> Screen:
+    ) -> DeviceScreen:
         if window:
             require_screen()
         program = find_chromium()

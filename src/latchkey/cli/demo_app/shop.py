@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from latchkey.client import Client
-from latchkey.consumer.rules.instants import HOUR, Ms, from_iso
+from latchkey.consumer.rules.timestamps import HOUR, Ms, from_iso
 from latchkey.http_client import HttpClient, HttpError
 from latchkey.wire.actions import TestClock
 from latchkey.wire.management import Product

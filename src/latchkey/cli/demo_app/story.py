@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from latchkey.cli.demo_app.arrivals import Arrival
 from latchkey.consumer import LocalCopy
-from latchkey.consumer.rules.instants import Ms
+from latchkey.consumer.rules.timestamps import Ms
 from latchkey.runtime.bridge_script import web_module
 
 ENTITLEMENT = "pro"

@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from latchkey.consumer.api.http_endpoint import reply
-from latchkey.consumer.billing import UNKNOWN, Billing
-from latchkey.consumer.rules.instants import Ms
-from latchkey.consumer.settings import Settings
+from latchkey.consumer.billing_service import UNKNOWN, BillingService
+from latchkey.consumer.consumer_settings import Settings
+from latchkey.consumer.rules.timestamps import Ms
 
 # Finds the user's id in a request; None if nobody is signed in.
 Identify = Callable[[Request], str | Awaitable[str | None] | None]
@@ -105,7 +105,7 @@ class Guard:
     """`Depends(guard)` allows or refuses a request, and returns the user's id; `@guard` does so for a Starlette
     route."""
 
-    def __init__(self, entitlement_id: str, billing: Billing, identify: Identify, now: Callable[[], Ms]) -> None:
+    def __init__(self, entitlement_id: str, billing: BillingService, identify: Identify, now: Callable[[], Ms]) -> None:
         self._entitlement_id = entitlement_id
         self._billing = billing
         self._identify = identify

@@ -13,13 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from latchkey.consumer.api.http_endpoint import RequestRefused, bearer, headers_of, matches, reply
+from latchkey.consumer.consumer_settings import Settings
 from latchkey.consumer.event_intake import Intake
 from latchkey.consumer.rules.event_handlers import HANDLERS
-from latchkey.consumer.rules.instants import to_iso
-from latchkey.consumer.rules.received_event import Malformed, read_event
-from latchkey.consumer.settings import Settings
-from latchkey.consumer.storage.events import SetAside
-from latchkey.consumer.storage.store import Store
+from latchkey.consumer.rules.received_event import MalformedEvent, read_event
+from latchkey.consumer.rules.timestamps import to_iso
+from latchkey.consumer.storage.consumer_storage import ConsumerStorage
+from latchkey.consumer.storage.event_log import SetAside
 
 log = structlog.get_logger()
 
@@ -28,7 +28,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 
 
-class Metrics:
+class ConsumerMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._events = Counter(
@@ -76,7 +76,7 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True)
-class Reprocessed:
+class ReprocessedEvent:
     event_id: str
     # processed, duplicate, late, or failed
     outcome: str
@@ -84,18 +84,18 @@ class Reprocessed:
 
 
 class OperatorEndpoints:
-    def __init__(self, store: Store, intake: Intake, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, store: ConsumerStorage, intake: Intake, settings: Settings, metrics: ConsumerMetrics) -> None:
         self._store = store
         self._intake = intake
         self._settings = settings
         self._metrics = metrics
 
-    async def reprocess(self, event_id: str) -> Reprocessed | None:
+    async def reprocess(self, event_id: str) -> ReprocessedEvent | None:
         """Try an event again; None if no such event was set aside."""
         found = await self._store.events.one_set_aside(event_id)
         return await self._again(found) if found is not None else None
 
-    async def reprocess_all(self) -> list[Reprocessed]:
+    async def reprocess_all(self) -> list[ReprocessedEvent]:
         found: list[SetAside] = []
         while page := await self._store.events.list_set_aside(after=found[-1].event_id if found else None, limit=PAGE):
             found += page
@@ -139,18 +139,18 @@ class OperatorEndpoints:
         if not matches(bearer(headers_of(request)), self._settings.operator_token):
             raise RequestRefused(401, "Unauthorized")
 
-    async def _again(self, set_aside: SetAside) -> Reprocessed:
+    async def _again(self, set_aside: SetAside) -> ReprocessedEvent:
         try:
             event = read_event(set_aside.body)
-        except Malformed as error:
-            return Reprocessed(set_aside.event_id, "failed", str(error))
+        except MalformedEvent as error:
+            return ReprocessedEvent(set_aside.event_id, "failed", str(error))
         try:
             outcome = await self._intake.receive(event)
         except Exception as error:
             log.exception("event failed again", event_id=event.id, type=event.type)
             await self._intake.set_aside(event, error)
-            return Reprocessed(set_aside.event_id, "failed", f"{type(error).__name__}: {error}")
-        return Reprocessed(set_aside.event_id, outcome.value)
+            return ReprocessedEvent(set_aside.event_id, "failed", f"{type(error).__name__}: {error}")
+        return ReprocessedEvent(set_aside.event_id, outcome.value)
 
 
 def _shown(set_aside: SetAside) -> dict[str, Any]:

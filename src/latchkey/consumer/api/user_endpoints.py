@@ -14,12 +14,12 @@ from starlette.responses import Response
 from latchkey.client import ClientError, NotFound
 from latchkey.consumer.api.access_guard import Identify, identified
 from latchkey.consumer.api.http_endpoint import RequestRefused, TooLargeError, body_of, reply
-from latchkey.consumer.api.operator_endpoints import Metrics
-from latchkey.consumer.billing import UNKNOWN, Billing, View, failure_text
-from latchkey.consumer.rules.instants import Ms, from_iso_or_none, iso_or_none, to_iso
+from latchkey.consumer.api.operator_endpoints import ConsumerMetrics
+from latchkey.consumer.billing_service import UNKNOWN, BillingService, View, failure_text
+from latchkey.consumer.consumer_settings import Settings
 from latchkey.consumer.rules.record import LocalCopy
-from latchkey.consumer.settings import Settings
-from latchkey.consumer.storage.store import Store
+from latchkey.consumer.rules.timestamps import Ms, from_iso_or_none, iso_or_none, to_iso
+from latchkey.consumer.storage.consumer_storage import ConsumerStorage
 
 BODY_LIMIT = 4_096
 
@@ -35,7 +35,7 @@ _decoder = msgspec.json.Decoder(NewDevice)
 
 
 class DeviceEndpoints:
-    def __init__(self, store: Store, settings: Settings, identify: Identify, now: Callable[[], Ms]) -> None:
+    def __init__(self, store: ConsumerStorage, settings: Settings, identify: Identify, now: Callable[[], Ms]) -> None:
         self._store = store
         self._settings = settings
         self._identify = identify
@@ -81,11 +81,11 @@ SYNC_DEADLINE = 20.0
 class UserEndpoints:
     def __init__(
         self,
-        billing: Billing,
-        store: Store,
+        billing: BillingService,
+        store: ConsumerStorage,
         settings: Settings,
         identify: Identify,
-        metrics: Metrics,
+        metrics: ConsumerMetrics,
         now: Callable[[], Ms],
     ) -> None:
         self._billing = billing

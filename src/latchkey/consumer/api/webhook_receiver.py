@@ -21,10 +21,10 @@ from latchkey.consumer.api.http_endpoint import (
     matches,
     reply,
 )
-from latchkey.consumer.api.operator_endpoints import Metrics
-from latchkey.consumer.event_intake import Intake, Outcome, is_about_one_event
-from latchkey.consumer.rules.received_event import Malformed, ReceivedEvent, read
-from latchkey.consumer.settings import Settings
+from latchkey.consumer.api.operator_endpoints import ConsumerMetrics
+from latchkey.consumer.consumer_settings import Settings
+from latchkey.consumer.event_intake import EventOutcome, Intake, is_about_one_event
+from latchkey.consumer.rules.received_event import MalformedEvent, ReceivedEvent, read
 from latchkey.wire.headers import TEST_EVENT
 
 PREFIX = "whsec_"
@@ -32,7 +32,7 @@ TOLERANCE_SECONDS = 5 * 60
 _VERSION = b"v1,"
 
 
-class Signatures:
+class WebhookSignatures:
     """The signing secrets; several during a rotation."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
@@ -72,21 +72,21 @@ log = structlog.get_logger()
 _TEST_EVENT = TEST_EVENT.lower().encode()
 
 MESSAGES = {
-    Outcome.PROCESSED: "Event processed",
-    Outcome.DUPLICATE: "Event already processed",
-    Outcome.LATE: "Event recorded",
+    EventOutcome.PROCESSED: "Event processed",
+    EventOutcome.DUPLICATE: "Event already processed",
+    EventOutcome.LATE: "Event recorded",
 }
 INTERNAL_ERROR = "Internal processing error"
 # Every event gets one of three responses. A response that is sent is not changed, so these are built once.
 _REPLIES = {outcome: reply({"message": message}) for outcome, message in MESSAGES.items()}
 
 
-class Receiver:
-    def __init__(self, intake: Intake, settings: Settings, metrics: Metrics) -> None:
+class WebhookReceiver:
+    def __init__(self, intake: Intake, settings: Settings, metrics: ConsumerMetrics) -> None:
         self._intake = intake
         self._settings = settings
         self._metrics = metrics
-        self._signatures = Signatures(settings.signing_secrets)
+        self._signatures = WebhookSignatures(settings.signing_secrets)
 
     async def receive(self, request: Request) -> Response:
         began = time.perf_counter()
@@ -110,7 +110,7 @@ class Receiver:
             raise RequestRefused(401, "Unauthorized")
         try:
             event = read(body)
-        except Malformed as malformed:
+        except MalformedEvent as malformed:
             self._metrics.refused("malformed")
             log.warning("malformed webhook", error=str(malformed), bytes=len(body))
             raise RequestRefused(400, str(malformed)) from None

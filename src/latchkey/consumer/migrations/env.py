@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alembic import context
 
+from latchkey.consumer.storage.copy_tables import metadata
 from latchkey.consumer.storage.schema import VERSION_TABLE
-from latchkey.consumer.storage.tables import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

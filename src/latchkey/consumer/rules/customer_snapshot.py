@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
 
-from latchkey.consumer.rules.instants import Ms, from_iso, from_iso_or_none
 from latchkey.consumer.rules.received_event import HeldEntitlement
+from latchkey.consumer.rules.timestamps import Ms, from_iso, from_iso_or_none
 from latchkey.wire import v1, v2
 from latchkey.wire.lifetime import never_ends
 

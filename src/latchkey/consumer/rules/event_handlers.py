@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from latchkey.consumer.rules.instants import Ms
 from latchkey.consumer.rules.received_event import HeldEntitlement, ReceivedEvent
 from latchkey.consumer.rules.record import Subscription
+from latchkey.consumer.rules.timestamps import Ms
 
 
-class CurrencyTransaction(Struct, frozen=True, kw_only=True):
+class CurrencyRow(Struct, frozen=True, kw_only=True):
     event_id: str
     app_user_id: str
     currency: str
@@ -25,14 +25,14 @@ class CurrencyTransaction(Struct, frozen=True, kw_only=True):
     happened_at: Ms
 
 
-class Enrollment(Struct, frozen=True, kw_only=True):
+class EnrollmentRow(Struct, frozen=True, kw_only=True):
     app_user_id: str
     experiment_id: str
     variant_id: str
     enrolled_at: Ms
 
 
-class Invoice(Struct, frozen=True, kw_only=True):
+class InvoiceRow(Struct, frozen=True, kw_only=True):
     event_id: str
     app_user_id: str
     issued_at: Ms
@@ -51,9 +51,9 @@ class Handling(Struct, frozen=True):
     held: Mapping[str, HeldEntitlement] | None
     # Users who must be read from V2 again.
     reread: frozenset[str] = frozenset()
-    transaction: CurrencyTransaction | None = None
-    enrollment: Enrollment | None = None
-    invoice: Invoice | None = None
+    transaction: CurrencyRow | None = None
+    enrollment: EnrollmentRow | None = None
+    invoice: InvoiceRow | None = None
 
 
 Handler = Callable[[Handling], Handling]
@@ -136,7 +136,7 @@ def transfer(handling: Handling) -> Handling:
 def invoice_issuance(handling: Handling) -> Handling:
     """An invoice does not change access; the whole event is stored for accounting."""
     event = handling.event
-    noted = Invoice(
+    noted = InvoiceRow(
         event_id=event.id, app_user_id=handling.subscription.app_user_id, issued_at=handling.at, body=event.body
     )
     return replace(handling, invoice=noted)
@@ -148,7 +148,7 @@ def virtual_currency_transaction(handling: Handling) -> Handling:
         return handling
     kind = fields.transaction_type or ("debit" if fields.amount < 0 else "credit")
     amount = -abs(fields.amount) if kind == "debit" else fields.amount
-    noted = CurrencyTransaction(
+    noted = CurrencyRow(
         event_id=handling.event.id,
         app_user_id=handling.subscription.app_user_id,
         currency=fields.currency,
@@ -163,7 +163,7 @@ def experiment_enrollment(handling: Handling) -> Handling:
     fields = handling.event.fields
     if not fields.experiment_id or not fields.variant_id:
         return handling
-    noted = Enrollment(
+    noted = EnrollmentRow(
         app_user_id=handling.subscription.app_user_id,
         experiment_id=fields.experiment_id,
         variant_id=fields.variant_id,

@@ -9,7 +9,7 @@ import re
 from math import isfinite
 from typing import Any, NoReturn
 
-from latchkey.consumer.rules.instants import FIRST, LAST, Ms
+from latchkey.consumer.rules.timestamps import FIRST, LAST, Ms
 
 # Long enough for every id in use, short enough for an index row of any database.
 LONGEST = 255

@@ -16,8 +16,8 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from latchkey.consumer.rules import lenient_json
-from latchkey.consumer.rules.instants import FIRST, LAST, Ms, from_iso_or_none
 from latchkey.consumer.rules.lenient_json import LONGEST, clean, storable
+from latchkey.consumer.rules.timestamps import FIRST, LAST, Ms, from_iso_or_none
 
 INVALID_BODY = "Invalid webhook body"
 INVALID_EVENT = "Invalid event structure"
@@ -28,7 +28,7 @@ Number = Annotated[float, Meta(ge=-lenient_json.LARGEST, le=lenient_json.LARGEST
 Instant = Annotated[int, Meta(ge=FIRST, le=LAST)]
 
 
-class Malformed(Exception):
+class MalformedEvent(Exception):
     """The body is not an event. The message is sent to the caller."""
 
 
@@ -129,7 +129,7 @@ def read(body: bytes) -> ReceivedEvent:
     except _UNREADABLE:
         found = _enveloped(body)
     if found in (b"", b"null"):
-        raise Malformed(INVALID_BODY)
+        raise MalformedEvent(INVALID_BODY)
     return read_event(found)
 
 
@@ -145,12 +145,12 @@ def read_event(raw: bytes) -> ReceivedEvent:
         try:
             given = lenient_json.loads(raw)
         except ValueError:
-            raise Malformed(INVALID_EVENT) from None
+            raise MalformedEvent(INVALID_EVENT) from None
         if not isinstance(given, dict):
-            raise Malformed(INVALID_EVENT) from None
+            raise MalformedEvent(INVALID_EVENT) from None
         fields, held, attributes, unread = _leniently(given)
     if not (fields.type and fields.app_user_id):
-        raise Malformed(INVALID_EVENT)
+        raise MalformedEvent(INVALID_EVENT)
     return ReceivedEvent(
         # Without an id, the hash of the body identifies copies of the same event.
         id=fields.id or f"body_{hashlib.sha256(raw).hexdigest()}",
@@ -168,9 +168,9 @@ def _enveloped(body: bytes) -> bytes:
     try:
         given = lenient_json.loads(body)
     except ValueError:
-        raise Malformed(INVALID_BODY) from None
+        raise MalformedEvent(INVALID_BODY) from None
     if not isinstance(given, dict):
-        raise Malformed(INVALID_BODY)
+        raise MalformedEvent(INVALID_BODY)
     return lenient_json.dumps(given["event"]) if given.get("event") is not None else b""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from latchkey.consumer.rules.instants import Ms, end_or_none, iso_or_none
+from latchkey.consumer.rules.timestamps import Ms, end_or_none, iso_or_none
 
 
 class Subscription(Struct, frozen=True):

@@ -29,12 +29,12 @@ from latchkey.consumer.rules.customer_snapshot import (
     state_after_read,
 )
 from latchkey.consumer.rules.event_handlers import Handling, handle
-from latchkey.consumer.rules.instants import Ms, end_or_none, iso_or_none
 from latchkey.consumer.rules.received_event import HeldEntitlement, ReceivedEvent
 from latchkey.consumer.rules.record import Entitlement, LocalCopy, Subscription, email_of, external_user_id
+from latchkey.consumer.rules.timestamps import Ms, end_or_none, iso_or_none
 
 
-class Applied(Struct, frozen=True):
+class AppliedEvent(Struct, frozen=True):
     copy: LocalCopy
     # False if the event was only recorded: something newer is known, or it does not contain the entitlements.
     synced: bool
@@ -67,7 +67,7 @@ def is_doubtful(event: ReceivedEvent, known: Subscription) -> bool:
     return at is not None and known.last_event_at is not None and at < known.last_event_at
 
 
-def apply_event(copy: LocalCopy, event: ReceivedEvent, now: Ms, others: Sequence[LocalCopy] = ()) -> Applied:
+def apply_event(copy: LocalCopy, event: ReceivedEvent, now: Ms, others: Sequence[LocalCopy] = ()) -> AppliedEvent:
     """The copy after an event. `copy` is the copy of the event's user id, or of the customer whose alias the id now is.
     `others` are the copies of further ids in the event: they are the same customer, so `copy` replaces them."""
     known = copy.subscription
@@ -77,7 +77,7 @@ def apply_event(copy: LocalCopy, event: ReceivedEvent, now: Ms, others: Sequence
         after = replace(copy, subscription=replace(known, stale=True))
         # Each id is read: if an alias is wrong, the service's answer shows it.
         named = {event.app_user_id, known.app_user_id, *(other.subscription.app_user_id for other in others)}
-        return Applied(after, False, handling.reread | named, handling)
+        return AppliedEvent(after, False, handling.reread | named, handling)
     doubtful = is_doubtful(event, known) or any(is_late(event, other.subscription) for other in others)
     copy = reduce(merged_copy, others, copy)
     handling = handle(copy.subscription, event, now)
@@ -87,7 +87,7 @@ def apply_event(copy: LocalCopy, event: ReceivedEvent, now: Ms, others: Sequence
     synced = _synced(copy.subscription, handling.subscription, rows, event, now)
     reread = handling.reread | ({event.app_user_id, known.app_user_id} if doubtful else set())
     after = LocalCopy(replace(synced, stale=synced.stale or known.app_user_id in reread), rows)
-    return Applied(after, True, reread, handling)
+    return AppliedEvent(after, True, reread, handling)
 
 
 def merged_copy(kept: LocalCopy, other: LocalCopy) -> LocalCopy:

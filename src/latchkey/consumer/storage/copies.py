@@ -13,9 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.rules.lenient_json import storable
 from latchkey.consumer.rules.record import Entitlement, LocalCopy, Subscription, empty_copy
-from latchkey.consumer.storage.bulk import InsertRows, Row, SelectByIds, SelectTogether, insert_together
-from latchkey.consumer.storage.database import Database
-from latchkey.consumer.storage.tables import (
+from latchkey.consumer.storage.batch_statements import InsertRows, Row, SelectByIds, SelectTogether, insert_together
+from latchkey.consumer.storage.consumer_database import ConsumerDatabase
+from latchkey.consumer.storage.copy_tables import (
     aliases,
     currency_transactions,
     enrollments,
@@ -46,7 +46,7 @@ class LockedCopies:
 
 
 class Copies:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: ConsumerDatabase) -> None:
         self._database = database
         records = select(*(subscriptions.c[name] for name in _SUBSCRIPTION))
         chosen = records.where(database.any_of(subscriptions.c.app_user_id))
@@ -202,7 +202,7 @@ def _entitlement(row: Sequence[Any]) -> Entitlement:
     return Entitlement(*values)
 
 
-def _upsert(database: Database, table: Any, key: tuple[str, ...]) -> Any:
+def _upsert(database: ConsumerDatabase, table: Any, key: tuple[str, ...]) -> Any:
     insert = database.insert(table)
     values = {column.name: insert.excluded[column.name] for column in table.columns if column.name not in key}
     return insert.on_conflict_do_update(index_elements=list(key), set_=values)

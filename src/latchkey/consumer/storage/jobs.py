@@ -10,9 +10,9 @@ from typing import Any
 from sqlalchemy import and_, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from latchkey.consumer.rules.instants import Ms
-from latchkey.consumer.storage.database import Database
-from latchkey.consumer.storage.tables import jobs
+from latchkey.consumer.rules.timestamps import Ms
+from latchkey.consumer.storage.consumer_database import ConsumerDatabase
+from latchkey.consumer.storage.copy_tables import jobs
 
 ERROR_LENGTH = 500
 
@@ -36,7 +36,7 @@ class Job:
 
 
 class Jobs:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: ConsumerDatabase) -> None:
         self._database = database
         add = database.insert(jobs)
         self._add = add.on_conflict_do_update(

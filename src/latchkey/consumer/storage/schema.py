@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, column, inspect, select, table, text
 
-from latchkey.consumer.storage.database import Database
+from latchkey.consumer.storage.consumer_database import ConsumerDatabase
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -31,7 +31,7 @@ def config(connection: Connection | None = None) -> Config:
     return made
 
 
-async def migrate(database: Database) -> tuple[str | None, str | None]:
+async def migrate(database: ConsumerDatabase) -> tuple[str | None, str | None]:
     """The schema's version before and after."""
     async with database.writing() as connection:
         if not database.is_sqlite:

@@ -33,7 +33,7 @@ create index if not exists under_way on arrivals (player_id) where arrived_at is
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedNotification:
     """`reached` are the devices to notify; empty for a call that was processed before."""
 
     id: str
@@ -92,7 +92,7 @@ class SandboxDatabase:
         self._database.execute("delete from arrivals where player_id = ?", (id,))
         self._database.execute("delete from players where id = ?", (id,))
 
-    def accept(self, new: NewNotification, now: int) -> Accepted | None:
+    def accept(self, new: NewNotification, now: int) -> AcceptedNotification | None:
         """Stores it for all its devices; None if there are none."""
         if (before := self._accepted_before(new)) is not None:
             return before
@@ -126,7 +126,7 @@ class SandboxDatabase:
         except BaseException:
             self._database.execute("rollback")
             raise
-        return Accepted(id, len(reached), invalid, new.external_id, reached)
+        return AcceptedNotification(id, len(reached), invalid, new.external_id, reached)
 
     def pending(self, player_id: str, now: int) -> list[PendingNotification]:
         return [
@@ -168,11 +168,13 @@ class SandboxDatabase:
         row = self._database.execute("select * from notifications where id = ?", (id,)).fetchone()
         return self._shown(row) if row else None
 
-    def _accepted_before(self, new: NewNotification) -> Accepted | None:
+    def _accepted_before(self, new: NewNotification) -> AcceptedNotification | None:
         if new.same_as is None:
             return None
         row = self._database.execute("select * from notifications where same_as = ?", (new.same_as,)).fetchone()
-        return row and Accepted(row["id"], row["recipients"], json.decode(row["invalid"]), row["external_id"])
+        return row and AcceptedNotification(
+            row["id"], row["recipients"], json.decode(row["invalid"]), row["external_id"]
+        )
 
     def _shown(self, row: sqlite3.Row) -> dict[str, Any]:
         arrivals = self._database.execute(

@@ -1,6 +1,6 @@
 """The local copy, its jobs, events that were set aside, invoices and users' phones.
 
-Nothing is released yet: the tables are those of `tables.py`. The first release writes them out here, because a released
+Nothing is released yet: the tables are those of `copy_tables.py`. The first release writes them out, because a released
 migration never changes.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from alembic import op
 
-from latchkey.consumer.storage.tables import metadata
+from latchkey.consumer.storage.copy_tables import metadata
 
 revision = "0001"
 down_revision = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Notification:
+class PushNotification:
     """Texts by language code. Providers use `en` for languages without a text."""
 
     contents: Mapping[str, str]
@@ -19,7 +19,7 @@ class Notification:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class PushResult:
     """What the provider accepted. One notification may take several calls, because a call takes 2,000 ids.
 
     `invalid_player_ids` do not exist and can be deleted. `unsubscribed_player_ids` were in a call that reached nobody:
@@ -35,7 +35,7 @@ class Sent:
         return bool(self.notification_ids)
 
     @classmethod
-    def combined(cls, parts: Iterable[Sent]) -> Sent:
+    def combined(cls, parts: Iterable[PushResult]) -> PushResult:
         parts = tuple(parts)
         return cls(
             tuple(id for part in parts for id in part.notification_ids),

@@ -1,7 +1,7 @@
 """Why a notification was not sent.
 
 PushError
-├── NotSentError                  a retry may help; `retry_after` is what the provider asked for
+├── PushNotSentError              a retry may help; `retry_after` is what the provider asked for
 │   ├── UnreachableError          no response: down, too slow, cut off, not trusted
 │   ├── BusyError                 429
 │   ├── BrokenError               5xx
@@ -19,34 +19,34 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from latchkey.push.notification import Sent
+    from latchkey.push.push_notification import PushResult
 
 
 class PushError(Exception):
     """The notification did not reach everybody. `so_far` is what was accepted before."""
 
-    so_far: Sent | None = None
+    so_far: PushResult | None = None
 
 
-class NotSentError(PushError):
+class PushNotSentError(PushError):
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
 
 
-class UnreachableError(NotSentError):
+class UnreachableError(PushNotSentError):
     pass
 
 
-class BusyError(NotSentError):
+class BusyError(PushNotSentError):
     pass
 
 
-class BrokenError(NotSentError):
+class BrokenError(PushNotSentError):
     pass
 
 
-class NonsenseError(NotSentError):
+class NonsenseError(PushNotSentError):
     pass
 
 

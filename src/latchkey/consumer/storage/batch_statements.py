@@ -18,7 +18,7 @@ from msgspec.structs import astuple
 from sqlalchemy import JSON, BigInteger, Boolean, Table
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from latchkey.consumer.storage.database import Database
+from latchkey.consumer.storage.consumer_database import ConsumerDatabase
 
 # 26 columns in 32 rows are fewer than the 999 values that old versions of SQLite accept in a statement.
 _MOST_ROWS = 32
@@ -28,7 +28,7 @@ Row: TypeAlias = dict[str, Any] | Struct
 class SelectByIds:
     """A SELECT of the rows that have one of the given ids."""
 
-    def __init__(self, database: Database, statement: Any) -> None:
+    def __init__(self, database: ConsumerDatabase, statement: Any) -> None:
         self._database = database
         self._sql = str(statement.compile(dialect=database.engine.dialect))
 
@@ -40,14 +40,14 @@ class SelectTogether:
     """Several such SELECTs in one statement: one round trip. The first has the most columns; of the others, each column
     has the type of the first's column in the same place."""
 
-    def __init__(self, database: Database, *statements: Any) -> None:
+    def __init__(self, database: ConsumerDatabase, *statements: Any) -> None:
         self._database = database
         self._widths = [len(statement.selected_columns) for statement in statements]
         parts = []
         for number, statement in enumerate(statements):
             sql = str(statement.compile(dialect=database.engine.dialect)).replace("$1", f"${number + 1}")
             padding = ", NULL" * (self._widths[0] - self._widths[number])
-            # Every part of it was compiled from tables.py.
+            # Every part of it was compiled from copy_tables.py.
             parts.append(f"SELECT {number}, part_{number}.*{padding} FROM ({sql}) AS part_{number}")  # noqa: S608
         self._sql = " UNION ALL ".join(parts)
 
@@ -67,7 +67,7 @@ class InsertRows:
     in arrays, the driver checks and converts each value by itself, which took a fifth of the consumer's time.
     """
 
-    def __init__(self, database: Database, table: Table, *, key: tuple[str, ...] | None = None) -> None:
+    def __init__(self, database: ConsumerDatabase, table: Table, *, key: tuple[str, ...] | None = None) -> None:
         self._database = database
         columns = table.columns.keys()
         self._into = f"INSERT INTO {table.name} ({', '.join(columns)})"
@@ -91,7 +91,7 @@ class InsertRows:
     def from_json(self, parameter: int) -> str:
         """The statement that takes its rows from this parameter, a JSON array."""
         rows = f"json_to_recordset(${parameter}::json) AS {self._given}"
-        # Every part of it is a name or a type from tables.py.
+        # Every part of it is a name or a type from copy_tables.py.
         return f"{self._into} SELECT * FROM {rows}{self._conflict}"  # noqa: S608
 
     def _several(self, rows: int) -> str:
@@ -99,7 +99,7 @@ class InsertRows:
 
 
 async def insert_together(
-    database: Database, connection: AsyncConnection, given: Sequence[tuple[InsertRows, Sequence[Row]]]
+    database: ConsumerDatabase, connection: AsyncConnection, given: Sequence[tuple[InsertRows, Sequence[Row]]]
 ) -> None:
     """Several inserts into different tables. PostgreSQL gets them as one statement: one round trip."""
     if database.is_sqlite:

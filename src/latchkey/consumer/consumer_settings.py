@@ -17,9 +17,9 @@ from cryptography.x509 import load_pem_x509_certificates
 from msgspec import Meta, Struct, field, structs
 
 from latchkey.client.transport import checked
-from latchkey.consumer.errors import SettingsError
+from latchkey.consumer.consumer_errors import SettingsError
 from latchkey.consumer.push_texts import read_texts
-from latchkey.consumer.storage.database import checked_url
+from latchkey.consumer.storage.consumer_database import checked_url
 
 PREFIX = "LATCHKEY_CONSUMER_"
 # HS256 is as strong as its secret, and RFC 7518 asks for as many bits as the hash has.

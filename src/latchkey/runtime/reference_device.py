@@ -17,12 +17,12 @@ from typing import Self
 
 from playwright.async_api import Page
 
-from latchkey.runtime.bridge_script import Names, bridge_script, origin_of
+from latchkey.runtime.bridge_script import BridgeNames, bridge_script, origin_of
 from latchkey.runtime.chromium import accepted_keys
-from latchkey.runtime.device_identity import Identity
-from latchkey.runtime.errors import PushServiceError, UnknownDeviceError
+from latchkey.runtime.device_errors import PushServiceError, UnknownDeviceError
+from latchkey.runtime.device_identity import DeviceIdentity
 from latchkey.runtime.push_service import ArrivedNotification, PushService
-from latchkey.runtime.screen import Screen
+from latchkey.runtime.screen import DeviceScreen
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 
@@ -34,7 +34,7 @@ class DeviceOptions:
     push_url: str | None = None
     app_id: str = ""
     ca: Path | None = None
-    names: Names = field(default_factory=Names)
+    names: BridgeNames = field(default_factory=BridgeNames)
     language: str = "en"
     notifications_allowed: bool = True
     offline: bool = False
@@ -46,9 +46,9 @@ class Device:
         self._options = options
         self._report = report
         self._origins = frozenset(origin_of(origin) for origin in options.origins)
-        self._identity = Identity(options.state)
+        self._identity = DeviceIdentity(options.state)
         self._service: PushService | None = None
-        self._screen: Screen | None = None
+        self._screen: DeviceScreen | None = None
         self._listening: asyncio.Task[None] | None = None
         self._arrived: asyncio.Queue[ArrivedNotification] = asyncio.Queue()
         self.offline = options.offline
@@ -117,7 +117,7 @@ class Device:
             with contextlib.suppress(PushServiceError):
                 await self._register()
         keys = await asyncio.to_thread(accepted_keys, options.ca, self._origins) if options.ca is not None else []
-        self._screen = await Screen.start(
+        self._screen = await DeviceScreen.start(
             self._identity.browser,
             accepted_keys=keys,
             language=options.language,
@@ -196,7 +196,7 @@ class Device:
         except ValueError:
             return False
 
-    def _running_screen(self) -> Screen:
+    def _running_screen(self) -> DeviceScreen:
         if self._screen is None:
             raise RuntimeError("the device is switched off: use it inside `async with`")
         return self._screen

@@ -8,12 +8,12 @@ from typing import Any
 from sqlalchemy import Select, delete, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from latchkey.consumer.storage.database import Database
-from latchkey.consumer.storage.tables import aliases, devices
+from latchkey.consumer.storage.consumer_database import ConsumerDatabase
+from latchkey.consumer.storage.copy_tables import aliases, devices
 
 
-class Devices:
-    def __init__(self, database: Database) -> None:
+class RegisteredDevices:
+    def __init__(self, database: ConsumerDatabase) -> None:
         self._database = database
         insert = database.insert(devices)
         self._register = insert.on_conflict_do_update(

@@ -16,7 +16,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DataError, DBAPIError, DisconnectionError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from latchkey.consumer.storage import primary
+from latchkey.consumer.storage import primary_host
 from latchkey.database_address import Address, parse
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ _RETURNED_AT = "latchkey_returned_at"
 _COLLISIONS = {"40001", "40P01", "55P03"}
 
 
-class Database:
+class ConsumerDatabase:
     def __init__(self, url: str) -> None:
         self.url = checked_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
@@ -204,7 +204,7 @@ def _postgresql(url: URL, address: Address) -> AsyncEngine:
     if address.is_cluster:
         # A frozen server does not keep its own time limits.
         options["command_timeout"] = STATEMENT_TIMEOUT_MS / 1000 + 5
-    lifetime = primary.LIFETIME_SECONDS if address.is_cluster else -1
+    lifetime = primary_host.LIFETIME_SECONDS if address.is_cluster else -1
     engine = create_async_engine(
         url,
         pool_size=CONNECTIONS,
@@ -217,7 +217,7 @@ def _postgresql(url: URL, address: Address) -> AsyncEngine:
         **_options(),
     )
     if address.is_cluster:
-        chosen = primary.Primary(address, engine.sync_engine.dialect.loaded_dbapi.asyncpg.connect)
+        chosen = primary_host.PrimaryHost(address, engine.sync_engine.dialect.loaded_dbapi.asyncpg.connect)
 
         @event.listens_for(engine.sync_engine, "do_connect")
         def connecting(_dialect: Any, _record: Any, _arguments: Any, given: dict[str, Any]) -> None:

@@ -7,22 +7,22 @@ from typing import TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from latchkey.consumer.storage.consumer_database import ConsumerDatabase
 from latchkey.consumer.storage.copies import Copies
-from latchkey.consumer.storage.database import Database
-from latchkey.consumer.storage.devices import Devices
-from latchkey.consumer.storage.events import Events
+from latchkey.consumer.storage.event_log import EventLog
 from latchkey.consumer.storage.jobs import Jobs
+from latchkey.consumer.storage.registered_devices import RegisteredDevices
 
 T = TypeVar("T")
 
 
-class Store:
+class ConsumerStorage:
     def __init__(self, url: str) -> None:
-        self.database = Database(url)
+        self.database = ConsumerDatabase(url)
         self.copies = Copies(self.database)
-        self.events = Events(self.database)
+        self.events = EventLog(self.database)
         self.jobs = Jobs(self.database)
-        self.devices = Devices(self.database)
+        self.devices = RegisteredDevices(self.database)
 
     async def balances(self, app_user_id: str) -> dict[str, int | float]:
         return await self._of_customer(app_user_id, self.events.balances)

@@ -18,21 +18,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from latchkey.client import Client
 from latchkey.consumer.api.access_guard import AccessRefused, Guard, Identify, JwtUsers, refused
 from latchkey.consumer.api.http_endpoint import Endpoint, reply
-from latchkey.consumer.api.operator_endpoints import Metrics, OperatorEndpoints
+from latchkey.consumer.api.operator_endpoints import ConsumerMetrics, OperatorEndpoints
 from latchkey.consumer.api.user_endpoints import DeviceEndpoints, UserEndpoints
-from latchkey.consumer.api.webhook_receiver import Receiver
-from latchkey.consumer.billing import UNKNOWN, Billing, Checked, View, check_connection
-from latchkey.consumer.errors import AccessUnknownError
+from latchkey.consumer.api.webhook_receiver import WebhookReceiver
+from latchkey.consumer.billing_service import UNKNOWN, BillingService, Checked, View, check_connection
+from latchkey.consumer.consumer_errors import AccessUnknownError
+from latchkey.consumer.consumer_settings import Settings
 from latchkey.consumer.event_intake import REREAD, Intake
 from latchkey.consumer.job_runner import Handler, Runner
 from latchkey.consumer.pushes import Pushes
 from latchkey.consumer.reconcile import Reconciler
-from latchkey.consumer.rules.instants import Ms, real_now
 from latchkey.consumer.rules.record import LocalCopy
-from latchkey.consumer.settings import Settings
+from latchkey.consumer.rules.timestamps import Ms, real_now
+from latchkey.consumer.storage.consumer_storage import ConsumerStorage
 from latchkey.consumer.storage.jobs import Job, NewJob
 from latchkey.consumer.storage.schema import migrate
-from latchkey.consumer.storage.store import Store
 
 log = structlog.get_logger()
 
@@ -59,7 +59,7 @@ class Consumer:
         now: Callable[[], Ms] = real_now,
     ) -> None:
         self.settings = settings
-        self._store = Store(settings.database_url)
+        self._store = ConsumerStorage(settings.database_url)
         self.client = client or Client(
             settings.service_url,
             settings.api_key,
@@ -68,8 +68,8 @@ class Consumer:
         )
         self._identify = identify or JwtUsers(settings)
         self._now = now
-        self._metrics = Metrics()
-        self._billing = Billing(self._store, self.client, settings, now)
+        self._metrics = ConsumerMetrics()
+        self._billing = BillingService(self._store, self.client, settings, now)
         self._pushes = Pushes.from_settings(self._store, settings, now) if settings.pushes else None
         pushing = self._pushes.handlers if self._pushes is not None else {}
         handlers: dict[str, Handler] = {REREAD: self._reread, SWEEP: self._sweep, **pushing, **(jobs or {})}
@@ -78,7 +78,7 @@ class Consumer:
         self._intake = Intake(self._store, now, jobs_added=self._runner.wake, follow_up=follow_up)
         self._reconciler = Reconciler(self._store, self._billing, self._intake, now)
         self._operations = OperatorEndpoints(self._store, self._intake, settings, self._metrics)
-        self._receiver = Receiver(self._intake, settings, self._metrics)
+        self._receiver = WebhookReceiver(self._intake, settings, self._metrics)
         self._endpoints = UserEndpoints(self._billing, self._store, settings, self._identify, self._metrics, now)
         self._devices = DeviceEndpoints(self._store, settings, self._identify, now)
         self._webhook = Endpoint(POST=self._receiver.receive)

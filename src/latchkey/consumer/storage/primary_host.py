@@ -20,7 +20,7 @@ LIFETIME_SECONDS = 30
 _TIMELINE = "select ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint"
 
 
-class Primary:
+class PrimaryHost:
     def __init__(self, address: Address, connect: Callable[..., Awaitable[Any]]) -> None:
         self._hosts = address.hosts
         # The driver's function.

@@ -11,11 +11,11 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.rules.event_handlers import Handling
-from latchkey.consumer.rules.instants import Ms
 from latchkey.consumer.rules.received_event import ReceivedEvent
-from latchkey.consumer.storage.bulk import InsertRows, Row, SelectByIds
-from latchkey.consumer.storage.database import Database
-from latchkey.consumer.storage.tables import (
+from latchkey.consumer.rules.timestamps import Ms
+from latchkey.consumer.storage.batch_statements import InsertRows, Row, SelectByIds
+from latchkey.consumer.storage.consumer_database import ConsumerDatabase
+from latchkey.consumer.storage.copy_tables import (
     currency_transactions,
     enrollments,
     event_bodies,
@@ -40,8 +40,8 @@ class SetAside:
     last_attempt_at: Ms
 
 
-class Events:
-    def __init__(self, database: Database) -> None:
+class EventLog:
+    def __init__(self, database: ConsumerDatabase) -> None:
         self._database = database
         # The primary key guarantees that no event is processed twice, whatever the locks did.
         self._record = InsertRows(database, processed_events)

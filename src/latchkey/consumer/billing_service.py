@@ -25,12 +25,12 @@ from latchkey.client import (
     UnusableId,
 )
 from latchkey.client.transport import RETRY_AFTER
+from latchkey.consumer.consumer_settings import Settings, variable
 from latchkey.consumer.rules.customer_snapshot import CustomerSnapshot, snapshot_of
-from latchkey.consumer.rules.instants import DAY, HOUR, Ms
 from latchkey.consumer.rules.record import LocalCopy, Subscription
 from latchkey.consumer.rules.sync import apply_snapshot
-from latchkey.consumer.settings import Settings, variable
-from latchkey.consumer.storage.store import Store
+from latchkey.consumer.rules.timestamps import DAY, HOUR, Ms
+from latchkey.consumer.storage.consumer_storage import ConsumerStorage
 from latchkey.wire.v2 import ActiveEntitlement, Attribute, Page
 
 ENDS_SOON = 24 * HOUR
@@ -38,7 +38,7 @@ JUST_CANCELLED = 2 * DAY
 TOO_OLD = HOUR
 
 
-class Reason(StrEnum):
+class VerifyReason(StrEnum):
     NO_RECORD = "no local record exists"
     ENDS_SOON = "it ends within 24 hours"
     BILLING_ISSUE = "there is a billing issue"
@@ -48,21 +48,21 @@ class Reason(StrEnum):
 
 def reasons_to_verify(
     subscription: Subscription | None, now: Ms, *, only_if_still_ahead: bool = False
-) -> tuple[Reason, ...]:
+) -> tuple[VerifyReason, ...]:
     """Every condition that applies; none means the local copy answers. `only_if_still_ahead` is the specification's
     variant: an end in the past is not a reason to verify."""
     if subscription is None or not subscription.exists:
-        return (Reason.NO_RECORD,)
+        return (VerifyReason.NO_RECORD,)
     found = []
     ends_at, cancelled_at, updated = subscription.expires_at, subscription.cancelled_at, subscription.last_updated
     if ends_at is not None and ends_at < now + ENDS_SOON and not (only_if_still_ahead and ends_at <= now):
-        found.append(Reason.ENDS_SOON)
+        found.append(VerifyReason.ENDS_SOON)
     if subscription.billing_issue:
-        found.append(Reason.BILLING_ISSUE)
+        found.append(VerifyReason.BILLING_ISSUE)
     if cancelled_at is not None and now - cancelled_at < JUST_CANCELLED:
-        found.append(Reason.JUST_CANCELLED)
+        found.append(VerifyReason.JUST_CANCELLED)
     if updated is not None and now - updated > TOO_OLD:
-        found.append(Reason.TOO_OLD)
+        found.append(VerifyReason.TOO_OLD)
     return tuple(found)
 
 
@@ -90,7 +90,7 @@ class View:
     copy: LocalCopy | None
     source: Literal["billing", "database"]
     # Why the service had to be asked; empty if the local copy was good enough.
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[VerifyReason, ...] = ()
     # The service had to be asked and could not be; the reason, without secrets.
     unverified: bool = False
     failure: str | None = None
@@ -112,8 +112,8 @@ class View:
         return max(0, now - updated) if updated is not None else None
 
 
-class Billing:
-    def __init__(self, store: Store, client: Client, settings: Settings, now: Callable[[], Ms]) -> None:
+class BillingService:
+    def __init__(self, store: ConsumerStorage, client: Client, settings: Settings, now: Callable[[], Ms]) -> None:
         self.client = client
         self._store = store
         self._settings = settings
