@@ -11,8 +11,8 @@ from typing import Any
 from latchkey.client import Client, NotFound
 from latchkey.consumer import Consumer
 from latchkey.consumer.rules.record import LocalCopy
-from latchkey.consumer.rules.timestamps import real_now
 from latchkey.consumer.storage.consumer_storage import ConsumerStorage
+from latchkey.now import real_now
 from latchkey.wire.lifetime import never_ends
 from latchkey.wire.v1 import Subscriber
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -29,7 +30,7 @@ from latchkey.consumer.job_runner import Handler, Runner
 from latchkey.consumer.pushes import Pushes
 from latchkey.consumer.reconcile import Reconciler
 from latchkey.consumer.rules.record import LocalCopy
-from latchkey.consumer.rules.timestamps import Ms, real_now
+from latchkey.consumer.rules.timestamps import Ms
 from latchkey.consumer.storage.consumer_storage import ConsumerStorage
 from latchkey.consumer.storage.jobs import Job, NewJob
 from latchkey.consumer.storage.schema import migrate
@@ -40,6 +41,11 @@ SWEEP = "sweep"
 WEBHOOK_PATH = "/webhooks/billing"
 REREAD_DEADLINE = 20.0
 CHECK_DEADLINE = 10.0
+
+
+def real_now() -> Ms:
+    """The clock. Everything else gets the time as a parameter."""
+    return time.time_ns() // 1_000_000
 
 
 class Consumer:

@@ -32,7 +32,7 @@ from latchkey.client import ClientError
 from latchkey.consumer import Consumer
 from latchkey.consumer.api.access_guard import JwtUsers
 from latchkey.consumer.api.http_endpoint import Endpoint, RequestRefused, TooLargeError, body_of, reply
-from latchkey.consumer.rules.timestamps import real_now
+from latchkey.now import real_now
 
 USERS = {"mia": "Mia", "noah": "Noah", "zoe": "Zoe"}
 WEBHOOK_PATH = "/webhooks/billing"
