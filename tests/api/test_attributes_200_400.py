@@ -35,11 +35,6 @@ async def test_attributes_of_a_stranger_make_the_subscriber(steady_shop: Shop) -
     ]
 
 
-async def test_a_public_key_may_set_them_though_it_cannot_read_them(steady_shop: Shop) -> None:
-    assert (await note(steady_shop, "pat", {"plan": one("x")}, key=steady_shop.public)).status == 200
-    assert await noted(steady_shop, "pat") == {"plan": one("x")}
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -98,13 +93,6 @@ async def test_one_who_has_too_many_from_receipts_can_still_delete_and_change_so
     assert len(await noted(steady_shop, "collector")) == 119
 
 
-@pytest.mark.parametrize("attributes", [None, [], "x", 7])
-async def test_attributes_that_are_no_object_are_400(steady_shop: Shop, attributes: Any) -> None:
-    reply = await note(steady_shop, "refused", attributes)
-    assert (reply.status, reply.json()["code"]) == (400, 7226), reply
-    assert (await steady_shop.v2("refused")).status == 404
-
-
 @pytest.mark.parametrize(
     "attribute",
     [
@@ -139,14 +127,6 @@ async def test_of_more_than_100_attributes_the_first_are_saved(steady_shop: Shop
     reply = await note(steady_shop, "many", {f"n{n}": one("b") for n in range(101)})
     assert (reply.status, reply.json()["attribute_errors"][0]["key_name"]) == (400, "attributes")
     assert len(await noted(steady_shop, "many")) == 100
-
-
-async def test_the_next_event_carries_them(steady_shop: Shop) -> None:
-    await note(steady_shop, "told", {"plan": one("x")})
-    body = {"app_user_id": "told", "fetch_token": "test_1_told", "product_id": "pro_monthly"}
-    await steady_shop.client.post("/v1/receipts", body, key=steady_shop.public)
-    [event] = (await steady_shop.v2("told", "/events")).json()["items"]
-    assert event["subscriber_attributes"] == {"plan": one("x")}
 
 
 async def test_a_moment_in_the_future_counts_as_now_so_no_app_key_can_pin_a_value(shop: Shop) -> None:

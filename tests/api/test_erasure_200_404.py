@@ -145,11 +145,3 @@ async def test_the_same_id_begins_anew_and_a_restored_purchase_is_a_transfer_fro
     assert set(reply.json()["subscriber"]["entitlements"]) == {"pro"}
     [event] = await told(shop)
     assert (event["type"], event["transferred_from"], event["sequence"]) == ("TRANSFER", ["$deleted"], 1)
-
-
-@pytest.mark.parametrize("key", ["public"])
-async def test_an_app_cannot_erase(shop: Shop, key: str) -> None:
-    await show_receipt(shop, "ada")
-    reply = await shop.client.request("DELETE", "/v1/subscribers/ada", key=shop.public)
-    assert (reply.status, reply.json()["code"]) == (403, 7243)
-    assert (await shop.v1("ada")).status == 200

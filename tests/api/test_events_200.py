@@ -8,9 +8,9 @@ from urllib.parse import quote
 import pytest
 from msgspec import json
 
-from tests.api.client import NOW, Shop
-from tests.api.doings import ANONYMOUS, did, make_clock, show_receipt, told, unhurried
-from tests.api.management import get, post, refused, walk
+from tests.api.client import Shop
+from tests.api.doings import ANONYMOUS, did, show_receipt, told, unhurried
+from tests.api.management import get, refused, walk
 
 
 async def test_items_are_byte_for_byte_what_is_stored(shop: Shop) -> None:
@@ -120,15 +120,3 @@ async def test_the_feed_of_a_project_has_only_its_own(shop: Shop) -> None:
     )
     assert [event["app_user_id"] for event in await walk(shop, "events")] == ["ada"]
     assert (await get(shop, "events?starting_after=theirs")).status == 404
-
-
-async def test_what_changes_nothing_is_not_told(shop: Shop) -> None:
-    await show_receipt(shop, "ada")
-    before = len(await walk(shop, "events"))
-    await show_receipt(shop, "ada")
-    await shop.note("ada", plan="x")
-    await shop.client.post("/v1/subscribers/identify", {"app_user_id": "ada", "new_app_user_id": "ada"})
-    await make_clock(shop, NOW)
-    await post(shop, "customers/ada/actions/revoke_granted_entitlement", {"entitlement_id": "pro"})
-    await shop.v1("ada")
-    assert len(await walk(shop, "events")) == before

@@ -11,7 +11,7 @@ from latchkey.domain.instants import Ms
 from latchkey.wire.lifetime import never_ends
 from tests.api.client import DAY, NOW, Shop
 from tests.api.doings import advance, did, make_clock, move_in
-from tests.api.management import get, post, refused
+from tests.api.management import get, post
 
 Step: TypeAlias = tuple[str, dict[str, Any]]
 
@@ -121,12 +121,6 @@ async def test_a_failed_payment_made_good_is_among_what_would_change_it(steady_s
     assert not any("take it away" in line for line in (await why(steady_shop, "hopes"))["would_change"])
 
 
-async def test_turning_renewal_on_again_is_among_what_would_change_it(steady_shop: Shop) -> None:
-    await did(steady_shop, "purchase", "leaves", "pro_monthly")
-    await did(steady_shop, "cancel", "leaves")
-    assert "Turning renewal on again would keep it." in (await why(steady_shop, "leaves"))["would_change"]
-
-
 async def test_granted_and_revoked(steady_shop: Shop) -> None:
     await steady_shop.note("revoked", plan="x")
     await post(steady_shop, "customers/revoked/actions/grant_entitlement", {"entitlement_id": "pro"})
@@ -141,46 +135,3 @@ async def test_never_granted_and_unknown(steady_shop: Shop) -> None:
     assert (body["reason"], body["granting_products"]) == ("never_granted", ["team_monthly"])
     assert (body["since"], body["until"], body["product_id"], body["renews"]) == (None, None, None, None)
     assert (await why(steady_shop, "plain", "gold"))["reason"] == "unknown_entitlement"
-
-
-async def test_a_stranger_is_404(steady_shop: Shop) -> None:
-    reply = await get(steady_shop, "customers/nobody/entitlements/pro/explanation")
-    refused(reply, 404, "resource_missing", "customer_id")
-
-
-async def test_a_refund_months_after_access_was_lost_did_not_end_it(steady_shop: Shop) -> None:
-    clock = await clocked(steady_shop, "lapsed")
-    await did(steady_shop, "purchase", "lapsed", "pro_monthly")
-    await did(steady_shop, "fail_billing", "lapsed")
-    await advance(steady_shop, clock, by="P4M")
-    await did(steady_shop, "refund", "lapsed", "pro_monthly")
-    body = await why(steady_shop, "lapsed")
-    assert (body["reason"], body["until"]) == ("expired", ENDS)
-    assert body["sentence"].endswith("because the payment for the time after it failed.")
-    assert not any("refund" in line or "payment" in line for line in body["would_change"])
-
-
-async def test_a_change_to_a_product_that_does_not_grant_it_took_it_away(steady_shop: Shop) -> None:
-    await did(steady_shop, "purchase", "smaller", "team_monthly")
-    await did(steady_shop, "change_product", "smaller", new_product_id="pro_monthly")
-    body = await why(steady_shop, "smaller", "team")
-    assert (body["reason"], body["until"], body["product_id"]) == ("product_changed", NOW, "team_monthly")
-    assert "changed from team_monthly to pro_monthly" in body["sentence"]
-    assert body["would_change"][0] == "Changing the subscription back to team_monthly would bring it back."
-
-
-async def test_what_renews_as_a_product_that_does_not_grant_it_does_not_renew_it(steady_shop: Shop) -> None:
-    await did(steady_shop, "purchase", "shrinks", "team_monthly")
-    await did(steady_shop, "change_product", "shrinks", new_product_id="pro_monthly", when="at_renewal")
-    body = await why(steady_shop, "shrinks", "team")
-    assert (body["reason"], body["renews"]) == ("active", False)
-    assert body["sentence"].endswith("and it renews as pro_monthly, which does not grant team.")
-    assert (await why(steady_shop, "shrinks", "pro"))["renews"] is True
-
-
-async def test_a_refund_ends_access_at_once_only_where_nothing_else_gives_it(steady_shop: Shop) -> None:
-    await did(steady_shop, "purchase", "doubly", "pro_monthly")
-    await did(steady_shop, "purchase", "doubly", "pro_yearly")
-    lines = (await why(steady_shop, "doubly"))["would_change"]
-    assert lines[0] == f"A refund would let it end at {instant(ENDS)}."
-    assert not any("take it away" in line for line in lines)

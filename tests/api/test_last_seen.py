@@ -125,23 +125,6 @@ async def test_a_read_waits_for_nothing_and_the_visit_is_written_by_itself(shop:
             await asyncio.sleep(0.05)
 
 
-async def test_many_visits_make_one_write_and_the_latest_moment_wins(shop: Shop) -> None:
-    database = shop.database
-    await shop.note("ada", plan="x")
-    async with database.acquire() as connection:
-        key = await connection.fetchval("select id from customers")
-    presence = Presence(database)
-    for n in (3, 5, 4):
-        presence.note(shop.project_id, key, LastSeen(NOW + n, platform=f"p{n}"))
-    await presence.flush()
-    async with database.acquire() as connection:
-        row = await connection.fetchrow("select last_seen_at, last_seen_platform, xmin::text from customers")
-        assert row is not None
-        assert (row["last_seen_at"], row["last_seen_platform"]) == (NOW + 5, "p4")
-        await presence.flush()
-        assert await connection.fetchval("select xmin::text from customers") == row["xmin"]
-
-
 async def test_what_cannot_be_written_is_kept_and_what_is_too_much_is_dropped_and_counted(database: Database) -> None:
     dropped: list[None] = []
     presence = Presence(database, most=2, dropped=lambda: dropped.append(None))

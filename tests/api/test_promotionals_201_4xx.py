@@ -8,7 +8,7 @@ import pytest
 
 from latchkey.domain.instants import LATEST, end_to_iso, to_iso
 from tests.api.client import DAY, LIFETIME, NOW, Reply, Shop
-from tests.api.doings import advance, count_rows, make_clock, move_in, told, types_told
+from tests.api.doings import count_rows, told, types_told
 from tests.api.management import holds
 
 
@@ -18,44 +18,6 @@ async def grant(shop: Shop, who: str, entitlement: str = "pro", **body: Any) -> 
 
 async def revoke(shop: Shop, who: str, entitlement: str = "pro") -> Reply:
     return await shop.client.post(f"/v1/subscribers/{who}/entitlements/{entitlement}/revoke_promotionals")
-
-
-@pytest.mark.parametrize(
-    ("duration", "days"),
-    [
-        ("monthly", 31),
-        ("lifetime", None),
-    ],
-)
-async def test_a_duration_ends_when_it_says(steady_shop: Shop, duration: str, days: int | None) -> None:
-    who = f"for_{duration}"
-    reply = await grant(steady_shop, who, duration=duration)
-    assert reply.status == 201
-    assert reply.json() == (await steady_shop.v1(who)).json()
-    product = f"rc_promo_pro_{duration}"
-    ends = NOW + days * DAY if days is not None else None
-    assert reply.json()["subscriber"]["entitlements"]["pro"] == {
-        "expires_date": end_to_iso(ends, NOW) if ends is not None else None,
-        "grace_period_expires_date": None,
-        "product_identifier": product,
-        "purchase_date": to_iso(NOW),
-    }
-    assert reply.json()["subscriber"]["non_subscriptions"] == {}
-    # A subscription's end is never null; that of a lifetime grant lies 200 years ahead.
-    subscriptions = reply.json()["subscriber"]["subscriptions"]
-    assert subscriptions[product].pop("store_transaction_id")
-    shown = subscriptions.pop(product)
-    assert subscriptions == {}
-    assert shown["expires_date"] == ("2227-01-15T08:00:01Z" if ends is None else end_to_iso(ends, NOW))
-    assert (shown["store"], shown["is_sandbox"], shown["price"]["amount"]) == ("promotional", False, 0)
-    [event] = await told(steady_shop, who)
-    assert (event["type"], event["store"], event["period_type"]) == (
-        "NON_RENEWING_PURCHASE",
-        "promotional",
-        "promotional",
-    )
-    assert event.get("expiration_at_ms") == ends
-    assert (event["price"], event["environment"], event["product_id"]) == (0, "PRODUCTION", product)
 
 
 async def test_an_end_of_ones_own_choice_is_taken_to_the_millisecond(steady_shop: Shop) -> None:
@@ -136,22 +98,6 @@ async def test_revoking_ends_every_running_grant_and_is_told(steady_shop: Shop) 
     assert [event["type"] for event in events] == ["NON_RENEWING_PURCHASE"] * 2 + ["EXPIRATION"] * 2
     assert events[-1]["expiration_reason"] == "DEVELOPER_INITIATED"
     assert events[-1]["entitlements"] == {}
-
-
-async def test_revoking_from_nobody_is_404(steady_shop: Shop) -> None:
-    reply = await revoke(steady_shop, "nobody")
-    assert (reply.status, reply.json()["code"]) == (404, 7259)
-
-
-async def test_a_grant_that_ends_by_itself_is_told(steady_shop: Shop) -> None:
-    clock = await make_clock(steady_shop)
-    await move_in(steady_shop, "clocked", clock)
-    await grant(steady_shop, "clocked", duration="weekly")
-    await advance(steady_shop, clock, by="P7D")
-    events = await told(steady_shop, "clocked")
-    assert [event["type"] for event in events] == ["NON_RENEWING_PURCHASE", "EXPIRATION"]
-    assert events[1]["expiration_at_ms"] == events[1]["event_timestamp_ms"] == NOW + 7 * DAY
-    assert {event["environment"] for event in events} == {"SANDBOX"}
 
 
 async def test_v2_grants_until_a_moment_or_for_ever_and_revokes(steady_shop: Shop) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.api.client import DAY, NOW, Shop
-from tests.api.doings import TOKEN, act, did, show_receipt, subscriber, told, types_told
+from tests.api.doings import TOKEN, act, show_receipt, subscriber, told, types_told
 from tests.api.management import holds
 
 # Everything that the three SDKs send beside the four fields that count, each as an attacker would write it.
@@ -93,58 +93,6 @@ async def test_a_claim_changes_nothing_of_the_purchase(
     assert event["original_transaction_id"] == token
     assert (event["app_user_id"], event["original_app_user_id"], event["aliases"]) == (who, who, [])
     assert await holds(steady_shop, who) == {"pro"}
-
-
-@pytest.mark.parametrize("headers", HEADERS)
-async def test_no_header_makes_a_read_or_a_note_or_a_log_in_change_what_was_bought(
-    steady_shop: Shop, headers: dict[str, str]
-) -> None:
-    who = f"h{abs(hash(str(headers)))}"
-    await show_receipt(steady_shop, who, f"test_1_{who}")
-    before = (await subscriber(steady_shop, who))["subscriptions"]
-    client, key = steady_shop.client, steady_shop.public
-    noted = {"attributes": {"$email": {"value": "x@example.com", "updated_at_ms": NOW}}}
-    for method, path, body in (
-        ("GET", f"/v1/subscribers/{who}", None),
-        ("GET", f"/v1/subscribers/{who}/offerings", None),
-        ("GET", f"/v1/subscribers/{who}/virtual_currencies", None),
-        ("POST", f"/v1/subscribers/{who}/attributes", noted),
-        ("POST", "/v1/subscribers/identify", {"app_user_id": who, "new_app_user_id": f"{who}_2"}),
-    ):
-        ask = client.get if method == "GET" else client.post
-        arguments = [path] if body is None else [path, body]
-        assert (await ask(*arguments, key=key, headers=headers)).status in (200, 201)
-    assert (await subscriber(steady_shop, who))["subscriptions"] == before
-    assert await types_told(steady_shop, who) == ["INITIAL_PURCHASE"]
-    # Logging in as another named customer gives none of it.
-    assert await holds(steady_shop, f"{who}_2") == set()
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"attributes": {}, "environment": "PRODUCTION"},
-        {"attributes": {}, "app_user_id": "bystander"},
-        {"attributes": {}, "entitlements": {"pro": {}}},
-    ],
-)
-async def test_attributes_take_no_claims_beside_them(steady_shop: Shop, body: dict[str, Any]) -> None:
-    reply = await steady_shop.client.post("/v1/subscribers/claimant/attributes", body, key=steady_shop.public)
-    assert (reply.status, reply.json()["subscriber"]["entitlements"]) == (200, {})
-    assert (await steady_shop.v2("bystander")).status == 404
-
-
-@pytest.mark.parametrize("more", [{"merge": True}, {"transfer": True}, {"aliases": ["bob"]}, {"is_restore": True}])
-async def test_a_log_in_takes_no_claims_beside_it(steady_shop: Shop, more: dict[str, Any]) -> None:
-    await did(steady_shop, "purchase", "victim", "pro_lifetime") if await holds_nothing(steady_shop) else None
-    body = {"app_user_id": "victim", "new_app_user_id": "thief", **more}
-    reply = await steady_shop.client.post("/v1/subscribers/identify", body, key=steady_shop.public)
-    assert (reply.status in {200, 201}, reply.json()["subscriber"]["entitlements"]) == (True, {})
-    assert await holds(steady_shop, "victim") == {"pro"}
-
-
-async def holds_nothing(shop: Shop) -> bool:
-    return (await shop.v2("victim")).status == 404
 
 
 async def test_a_purchase_that_the_operator_made_cannot_be_claimed_by_a_phone(shop: Shop) -> None:

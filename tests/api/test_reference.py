@@ -57,19 +57,6 @@ def is_empty(path: str, method: str, status: str) -> bool:
     return (CONTRACT / f"{stem(path, method, status)}.json").read_bytes() == b""
 
 
-@pytest.mark.parametrize(
-    ("path", "method", "name"),
-    [
-        ("/v2/projects/{project_id}", "PATCH", "v2/project.patch.200"),
-        ("/v2/projects", "GET", "v2/projects.get.200"),
-        ("/v2/projects/{project_id}/customers/{customer_id}", "GET", "v2/customers.customer_id.get.200"),
-        ("/v1/receipts", "POST", "v1/receipts.post.200"),
-    ],
-)
-def test_an_example_is_named_after_its_route_and_status(path: str, method: str, name: str) -> None:
-    assert stem(path, method, "200") == name
-
-
 def test_one_status_can_have_several_examples() -> None:
     assert {"example", "attribute_errors"} <= examples("/v1/receipts", "post", "200").keys()
     assert examples("/v1/nothing", "get", "200") == {}

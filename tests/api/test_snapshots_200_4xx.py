@@ -10,7 +10,7 @@ import pytest
 
 from tests.api.client import DAY, NOW, Shop
 from tests.api.doings import advance, count_rows, make_clock, move_in
-from tests.api.management import delete, get, holds, post, refused, walk
+from tests.api.management import delete, holds, post, refused, walk
 from tests.stores.external.bodies import MONTH, payments, period, purchase, status, subscription
 
 
@@ -27,28 +27,6 @@ async def taken(shop: Shop, body: Any) -> Any:
     reply = await post(shop, "purchases", body)
     assert reply.status == 200, reply
     return reply.json()
-
-
-async def test_the_answer_has_the_subscription_as_v2_reads_it(steady_shop: Shop) -> None:
-    body = await taken(steady_shop, named("reader", subscription(period(country="DE"))))
-    assert (body["object"], body["outcome"], body["purchase"]) == ("purchase_snapshot", "applied", None)
-    seen = body["subscription"]
-    assert (seen["store"], seen["environment"], seen["customer_id"]) == ("paddle", "production", "reader")
-    assert seen["store_subscription_identifier"] == "of reader"
-    assert (await get(steady_shop, f"subscriptions/{seen['id']}")).json() == seen
-    found = (await get(steady_shop, "subscriptions?store_subscription_identifier=pay%201")).json()["items"]
-    assert seen in found
-    (event,) = await walk(steady_shop, "customers/reader/events")
-    assert body["events"] == [{"id": event["id"], "type": "INITIAL_PURCHASE"}]
-    assert (event["store"], event["currency"]) == ("paddle", "EUR")
-
-
-async def test_the_answer_has_the_purchase_as_v2_reads_it(steady_shop: Shop) -> None:
-    body = await taken(steady_shop, named("owner", purchase()))
-    assert body["subscription"] is None
-    assert (await get(steady_shop, f"purchases/{body['purchase']['id']}")).json() == body["purchase"]
-    assert body["purchase"]["store"] == "bank_transfer"
-    assert await holds(steady_shop, "owner") == {"pro"}
 
 
 async def test_a_price_that_is_not_known_is_the_catalogs_in_the_event_and_is_learned_later(steady_shop: Shop) -> None:

@@ -36,19 +36,6 @@ async def ids(shop: Shop, query: str) -> list[str]:
     return [item["kind"] for item in await walk(shop, f"store_notifications?limit=1{query}")]
 
 
-async def test_an_entry_tells_where_it_came_from_and_what_was_checked(shop: Shop, app: dict[str, Any]) -> None:
-    listed = await walk(shop, "store_notifications")
-    entry = (await get(shop, f"store_notifications/{listed[-1]['id']}")).json()
-    assert {**listed[-1], "payload": entry["payload"]} == entry
-    assert (entry["app_id"], entry["store"], entry["source"]) == (app["id"], "app_store", "notification")
-    assert (entry["status"], entry["attempts"], entry["received_at"]) == ("waiting", 0, NOW)
-    assert entry["next_attempt_at"] == NOW
-    assert entry["kind"].startswith("SUBSCRIBED")
-    assert entry["checked"]
-    assert entry["payload"].count(".") == 2
-    assert all("payload" not in item for item in listed)
-
-
 async def test_only_a_key_that_may_write_gets_the_payload(shop: Shop, app: dict[str, Any]) -> None:
     """A signed transaction in it could be shown as a receipt, for another customer."""
     reader = await keys.create_secret_key(shop.database, shop.project_id, "reader", NOW, scopes=["read"])

@@ -10,20 +10,6 @@ PATH = "/rcbilling/v1/subscribers/ada/products"
 BROWSER = {"origin": "https://shop.example"}
 
 
-async def test_products_have_the_catalogs_name_price_and_length(shop: Shop) -> None:
-    reply = await shop.client.get(f"{PATH}?id=pro_monthly&id=coins_100", key=APP)
-    assert reply.status == 200
-    monthly, coins = reply.json()["product_details"]
-    listed = {one["id"]: one for one in (await shop.client.get("/v2/projects/proj_demo/products")).json()["items"]}
-    assert monthly["title"] == listed["pro_monthly"]["display_name"]
-    option = monthly["purchase_options"][monthly["default_purchase_option_id"]]
-    price = {"amount_micros": round(listed["pro_monthly"]["price"] * 1_000_000), "currency": "USD"}
-    assert option["base"] == {"period_duration": "P1M", "price": price, "cycle_count": 1}
-    assert (monthly["identifier"], monthly["product_type"]) == ("pro_monthly", "subscription")
-    assert (coins["identifier"], coins["product_type"]) == ("coins_100", "consumable")
-    assert coins["purchase_options"]["base_option"]["base_price"]["amount_micros"] > 0
-
-
 async def test_a_trial_is_a_phase_without_a_price_and_a_new_price_shows_at_once(shop: Shop) -> None:
     new = {"id": "gold", "kind": "subscription", "duration": "P12M", "trial_duration": "P2W", "currency": "EUR"}
     await shop.client.post("/v2/projects/proj_demo/products", {**new, "price": 39.99})

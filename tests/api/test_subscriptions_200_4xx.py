@@ -37,15 +37,6 @@ async def test_revoking_refunds_and_ends_access_at_once(shop: Shop) -> None:
     assert await holds(shop, "ada") == set()
 
 
-async def test_revoking_twice_is_422(shop: Shop) -> None:
-    await show_receipt(shop, "ada")
-    await revoke(shop, "ada")
-    before = await count_rows(shop)
-    reply = await revoke(shop, "ada")
-    assert (reply.status, reply.json()["code"]) == (422, 7226)
-    assert await count_rows(shop) == before
-
-
 async def test_revoking_a_trial_that_cost_nothing_is_422(steady_shop: Shop) -> None:
     await did(steady_shop, "purchase", "trialist", "pro_monthly", trial=True)
     assert (await revoke(steady_shop, "trialist")).status == 422

@@ -166,10 +166,3 @@ async def test_whatever_a_receiver_sends_is_shown_as_text_up_to_16_kib(sending: 
     [attempt] = (await sending.shown(f"{id}/deliveries/{done['id']}"))["attempts"]
     assert attempt["response_body"].startswith("and so on ")
     assert len(attempt["response_body"]) == 16 * 1024
-
-
-async def test_another_projects_webhooks_are_out_of_reach(post: Post) -> None:
-    id = (await post.hook())["id"]
-    path = f"/v2/projects/proj_other/{HOOKS}/{id}"
-    for below in ("", "/deliveries", "/deliveries/x", "/replays/x"):
-        assert (await post.client.get(path + below)).status == 403

@@ -78,24 +78,6 @@ async def test_all_attempts_of_a_delivery_send_the_same_bytes_whatever_is_change
     assert bodies(sending)[-1]["type"] == "TRIAL_STARTED"
 
 
-async def test_a_replay_is_told_in_the_dialect_of_now_and_its_types_are_the_dialects(post: Post) -> None:
-    id = (await post.hook())["id"]
-    await did(post, "purchase", "ada", "pro_monthly", trial=True)
-    await did(post, "purchase", "bob", "pro_monthly")
-    await did(post, "cancel", "bob")
-    async with delivering(post):
-        await post.settled(id, "delivered", 3)
-        await change(post, id, "revenuecat")
-        post.arrivals.clear()
-        await replay(post, id, event_types=["INITIAL_PURCHASE"])
-        await worked_off(post)
-        await arrived(post, 2)
-        assert {(one["app_user_id"], one["type"], one["period_type"]) for one in bodies(post)} == {
-            ("ada", "INITIAL_PURCHASE", "TRIAL"),
-            ("bob", "INITIAL_PURCHASE", "NORMAL"),
-        }
-
-
 async def test_a_conversion_passes_the_filter_of_renewals_now_and_in_a_replay(post: Post) -> None:
     id = (await post.hook(dialect="revenuecat", event_types=["RENEWAL", "REFUND"]))["id"]
     other = (await post.hook(dialect="revenuecat", event_types=["INITIAL_PURCHASE"]))["id"]

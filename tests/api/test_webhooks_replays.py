@@ -43,16 +43,6 @@ async def test_one_delivery_is_sent_again_with_the_same_id_and_body(sending: Pos
     assert [(attempt["number"], attempt["at"]) for attempt in one["attempts"]] == [(1, NOW), (2, NOW + 5_000)]
 
 
-async def test_what_failed_can_be_resent_once_the_receiver_is_back(post: Post) -> None:
-    id = (await post.hook("/flaky/1", retry_schedule_seconds=[]))["id"]
-    async with delivering(post):
-        await did(post, "purchase", "ada", "pro_monthly")
-        [failed] = await post.settled(id, "failed")
-        assert (await post.call("POST", f"{id}/deliveries/{failed['id']}/resend")).status == 202
-        await post.settled(id, "delivered")
-        assert await walk(post, f"{HOOKS}/{id}/deliveries?status=failed") == []
-
-
 async def test_everything_that_failed_since_a_moment_is_sent_again_in_order(post: Post) -> None:
     id = (await post.hook("/flaky/1", retry_schedule_seconds=[]))["id"]
     async with delivering(post):
@@ -199,17 +189,6 @@ async def test_what_waits_already_is_not_queued_twice(post: Post) -> None:
     await worked_off(post)
     assert (await post.shown(f"{id}/replays/{started['id']}"))["scheduled"] == 0
     assert (await post.shown(id))["health"]["waiting"] == 1
-
-
-async def test_a_paused_webhook_takes_a_replay_and_sends_it_when_it_is_resumed(post: Post) -> None:
-    await did(post, "purchase", "ada", "pro_monthly")
-    id = (await post.hook(enabled=False))["id"]
-    await replay(post, id)
-    await worked_off(post)
-    assert (await post.shown(id))["health"]["waiting"] == 1
-    async with delivering(post):
-        await post.call("POST", id, {"enabled": True})
-        await post.settled(id, "delivered")
 
 
 async def test_a_replay_that_cannot_be_is_refused(post: Post) -> None:

@@ -38,14 +38,10 @@ from tests.api.client import DAY, NOW, Client, Reply, Shop
 from tests.api.conftest import opened
 from tests.api.doings import app_key
 from tests.api.routes import Route, routes_of
-from tests.contract.administration_story import administer
-from tests.contract.charts_story import chart
-from tests.contract.checkout_story import sell
-from tests.contract.customer_lists_story import list_customers
-from tests.contract.exports_story import export
 from tests.contract.ledger_story import look_up
 from tests.contract.offerings_story import ASKS
 from tests.contract.store_credentials import APPLE, STRIPE
+from tests.contract.stories import administer, chart, export, list_customers, sell
 
 CONTRACT = Path(__file__).parents[2] / "contract"
 WRITE = os.environ.get("LATCHKEY_WRITE_EXAMPLES") == "1"
@@ -192,8 +188,8 @@ async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.Mon
     await list_customers(story.ask, shop)
     await clear(story)
     await administer(story.ask, shop)
-    await sell(story, shop)
-    await export(story, shop)
+    await sell(story.ask, shop)
+    await export(story.ask, shop)
     await connect_to_stripe(story, shop)
     # At the end: its new id would change every later example.
     own = (await shop.client.get("/v2/projects/proj_demo/api_keys")).json()["items"][0]["id"]

@@ -1,15 +1,28 @@
-"""Workers killed at the worst moments, receivers that misbehave: nothing is lost, order holds, others are not
-slowed."""
+"""Workers, writers and databases killed at the worst moments, receivers that misbehave: nothing is lost, order holds,
+others are not slowed."""
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import time
+from pathlib import Path
 
 import pytest
 
+from latchkey.delivery.sealing import Sealer
+from latchkey.delivery.webhook import Setup, Webhooks
+from latchkey.storage.database import Database, connect
+from latchkey.storage.embedded.server import EmbeddedServer
+from latchkey.storage.migrate import migrate
+from latchkey.usecases.access.projects import create_project
+from latchkey.usecases.sandbox.demo import add_catalog
+from tests.databases import drained
+from tests.delivery import certificates
+from tests.delivery.chaos import chaos
 from tests.delivery.conftest import PROJECT, Yard
-from tests.delivery.processes import Arrival, in_order
-from tests.patience import until
+from tests.delivery.processes import SECRET_KEY, Arrival, Receiver, Worker, Writer, in_order
+from tests.patience import PATIENCE, until
 
 # The worker has an answer and cannot record it, because the test holds the row locks.
 WAITS_TO_RECORD = (
@@ -26,19 +39,6 @@ END_ON_NODES = (
 
 def ids(arrivals: list[Arrival]) -> set[str]:
     return {one.event_id for one in arrivals if one.taken}
-
-
-async def test_everything_arrives_once_and_in_order_when_all_is_well(yard: Yard) -> None:
-    receiver = yard.receiver()
-    await yard.hook(receiver.url())
-    worker = yard.worker()
-    told = [event for user in ("ann", "bob", "cyd") for event in await yard.buy(user, 5)]
-    await until(lambda: len(receiver.arrivals()) >= len(told))
-    assert worker.stop() == 0
-    arrivals = receiver.arrivals()
-    assert [len(arrivals), ids(arrivals)] == [len(told), {event.id for event in told}]
-    assert in_order(arrivals)
-    assert await yard.count("delivered") == len(told)
 
 
 async def test_killed_before_it_claims_another_worker_delivers(yard: Yard) -> None:
@@ -142,26 +142,6 @@ async def test_bad_receivers_are_retried_in_order_and_slow_nobody(yard: Yard) ->
         assert in_order(good.arrivals(path))
 
 
-async def test_a_200_counts_whatever_its_body_does(yard: Yard) -> None:
-    receiver = yard.receiver()
-    for behaviour in ("/endless", "/trickle", "/cut", "/"):
-        await yard.hook(receiver.url(behaviour))
-    yard.worker()
-    told = await yard.buy("ann", 2)
-    await _until_delivered(yard, 4 * len(told))
-    assert await yard.database.pool.fetchval("select max(length(response_body)) from attempts") == 16 * 1024
-
-
-async def test_500_then_200_is_delivered_by_the_retry(yard: Yard) -> None:
-    receiver = yard.receiver()
-    await yard.hook(receiver.url("/flaky/2"))
-    yard.worker()
-    told = await yard.buy("ann", 2)
-    await until(lambda: ids(receiver.arrivals()) == {event.id for event in told})
-    assert in_order(receiver.arrivals())
-    assert len(receiver.arrivals()) == 3 * len(told)
-
-
 @pytest.mark.parametrize(
     ("certificate", "words"), [("expired", "certificate expired"), ("stranger", "certificate not trusted")]
 )
@@ -191,3 +171,60 @@ async def _until_delivered(yard: Yard, count: int) -> None:
         return await yard.count("delivered") >= count
 
     await until(delivered, f"fewer than {count} were delivered")
+
+
+async def test_workers_writer_and_database_killed_at_random_lose_nothing(short_folder: Path) -> None:
+    report = await chaos(short_folder / "chaos", seed=7, seconds=6)
+    assert report.lost == 0, report
+    assert report.in_order, report
+    assert report.events > 0, report
+    assert report.workers_killed + report.writers_killed > 0, report
+
+
+PATHS = ("/", "/slow/20")
+
+
+async def test_a_database_restarted_under_load_loses_nothing(
+    short_folder: Path, certs: certificates.Certificates
+) -> None:
+    folder = short_folder / "restart"
+    folder.mkdir()
+    server = EmbeddedServer(folder / "server")
+    await asyncio.to_thread(server.start)
+    try:
+        connection = await connect(server.url())
+        await migrate(connection)
+        await connection.close()
+        with Receiver(folder, certs.good) as receiver:
+            async with Database(server.url()) as database:
+                await create_project(database, "Shop", 0, project_id="proj_shop")
+                await add_catalog(database, "proj_shop", 0)
+                for path in PATHS:
+                    setup = Setup(name=path, url=receiver.url(path), retry_seconds=(1,) * 30)
+                    await Webhooks(database, Sealer(SECRET_KEY)).create("proj_shop", setup, 0)
+            with Worker(folder, server.url(), certs.authority, LATCHKEY_WEBHOOK_TIMEOUT_MS="5000") as worker:
+                with Writer(folder, server.url(), 100, seed=5) as writer:
+                    before = await _until_arrived(receiver, 30)
+                    await asyncio.to_thread(server.stop)
+                    await asyncio.to_thread(server.start)
+                    # The same worker and writer reconnect by themselves.
+                    await _until_arrived(receiver, before + 60)
+                    assert writer.stop() == 0
+                async with Database(server.url()) as database:
+                    await drained(database)
+                    committed = {row["id"] for row in await database.pool.fetch("select id from events")}
+                assert worker.stop() == 0
+            for path in PATHS:
+                arrivals = receiver.arrivals(path)
+                assert {one.event_id for one in arrivals if one.taken} == committed
+                assert in_order(arrivals)
+    finally:
+        await asyncio.to_thread(server.stop)
+
+
+async def _until_arrived(receiver: Receiver, count: int) -> int:
+    ends = time.monotonic() + PATIENCE
+    while (arrived := len(receiver.arrivals("/"))) < count:
+        assert time.monotonic() < ends, f"{arrived} of {count} arrived"
+        await asyncio.sleep(0.05)
+    return arrived

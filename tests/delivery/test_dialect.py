@@ -27,13 +27,6 @@ def sent(event: Event) -> dict[str, Any]:
     return inner
 
 
-@pytest.mark.parametrize("type", EventType)
-def test_every_type_has_the_vendors_name(type: EventType) -> None:
-    body = sent(sample(type, NOW, app_id="app_demo"))
-    assert body["type"] == RENAMED.get(type, type)
-    assert (body["store"], body["app_id"]) == ("TEST_STORE", "app_demo")
-
-
 def test_a_trial_that_converts_is_a_renewal() -> None:
     bought = sample(EventType.INITIAL_PURCHASE, NOW)
     body = sent(structs.replace(bought, is_trial_conversion=True, renewal_number=1))
@@ -75,12 +68,6 @@ def test_a_test_event_and_a_type_of_the_future_are_told_too() -> None:
     assert sent(event_for_test("TEST", NOW, "1"))["type"] == "TEST"
     bought = sample(EventType.INITIAL_PURCHASE, NOW)
     assert sent(structs.replace(bought, type="SOMETHING_NEW"))["type"] == "SOMETHING_NEW"
-
-
-@pytest.mark.parametrize("type", TYPES)
-def test_the_default_dialect_is_the_stored_event_itself(type: str) -> None:
-    event = json.encode(event_for_test(type, NOW, "1"))
-    assert body_of(event, None) == body_of(event, Dialect.LATCHKEY) == b'{"api_version":"1.0","event":' + event + b"}"
 
 
 @given(lives())

@@ -170,40 +170,6 @@ async def test_a_correction_of_a_failing_webhook_is_probed_at_once(
     assert await line.claim() == []
 
 
-async def test_after_ten_failures_in_a_row_only_a_probe_is_sent(line: Line) -> None:
-    for number in range(12):
-        await line.yard.buy(f"user{number}")
-    await line.record(await line.claim(10), 500)
-    line.now += 2_000
-    assert await line.claim() == []
-    line.now += 3_001
-    probe = await line.claim()
-    assert len(probe) == 1
-    assert await line.claim() == []
-    await line.record(probe)
-    assert len(await line.claim()) >= 10
-
-
-async def test_days_of_failures_pause_it_and_say_so(line: Line) -> None:
-    for number in range(12):
-        await line.yard.buy(f"user{number}")
-    for later in (0, 61_000, 24 * 3600 * 1000, 4 * 24 * 3600 * 1000):
-        line.now += later
-        await line.record(await line.claim(10), 500)
-    assert await announced(line) == ["webhook.failing", "webhook.paused"]
-    line.now += 24 * 3600 * 1000
-    assert await line.claim() == []
-    await line.yard.webhooks.resume(PROJECT, line.webhook.id)
-    await line.record(await line.claim())
-    assert await announced(line) == ["webhook.failing", "webhook.paused", "webhook.recovered"]
-
-
-async def announced(line: Line) -> list[str]:
-    return [
-        row["type"] for row in await line.yard.database.pool.fetch("select type from operational_events order by at")
-    ]
-
-
 async def test_a_replay_of_what_failed_leaves_the_rest_alone_and_goes_before_what_waits(line: Line) -> None:
     await line.yard.buy("ann", 2)
     first = await line.claim()

@@ -19,7 +19,6 @@ from latchkey.storage.database import Database, connect
 from latchkey.storage.deliveries import parts, requeue
 from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.errors import DatabaseBusyError, OutageError
-from latchkey.storage.sql import query
 from tests.delivery import certificates
 from tests.delivery.conftest import PROJECT, Yard
 from tests.delivery.test_order import Line
@@ -71,41 +70,6 @@ async def test_a_customers_deliveries_stay_in_order_over_parts(line: Line) -> No
     assert set(names[:6]) == {"events_0"}
     assert set(names[6:]) == {"events_1"}
     assert await database.pool.fetchval("select count(*) from lanes") == 0
-
-
-async def test_a_retry_in_an_old_part_is_recorded_there(line: Line) -> None:
-    await line.yard.buy("ann")
-    await line.record(await line.claim(), 500)
-    await parts.open_part(line.yard.database, 1, line.now)
-    await line.yard.buy("ann")
-    line.now += 3600_000
-    assert [sequence for _, sequence in await deliver_all(line)] == [1, 2, 3, 4]
-    rows = await line.yard.database.pool.fetch("select part, number from attempts where sequence = 1 order by number")
-    assert [tuple(row) for row in rows] == [(0, 1), (0, 2)]
-
-
-@pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there")
-async def test_a_claim_touches_no_older_partition(line: Line) -> None:
-    for part in (1, 1000, 1001):
-        await line.yard.buy("ann")
-        await deliver_all(line)
-        await parts.open_part(line.yard.database, part, line.now)
-    await line.yard.buy("ann")
-    async with line.yard.database.transaction() as connection:
-        await connection.execute(
-            f"prepare claiming (bigint[], integer[], bigint, bigint, bigint) as {query('claim_lanes')}"
-        )
-        plan = await connection.fetch(
-            "explain (analyze, costs off, timing off, summary off, buffers off)"
-            f" execute claiming ('{{{line.webhook.key}}}', '{{9}}', {line.now}, {line.now + 1}, 1)"
-        )
-        await connection.execute("deallocate claiming")
-    scans = [row[0] for row in plan if re.search(r" on (deliveries|events)_(kept|\d+) ", row[0])]
-    touched = [scan for scan in scans if "never executed" not in scan]
-    assert len(scans) == 7, scans
-    assert " on deliveries_1001 " in touched[0], touched
-    assert " on events_1 " in touched[1], touched
-    assert len(touched) == 2
 
 
 @pytest.mark.one_server("it calls write_changes, which is another function there")

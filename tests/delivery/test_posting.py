@@ -67,11 +67,6 @@ async def test_it_sends_what_a_task_sends(here: Here) -> None:
         assert arrival.headers["webhook-id"] == "ev_1"
 
 
-async def test_an_address_that_is_not_known_is_left_to_a_task(here: Here) -> None:
-    assert here.sender().begin(here.webhook(), "ev_1", BODY, now_ms(), Waiting()) is None
-    assert here.arrivals == []
-
-
 @pytest.mark.parametrize("addresses", [["127.0.0.1"], ["127.0.0.99", "127.0.0.1"]], ids=["one", "two"])
 async def test_a_refused_connection_says_so_and_the_name_is_looked_up_again(
     certs: Certificates, addresses: Sequence[str]

@@ -97,7 +97,6 @@ class World:
         self.sent: list[int] = []
         # A claim under way: what it was allowed to take, and what it has taken.
         self.claim: tuple[dict[int, int], Counter[int]] | None = None
-        self.in_vain = 0
 
     def commit(self, key: int) -> None:
         self.waiting[key] += 1
@@ -111,7 +110,6 @@ class World:
         if self.claim is None and (budgets := self.capacity.budgets(self.agenda.turn(0))):
             taken = Counter({key: min(amount, self.waiting[key]) for key, amount in budgets.items()})
             self.waiting.subtract(taken)
-            self.in_vain += not taken.total()
             self.claim = budgets, taken
 
     def end_claim(self) -> None:
@@ -153,32 +151,3 @@ async def test_whatever_the_order_nothing_is_left_waiting(steps: list[tuple[str,
     assert not world.sent
     assert world.claim is None
     assert not world.capacity.budgets(world.agenda.turn(0))
-
-
-INTERLEAVINGS: dict[str, tuple[str, ...]] = {
-    "NOTIFY before the claim": ("commit", "notify", "begin_claim", "end_claim", "record"),
-    "the next one is committed before the claim, its NOTIFY comes with it": (
-        "commit", "commit", "notify", "notify", "begin_claim", "end_claim", "record", "record",
-    ),
-    "the next one is committed while the claim is under way": (
-        "commit", "notify", "begin_claim", "commit", "notify", "end_claim", "begin_claim", "end_claim", "record",
-        "record",
-    ),
-    "the next one is committed while the claim is under way, its NOTIFY comes after it": (
-        "commit", "notify", "begin_claim", "commit", "end_claim", "notify", "begin_claim", "end_claim", "record",
-        "record",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", INTERLEAVINGS)
-async def test_no_claim_is_in_vain_unless_a_notification_comes_after_what_it_tells_was_claimed(name: str) -> None:
-    world = World()
-    for step in INTERLEAVINGS[name]:
-        if step == "commit":
-            world.commit(1)
-        else:
-            getattr(world, step)()
-    world.settle()
-    assert not world.waiting.total()
-    assert world.in_vain == 0

@@ -31,29 +31,6 @@ def told_by(*snapshots: Subscription) -> list[EventType]:
 # Trials.
 
 
-def test_a_trial_begins_with_trial_started_alone_and_converts_into_an_initial_purchase() -> None:
-    book = Book()
-    assert book.take_in(subscribed(trial=True)) == [T.TRIAL_STARTED]
-    assert book.pass_time(NOON + 7 * DAY) == [T.INITIAL_PURCHASE]
-    assert book.last.is_trial_conversion is True
-    assert book.pass_time(NOON + 40 * DAY) == [T.RENEWAL]
-
-
-def test_a_trial_that_was_turned_off_ends_without_a_purchase() -> None:
-    book = Book()
-    book.take_in(subscribed(trial=True))
-    assert book.take_in(actions.cancel(book.subscription, NOON + DAY), NOON + DAY) == [T.TRIAL_CANCELLED]
-    assert book.pass_time(NOON + 7 * DAY) == [T.EXPIRATION]
-
-
-def test_a_trial_turned_off_and_on_again_converts() -> None:
-    book = Book()
-    book.take_in(subscribed(trial=True))
-    book.take_in(actions.cancel(book.subscription, NOON + DAY), NOON + DAY)
-    assert book.take_in(actions.uncancel(book.subscription, NOON + DAY), NOON + DAY) == [T.UNCANCELLATION]
-    assert book.pass_time(NOON + 7 * DAY) == [T.INITIAL_PURCHASE]
-
-
 def test_a_change_at_renewal_is_announced_once_and_then_only_the_renewal_with_the_new_product() -> None:
     book = Book()
     book.take_in(SUB)
@@ -116,17 +93,6 @@ def test_a_refund_of_an_older_period_only_leaves_its_date() -> None:
     assert book.take_in(seen) == []
     assert book.subscription.periods[0].refunded_at == END + DAY
     assert book.holds() == ["pro"]
-
-
-def test_a_refund_reversed_in_the_running_period_renews_at_its_end() -> None:
-    book = Book()
-    book.take_in(SUB)
-    book.take_in(actions.refund(book.subscription, NOON + DAY), NOON + DAY)
-    assert book.take_in(actions.reverse_refund(book.subscription, NOON + 2 * DAY), NOON + 2 * DAY) == [
-        T.REFUND_REVERSED
-    ]
-    assert book.holds() == ["pro"]
-    assert book.pass_time(END) == [T.RENEWAL]
 
 
 def test_a_refund_reversed_after_the_end_restores_nothing_that_time_has_taken() -> None:
@@ -193,27 +159,6 @@ def test_a_store_that_tells_everything_at_once_is_retold_in_order() -> None:
 
 
 # Pauses.
-
-
-def test_a_pause_begins_at_the_periods_end_and_resumes_by_itself() -> None:
-    book = Book()
-    book.take_in(SUB)
-    assert book.take_in(actions.pause(book.subscription, NOON + DAY, END + 10 * DAY)) == [T.SUBSCRIPTION_PAUSED]
-    assert book.holds(END - 1) == ["pro"]
-    assert book.pass_time(END) == [T.EXPIRATION]
-    assert book.last.expiration_reason == Reason.SUBSCRIPTION_PAUSED
-    assert book.pass_time(END + 10 * DAY) == [T.RENEWAL]
-    assert book.holds() == ["pro"]
-
-
-def test_a_pause_that_is_lifted_before_it_begins_is_an_uncancellation_and_renewal_goes_on() -> None:
-    book = Book()
-    book.take_in(SUB)
-    book.take_in(actions.pause(book.subscription, NOON + DAY, END + 10 * DAY), NOON + DAY)
-    assert book.take_in(actions.resume(book.subscription, CATALOG, NOON + 2 * DAY), NOON + 2 * DAY) == [
-        T.UNCANCELLATION
-    ]
-    assert book.pass_time(END) == [T.RENEWAL]
 
 
 def test_ending_a_subscription_with_a_pause_scheduled_does_not_say_that_renewal_is_on() -> None:

@@ -121,16 +121,6 @@ def test_at_the_end_there_is_no_access_any_more(offset: Ms, has_access: bool) ->
         assert bool(active(owner_of(one), CATALOG, end + offset)) is has_access
 
 
-def test_what_has_ended_is_held_but_not_active() -> None:
-    customer = owner_of(subscribed())
-    assert list(held(customer, CATALOG)) == ["pro"]
-    assert active(customer, CATALOG, MONTH_END + DAY) == {}
-
-
-def test_what_never_ends_is_active_in_a_thousand_years() -> None:
-    assert list(active(owner_of(bought(PRO_LIFETIME)), CATALOG, at("3026-01-01"))) == ["pro"]
-
-
 def test_changing_the_mapping_changes_what_existing_customers_hold() -> None:
     customer = owner_of(subscribed())
     more = replace(PRO_MONTHLY, grants=("pro", "team"))

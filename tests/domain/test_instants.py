@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 from latchkey.domain.instants import (
@@ -15,6 +17,7 @@ from latchkey.domain.instants import (
     parse_duration,
     to_iso,
 )
+from latchkey.subjects.charts.rules.facts import Resolution, date_of, day_of, period_of
 from tests.domain.shop import at
 
 
@@ -170,3 +173,18 @@ def test_the_day_of_the_month_is_utc() -> None:
 def test_a_duration_is_written_in_its_largest_units(text: str, shown: str) -> None:
     assert format_duration(parse_duration(text)) == shown
     assert parse_duration(shown) == parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("day", "resolution", "first"),
+    [
+        ("2026-01-31", Resolution.DAY, "2026-01-31"),
+        ("2026-01-31", Resolution.WEEK, "2026-01-25"),
+        ("2026-02-01", Resolution.WEEK, "2026-02-01"),
+        ("2026-02-07", Resolution.WEEK, "2026-02-01"),
+        ("1969-12-31", Resolution.WEEK, "1969-12-28"),
+        ("2028-02-29", Resolution.MONTH, "2028-02-01"),
+    ],
+)
+def test_a_day_belongs_to_the_period_that_begins_on(day: str, resolution: Resolution, first: str) -> None:
+    assert str(date_of(period_of(day_of(date.fromisoformat(day)), resolution))) == first

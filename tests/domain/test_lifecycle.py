@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import itertools
-
 import pytest
 from msgspec.structs import replace
 
@@ -95,73 +93,16 @@ def test_the_first_word_is_taken_as_it_is_but_in_order() -> None:
     assert [one.id for one in observe(None, seen).periods] == ["sub.0", "sub.1"]
 
 
-def test_periods_accumulate_in_whatever_order_they_come() -> None:
-    periods = [
-        replace(SUB.current, id=f"sub.{n}", number=n, purchased_at=NOON + n * DAY, ends_at=NOON + (n + 1) * DAY)
-        for n in range(3)
-    ]
-    results = set()
-    for order in itertools.permutations(periods):
-        known: Subscription | None = None
-        for period in order:
-            known = observe(known, replace(SUB, periods=(period,)))
-        assert known is not None
-        results.add(known.periods)
-    assert results == {tuple(periods)}
-
-
-def test_of_the_status_the_newest_moment_wins() -> None:
-    off = with_status(NOON + 5, auto_renew=False)
-    on = with_status(NOON + 9)
-    assert observe(off, on).status.auto_renew
-    assert observe(on, off).status.auto_renew
-
-
 def test_a_revision_orders_what_was_said_in_one_millisecond() -> None:
     first = replace(SUB, status=Status(as_of=Moment(NOON, 1), auto_renew=False))
     second = replace(SUB, status=Status(as_of=Moment(NOON, 2)))
     assert observe(first, second).status == observe(second, first).status == second.status
 
 
-def test_of_a_periods_end_the_newest_word_counts() -> None:
-    extended = actions.extend(SUB, NOON + DAY, until=END + 3 * DAY)
-    cut = actions.expire(extended, NOON + 2 * DAY)
-    for order in itertools.permutations([SUB, extended, cut]):
-        known: Subscription | None = None
-        for one in order:
-            known = observe(known, one)
-        assert known is not None
-        assert known.current.ends_at == NOON + 2 * DAY
-
-
-def test_refunds_accumulate_and_the_latest_fact_is_the_truth() -> None:
-    refunded = actions.refund(SUB, NOON + DAY)
-    reversed_ = actions.reverse_refund(refunded, NOON + 2 * DAY)
-    again = actions.refund(reversed_, NOON + 3 * DAY)
-    for order in itertools.permutations([SUB, refunded, reversed_, again]):
-        known: Subscription | None = None
-        for one in order:
-            assert isinstance(one, Subscription)
-            known = observe(known, one)
-        assert known is not None
-        assert known.current.refunded_at == NOON + 3 * DAY
-        assert len(known.current.money_back) == 3
-
-
-def test_invoices_accumulate() -> None:
-    one = actions.issue_invoice(SUB, NOON + 1)
-    two = actions.issue_invoice(one, NOON + 2)
-    assert observe(observe(None, two), SUB).invoices == observe(observe(None, SUB), two).invoices == two.invoices
-
-
 def test_ownership_follows_the_newest_status() -> None:
     shared = replace(with_status(NOON + 5), ownership=Ownership.FAMILY_SHARED)
     assert observe(SUB, shared).ownership is Ownership.FAMILY_SHARED
     assert observe(shared, SUB).ownership is Ownership.FAMILY_SHARED
-
-
-def test_what_is_known_already_changes_nothing() -> None:
-    assert observe(SUB, SUB) == SUB
 
 
 # Late snapshots after an end was marked.

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 from hypothesis import given
@@ -14,18 +13,13 @@ from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY, Duration
 from latchkey.domain.purchases.purchase import Reason
 from latchkey.domain.stores.test_store import actions
-from latchkey.usecases.engine.passing_time import MOST_ACTS, at_present, next_due_at, steps
+from latchkey.usecases.engine.passing_time import MOST_ACTS, at_present, steps
 from tests.domain.book import Book
 from tests.domain.lives import PAUSES, Life, lives
 from tests.domain.shop import CATALOG, NOON, PRO_PASS, PRO_YEARLY, TEAM_MONTHLY, at, bought, someone, subscribed
 
 T = EventType
 END = at("2026-02-15T12:00")
-
-
-def test_nothing_is_due_for_someone_who_bought_nothing() -> None:
-    assert next_due_at(someone()) is None
-    assert list(steps(someone(), CATALOG, at("2126-01-01"))) == []
 
 
 def test_every_transition_happens_at_its_own_instant_in_order() -> None:
@@ -47,15 +41,6 @@ def test_every_transition_happens_at_its_own_instant_in_order() -> None:
     ]
 
 
-def test_each_step_begins_where_the_last_one_ended() -> None:
-    customer = with_subscription(someone(), subscribed())
-    walked = list(steps(customer, CATALOG, at("2027-01-15T12:00")))
-    assert len(walked) == 12
-    assert walked[0].before == customer
-    for one, other in itertools.pairwise(walked):
-        assert one.after == other.before
-
-
 def test_walking_in_small_steps_ends_where_one_long_one_does() -> None:
     far = Book()
     far.take_in(subscribed())
@@ -73,14 +58,6 @@ def test_two_that_fall_due_in_one_instant_happen_in_one_step() -> None:
     customer = with_subscription(customer, subscribed(TEAM_MONTHLY, id="b"))
     (step,) = steps(customer, CATALOG, END)
     assert [event.type for event in diff(step.before, step.after)] == [T.RENEWAL, T.RENEWAL]
-
-
-def test_a_renewal_keeps_access_without_a_gap() -> None:
-    book = Book()
-    book.take_in(subscribed())
-    book.pass_time(END)
-    assert book.holds(END - 1) == book.holds(END) == ["pro"]
-    assert T.EXPIRATION not in book.types()
 
 
 def test_a_product_that_is_gone_from_the_catalog_is_not_renewed_into() -> None:

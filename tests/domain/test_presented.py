@@ -17,10 +17,8 @@ from latchkey.domain.purchases.purchase import Purchase, observe_purchase
 from latchkey.domain.purchases.settling import settle
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.stores.test_store import actions
-from latchkey.subjects.charts.rules.facts import Kind
 from tests.domain.book import Book
 from tests.domain.causes import MONTH_END
-from tests.domain.charts.derived import facts_of
 from tests.domain.shop import CATALOG, COINS, NOON, PRO_MONTHLY, TEAM_MONTHLY, bought, subscribed
 
 SHELF = replace(
@@ -47,19 +45,6 @@ def test_it_is_kept_with_what_was_bought_and_told_with_its_events() -> None:
     assert (told[EventType.INITIAL_PURCHASE], told[EventType.NON_RENEWING_PURCHASE]) == ("default", "sale")
     # A renewal belongs to the offering of the first purchase.
     assert (book.last.type, book.last.presented_offering_id) == (EventType.RENEWAL, "default")
-
-
-def test_charts_break_down_by_it() -> None:
-    book = Book(catalog=SHELF)
-    book.take_in(shown(subscribed()))
-    book.take_in(presented(bought(COINS), "sale", (COINS.id,), SHELF))
-    book.pass_time(MONTH_END)
-    payments = [one for one in facts_of(book.customer, SHELF) if one.kind is Kind.PAYMENT]
-    assert sorted((one.dimensions.product, one.dimensions.offering) for one in payments) == [
-        ("coins_100", "sale"),
-        ("pro_monthly", "default"),
-        ("pro_monthly", "default"),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -50,13 +50,6 @@ def test_a_grant_runs_out_at_its_end() -> None:
     assert book.holds() == []
 
 
-def test_a_grant_without_an_end_never_runs_out() -> None:
-    book = Book()
-    book.change(grant(book.customer, "pro", None, NOON))
-    assert book.pass_time(at("2126-01-01")) == []
-    assert book.holds() == ["pro"]
-
-
 def test_each_grant_stands_alone_and_is_told_alone() -> None:
     book = Book()
     book.change(grant(book.customer, "pro", NOON + DAY, NOON))

@@ -7,16 +7,20 @@ copy lasts for the rest of that second. A fresh read agrees to the millisecond.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.domain.access.entitlements import held
+from latchkey.domain.access.entitlements import active, held
 from latchkey.domain.access.explanation import explain
+from latchkey.domain.access.remapping import Grant, Remapping, remapped
+from latchkey.domain.catalog import Catalog, Former
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, HOUR, SECOND, Ms
 from latchkey.domain.purchases.purchase import PurchaseKind
+from latchkey.usecases.engine.passing_time import at_present
 from latchkey.usecases.rendering import v1, v2
 from latchkey.usecases.rendering.view import LastSeen, View
 from latchkey.wire.event import Entitlement
@@ -74,6 +78,12 @@ def truly_by_events(book: Book, now: Ms) -> tuple[set[str], set[str]]:
 
 def view(customer: Customer, now: Ms) -> View:
     return View(1, customer, CATALOG, now, LastSeen(now))
+
+
+def detached(catalog: Catalog, product_id: str, entitlement_id: str, at: Ms) -> Catalog:
+    """The catalog after somebody has detached the product at this moment."""
+    left = remapped(catalog, Remapping(detached=frozenset({Grant(product_id, entitlement_id)})))
+    return replace(left, former={None: {product_id: (Former(entitlement_id, at),)}})
 
 
 @given(st.data())
@@ -158,3 +168,37 @@ def test_every_product_that_v1_names_is_among_its_purchases(data: st.DataObject)
         granted = id.startswith("rc_promo_") or (id in temporary and id not in paid)
         assert one.store == "promotional" or not granted, id
         assert one.store != "promotional" or granted or id in temporary, id
+
+
+CELLS = st.sampled_from(sorted((one.id, id) for one in CATALOG.products.values() for id in one.grants))
+
+
+@given(st.data(), CELLS)
+def test_everybody_tells_the_same_of_a_detached_product(data: st.DataObject, cell: tuple[str, str]) -> None:
+    life = data.draw(lives())
+    now, other = data.draw(instants(life)), data.draw(instants(life))
+    at, now = sorted((now, other))
+    product_id, entitlement_id = cell
+    catalog = detached(CATALOG, product_id, entitlement_id, at)
+    customer = at_present(state_at(life.book, now), catalog, now)
+    view = View(1, customer, catalog, now, LastSeen(now))
+    subscriber = v1.subscriber(view).subscriber
+
+    by_v2 = {one.entitlement_id for one in v2.customer(view).active_entitlements.items}
+    said = explain(customer, catalog, entitlement_id, now)
+
+    without = remapped(CATALOG, Remapping(detached=frozenset({Grant(*cell)})))
+    assert by_v2 == active(customer, without, now).keys()
+    assert judged(subscriber.entitlements, now).keys() == active_in_web_sdk(subscriber, now) == by_v2
+    assert said.has_access is (entitlement_id in by_v2)
+    # A customer who held it at that moment by this product alone lost it then, by that change.
+    before = at_present(state_at(life.book, at), CATALOG, at)
+    had = entitlement_id in active(before, CATALOG, at) and entitlement_id not in active(before, without, at)
+    later = any(one.entitlement_id == entitlement_id for one in held(customer, without).values())
+    if had and not later:
+        assert (said.reason, said.until, said.product_id) == ("detached", at, product_id)
+        listed = subscriber.entitlements.get(entitlement_id)
+        assert (listed is None) == (product_id == "pro_lifetime" and product_id not in subscriber.subscriptions)
+    # Attached again, it is as though nothing had happened.
+    again = remapped(catalog, Remapping(frozenset({Grant(*cell)})))
+    assert active(customer, again, now).keys() == active(customer, CATALOG, now).keys()

@@ -14,7 +14,7 @@ from msgspec import structs
 from latchkey.domain.access.entitlements import active, held
 from latchkey.domain.access.explanation import Explanation, explain
 from latchkey.domain.access.remapping import Grant, Remapping, remapped
-from latchkey.domain.catalog import Catalog, Former
+from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.customers.promotion import grant, revoke
@@ -28,7 +28,7 @@ from latchkey.usecases.engine.passing_time import at_present
 from tests.domain.book import Book
 from tests.domain.lives import lives
 from tests.domain.shop import CATALOG, NOON, TEAM_MONTHLY, someone
-from tests.domain.test_properties_access import instants, state_at
+from tests.domain.test_properties_access import detached, instants, state_at
 
 T = EventType
 ENTITLEMENTS = st.sampled_from(sorted(CATALOG.entitlements))
@@ -360,9 +360,3 @@ PROMISES: dict[str, Callable[..., None]] = {
     r"Buying (.+) would grant it\.": buying_grants_it,
     r"A promotional grant would give it at once\.": a_grant_gives_it,
 }
-
-
-def detached(catalog: Catalog, product_id: str, entitlement_id: str, at: Ms) -> Catalog:
-    """The catalog after somebody has detached the product at this moment."""
-    left = remapped(catalog, Remapping(detached=frozenset({Grant(product_id, entitlement_id)})))
-    return replace(left, former={None: {product_id: (Former(entitlement_id, at),)}})

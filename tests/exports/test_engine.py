@@ -72,19 +72,6 @@ async def test_a_project_that_does_not_exist_is_refused(shop: Shop, tmp_path: Pa
     assert files_in(tmp_path) == []
 
 
-@pytest.mark.one_server("every export is a whole one there")
-async def test_an_increment_of_nothing_is_empty(shop: Shop, tmp_path: Path) -> None:
-    await shop.act("purchase", user="ann", product="pro_monthly")
-    first = await export(shop, tmp_path)
-    second = await export(shop, tmp_path, since=manifest_of(first).cursor)
-    assert manifest_of(second).kind == "increment"
-    # The first export's own horizon may lie before the purchase's commit; after another export nothing is left.
-    third = await export(shop, tmp_path, since=manifest_of(second).cursor)
-    assert {one.what: one.rows for one in manifest_of(third).files} == dict.fromkeys(
-        ("changed_customers", "customers", "entitlements", "events", "transactions"), 0
-    )
-
-
 async def test_a_change_that_commits_after_an_export_is_in_the_next_one_however_early_it_began(
     shop: Shop, tmp_path: Path
 ) -> None:
@@ -187,19 +174,6 @@ async def test_an_erased_customer_is_reported_and_its_events_come_again_without_
     assert event["app_user_id"].startswith(f"{ERASED}:")
     everything = b"".join(path.read_bytes() for path in second.iterdir())
     assert b"ann.with-a-long-name" not in everything
-
-
-async def test_a_change_of_the_catalog_alone_changes_the_rows_of_those_who_own_the_product(
-    shop: Shop, tmp_path: Path
-) -> None:
-    await shop.act("purchase", user="ann", product="coins_100")
-    first = await export(shop, tmp_path)
-    grid = await load_grid(shop.database, shop.project_id)
-    attach = Remapping(attached=frozenset({Grant("coins_100", "team")}))
-    await save_mapping(shop.database, shop.project_id, attach, grid.version, shop.time)
-    second = await export(shop, tmp_path, since=manifest_of(first).cursor)
-    assert [one["entitlement_id"] for one in rows_of(second, "entitlements")] == ["team"]
-    assert [one["entitlement_ids"] for one in rows_of(second, "transactions")] == [["team"]]
 
 
 async def test_an_export_is_of_one_moment_also_while_purchases_move(

@@ -12,13 +12,13 @@ import pytest
 from msgspec import json
 
 from latchkey.delivery.sealing import Sealer
-from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
+from latchkey.domain.instants import DAY, HOUR, MINUTE
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.storage.exports import schedules as storage
 from latchkey.usecases.exports import engine, runner
 from latchkey.usecases.exports.destination import Destination, DestinationRefused, Upload
 from latchkey.usecases.exports.runner import LEASE, run_exports, run_next
-from latchkey.usecases.exports.schedules import MOST, Export, Exports, next_time, retry_time
+from latchkey.usecases.exports.schedules import MOST, Exports, next_time, retry_time
 from tests.exports.loading import Loaded, manifest_of
 from tests.looking_out import looking_out
 from tests.patience import until
@@ -342,12 +342,3 @@ async def test_only_the_last_runs_are_kept(shop: Shop, exports: Exports, monkeyp
         await exports.run_now(shop.project_id, made.id, shop.time)
         runs = await ended(shop, exports)
     assert [run.state for run in runs] == ["done"] * 3
-
-
-def test_the_settings_of_an_export_show_no_key(exports: Exports) -> None:
-    settings = exports._checked("p", "e", IN_A_BUCKET, None)
-    export = Export(
-        project_id="p", id="e", settings=settings, created_at=0, updated_at=0, next_at=Ms(0), failures=0, cursor=None,
-        lease_until=0, token=0,
-    )  # fmt: skip
-    assert repr(settings.credentials) not in repr(export)

@@ -1,15 +1,25 @@
-"""The vendor's export becomes customers of the project."""
+"""The vendor's export is imported, what has not happened yet is refused, and our own export comes back the same."""
 
 from __future__ import annotations
 
-from msgspec import msgpack
+from random import Random
 
-from latchkey.domain.importing.row import RowKind, TransactionRow
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.importing import own
+from latchkey.domain.importing.person import new_customer, person, taken_in
 from latchkey.domain.instants import DAY
+from latchkey.domain.purchases.purchase import PurchaseKind
 from latchkey.domain.purchases.subscription import Cause
 from latchkey.usecases.catalog.offerings import create_offering
-from latchkey.usecases.importing.packing import pack, unpack_transaction
+from latchkey.usecases.engine.passing_time import at_present
+from tests.domain.lives import Life, lives
+from tests.domain.shop import CATALOG
 from tests.importing.conftest import Desk
+from tests.importing.own_rows import transactions_of
 from tests.importing.vendor_rows import file_of, month, row
 
 
@@ -50,19 +60,67 @@ async def test_the_offering_is_kept_if_the_project_has_it(desk: Desk) -> None:
     assert [one.subscriptions[0].current.offering for one in (ada, bob)] == ["spring", None]
 
 
-def test_a_row_that_the_release_before_has_staged_is_read() -> None:
-    row = TransactionRow(
-        app_user_id="ada",
-        store="app_store",
-        kind=RowKind.ONE_TIME,
-        chain="1",
-        id="1",
-        product_id="pro_lifetime",
-        purchased_at=1,
-        updated_at=1,
-        offering="spring",
+async def test_what_has_not_happened_yet_is_refused_with_its_line_and_the_rest_is_imported(desk: Desk) -> None:
+    later = {"end_time": "2030-01-01 08:00:00", "effective_end_time": "2030-01-01 08:00:00"}
+    text = file_of(
+        [
+            month("ada", **later),
+            month("bob", start_time="2029-01-01 08:00:00", **later),
+            # All of it was given back, and access ended with it.
+            month("cleo", price_in_purchased_currency="0", price_in_usd="0",
+                  refunded_at="2026-01-20 08:00:00", effective_end_time="2026-01-20 08:00:00"),
+        ]
+    )  # fmt: skip
+    result = await desk.take(text)
+    assert [(one.line, one.reason) for one in desk.skipped] == [
+        (3, "The purchase is dated in the future."),
+        (4, "The refund is dated in the future."),
+    ]
+    assert result.counts["skipped"] == 2
+    assert [await desk.customer(one) is not None for one in ("ada", "bob", "cleo")] == [True, False, False]
+
+
+async def test_a_renewal_that_was_charged_up_to_a_day_before_its_period_is_imported(desk: Desk) -> None:
+    await desk.take(
+        file_of([month("ada", start_time="2026-01-10 11:59:00"), month("bob", 2, start_time="2026-01-10 12:01:00")])
     )
-    packed = pack(0, 1, row)
-    assert unpack_transaction(packed).row.offering == "spring"
-    file, line, values = msgpack.decode(packed[1:])
-    assert unpack_transaction(packed[:1] + msgpack.encode((file, line, values[:-1]))).row.offering is None
+    assert [one.reason for one in desk.skipped] == ["The purchase is dated in the future."]
+    assert await desk.customer("ada") is not None
+
+
+async def test_rows_changed_in_the_future_count_as_changed_now(desk: Desk) -> None:
+    """Otherwise everything that the store tells until then would be older."""
+    await desk.take(file_of([month("ada", updated_at="2029-01-01 08:00:00")]))
+    ada = await desk.customer("ada")
+    assert ada is not None
+    assert ada.subscriptions[0].status.as_of.at == desk.shop.time
+
+
+async def test_payments_of_the_future_are_refused_in_the_own_format_too(desk: Desk) -> None:
+    lines = (
+        "app_user_id,store,kind,transaction_id,product_id,purchased_at,price,currency\n"
+        "ada,paddle,one_time,1,pro_lifetime,2026-01-01T08:00:00Z,10,USD\n"
+        "bob,paddle,one_time,2,pro_lifetime,2027-01-01T08:00:00Z,10,USD\n"
+    )
+    await desk.take(lines, format="latchkey")
+    assert [(one.line, one.reason) for one in desk.skipped] == [(3, "The purchase is dated in the future.")]
+
+
+def imported(customer: Customer, now: int, number: int) -> Customer:
+    cells = transactions_of(customer, CATALOG)
+    Random(number).shuffle(cells)
+    rows = [own.transaction(one, {}) for one in cells]
+    who = person(customer.app_user_id, rows, ())
+    return at_present(taken_in(new_customer(who, customer.project_id, "", now), who, who.bought, now), CATALOG, now)
+
+
+@given(lives(), st.integers(0, 1_000))
+def test_any_life_is_exported_and_imported_with_the_same_rows(life: Life, number: int) -> None:
+    now = life.ended_at
+    before = at_present(life.book.customer, CATALOG, now)
+    # Temporary access stands in for a purchase, and is not imported.
+    lasting = tuple(one for one in before.purchases if one.kind is not PurchaseKind.TEMPORARY)
+    before = replace(before, purchases=lasting)
+    after = imported(before, now, number)
+    assert transactions_of(after, CATALOG) == transactions_of(before, CATALOG)
+    assert at_present(after, CATALOG, now) == after

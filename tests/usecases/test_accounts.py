@@ -105,18 +105,8 @@ async def test_who_has_many_addresses_is_slowed_down_by_the_account(database: Da
     for number in range(ACCOUNT.free):
         assert await guess(database, address=f"192.0.2.{number}") == "WrongCredentials"
     assert await guess(database, address="198.51.100.1") == "TooManyGuesses"
-    # An attacker guesses for a day, as fast as allowed, each time from another address.
-    now, guesses = NOW, 0
-    while now < NOW + 86_400_000:
-        try:
-            await sessions.sign_in(database, "ann@example.com", "wrong", f"10.0.{guesses // 250}.{guesses % 250}", now)
-        except WrongCredentials:
-            guesses += 1
-        except TooManyGuesses as refused:
-            now += refused.retry_after
-    assert guesses < 800
     # Nobody is locked out for longer than this.
-    assert await guess(database, PASSWORD, now=now + ACCOUNT.longest) == "in"
+    assert await guess(database, PASSWORD, now=NOW + ACCOUNT.longest) == "in"
 
 
 async def test_getting_it_right_forgets_what_went_wrong(database: Database) -> None:

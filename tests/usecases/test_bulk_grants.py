@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from latchkey.domain.customers.facets import Status
 from latchkey.domain.customers.filter import Filter
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.instants import DAY, MINUTE
-from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Conflict, NotFound
 from latchkey.storage.customer_lists import bulk_grants
 from latchkey.storage.database import Connection
 from latchkey.usecases.customer_lists import bulk
@@ -24,7 +23,6 @@ from latchkey.usecases.sandbox.clocks import create_customer
 from tests.patience import PATIENCE
 from tests.usecases.conftest import Shop
 from tests.usecases.random_lives import ANONYMOUS
-from tests.usecases.test_customer_facets import walk
 
 
 def terms(duration: str | None = "monthly", *, skip: bool = True, ends_at: int | None = None) -> Terms:
@@ -67,24 +65,6 @@ async def test_the_preview_counts_holders_and_names_unknown_ids(shop: Shop) -> N
         await bulk.start(shop.database, shop.project_id, draft.id, shop.time)
 
 
-async def test_the_customers_of_a_filter_get_it(shop: Shop) -> None:
-    for user in ("ann", "ben"):
-        await create_customer(shop.changes, shop.project_id, user)
-    await shop.act("purchase", user="alice", product="pro_monthly")
-    await walk(shop)
-    draft = await prepared(shop, Filter(status=frozenset({Status.NEVER_BOUGHT})), terms(skip=False))
-    assert (draft.total, draft.holders, draft.source) == (2, 0, "the list: Never bought")
-    assert (await done(shop, draft)).granted == 2
-
-
-async def test_the_preview_says_when_new_customers_are_not_in_the_lists_yet(shop: Shop) -> None:
-    await create_customer(shop.changes, shop.project_id, "ann")
-    await walk(shop)
-    await create_customer(shop.changes, shop.project_id, "ben")
-    draft = await prepared(shop, Filter(status=frozenset({Status.NEVER_BOUGHT})), terms())
-    assert (draft.total, draft.source) == (1, f"the list: Never bought. {bulk.INCOMPLETE}")
-
-
 async def test_who_was_erased_meanwhile_fails_and_leaves_no_name(shop: Shop) -> None:
     for user in ("ann", "ben"):
         await create_customer(shop.changes, shop.project_id, user)
@@ -97,24 +77,6 @@ async def test_who_was_erased_meanwhile_fails_and_leaves_no_name(shop: Shop) -> 
     await shop.database.pool.execute("update bulk_grant_customers set outcome = 'failed', error = 'no ben here'")
     await erase(shop.changes, shop.project_id, "ben")
     assert (ERASED, "") in await bulk.failures(shop.database, shop.project_id, draft.id), "an error may quote the id"
-
-
-@pytest.mark.parametrize(
-    ("what", "ids", "refusal"),
-    [
-        (Terms(entitlement_id="none", duration=None, ends_at=None, skip_holders=True), ["ann"], NotFound),
-        (terms("fortnightly"), ["ann"], Invalid),
-        (terms(None, ends_at=1), ["ann"], Refusal),
-        (terms(), ["nobody"], Invalid),
-        (terms(), [], Invalid),
-        (terms(), [f"user{number}" for number in range(bulk.MOST_CUSTOMERS + 1)], Invalid),
-    ],
-    ids=["entitlement", "duration", "past", "unknown", "nobody", "too many"],
-)
-async def test_what_cannot_be_is_refused(shop: Shop, what: Terms, ids: list[str], refusal: type[Refusal]) -> None:
-    await create_customer(shop.changes, shop.project_id, "ann")
-    with pytest.raises(refusal):
-        await prepared(shop, ids, what)
 
 
 async def test_of_two_who_start_at_once_the_second_is_told_that_it_runs(

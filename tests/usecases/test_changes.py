@@ -3,82 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
 
 import pytest
 from msgspec.structs import replace
 
-from latchkey.domain.customers.customer import Attribute
 from latchkey.domain.instants import DAY
-from latchkey.domain.refusal import Refusal
 from latchkey.domain.stores.test_store.orders import Action
-from latchkey.storage.customers.records import LastSeen, Stored
-from latchkey.storage.database import Connection, Database
+from latchkey.storage.customers.records import LastSeen
+from latchkey.storage.database import Database
 from latchkey.storage.engine import presence
 from latchkey.storage.engine.look import look
 from latchkey.storage.engine.writing import Create, Owned, Save, Writes, write_at_once
 from latchkey.storage.errors import OutdatedError
 from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.customers.attributes import set_attributes
 from latchkey.usecases.engine.unit_of_work import newcomer
 from latchkey.usecases.sandbox.demo import add_catalog
 from latchkey.usecases.sandbox.store import act
 from tests.usecases.conftest import Shop
-
-
-class Counted:
-    """A shop behind one connection, whose statements are counted. BEGIN and COMMIT count too."""
-
-    def __init__(self, shop: Shop) -> None:
-        self.shop = shop
-        self.statements: list[str] = []
-
-    async def purchase(self, user: str) -> list[str]:
-        self.statements.clear()
-        await self.shop.act("purchase", user=user, product="coins_100")
-        return [one.split("(")[0].split("\n")[0].strip() for one in self.statements]
-
-
-@pytest.fixture
-async def counted(shop: Shop) -> AsyncIterator[Counted]:
-    async with Database(shop.database.url, max_size=1) as database:
-        counted = Counted(Shop(database, shop.project_id))
-        async with database.at_hand() as connection:
-            # Whatever the first use of a connection reads about types and the catalog.
-            connection.add_query_logger(lambda record: counted.statements.append(record.query))
-        await counted.shop.act("purchase", user="first", product="pro_monthly")
-        yield counted
-
-
-@pytest.mark.one_server("it counts statements, which have other texts there")
-async def test_a_purchase_is_a_look_and_a_write(counted: Counted) -> None:
-    for user in ("new", "new", "first"):
-        assert await counted.purchase(user) == [
-            "select asked.app_user_id, asked.store, asked.store_id,",
-            "select write_changes",
-        ]
-    assert [event.sequence for event in await counted.shop.events("new")] == [1, 2, 3, 4]
-
-
-@pytest.mark.one_server("it counts statements, which have other texts there")
-async def test_a_refused_change_writes_nothing(counted: Counted) -> None:
-    counted.statements.clear()
-    with pytest.raises(Refusal):
-        await counted.shop.act("cancel", user="first", product="coins_100")
-    with pytest.raises(Refusal):
-        await counted.shop.act("purchase", user="nobody", product="no such product")
-    assert not any("write_changes" in one for one in counted.statements)
-    assert len(counted.statements) == 2
-
-
-@pytest.mark.one_server("it counts statements, which have other texts there")
-async def test_what_needs_more_than_one_statement_to_write_is_done_under_locks(counted: Counted) -> None:
-    """An e-mail address is also written to the table that the search uses."""
-    counted.statements.clear()
-    noted = {"$email": Attribute("ann@example.com", counted.shop.time)}
-    await set_attributes(counted.shop.changes, counted.shop.project_id, "first", noted, create=False)
-    assert any("for update" in one for one in counted.statements)
-    assert await counted.shop.database.pool.fetchval("select email from customer_emails") == "ann@example.com"
 
 
 async def test_a_customer_who_changed_since_the_look_is_not_overwritten(shop: Shop) -> None:
@@ -185,50 +126,9 @@ async def test_changes_of_two_projects_at_the_same_moment_have_feeds_of_their_ow
     assert [tuple(row) for row in rows] == [("proj_other", 1, 1), (shop.project_id, 1, 1)]
 
 
-@pytest.mark.one_server("it reads the statistics of the session, and the rows are read in one of a node")
-async def test_a_plan_from_when_the_table_was_empty_reads_only_the_customers_that_change(shop: Shop) -> None:
-    """The statements inside the function keep the plans of their first calls."""
-    async with shop.database.acquire() as connection:
-        made = await write_at_once(connection, _created(shop, "early", 3), shop.time)
-        await write_at_once(connection, _saved(shop, "early", made), shop.time)
-        made = await write_at_once(connection, _created(shop, "later", 2000), shop.time)
-        async with connection.transaction():
-            before = await _read(connection)
-            await write_at_once(connection, _saved(shop, "later", made[:50]), shop.time)
-            assert await _read(connection) == before + 50
-
-
-async def _read(connection: Connection) -> int:
-    """The customers that were read by this connection, and not yet reported to the statistics."""
-    found: int = await connection.fetchval(
-        "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = 'customers'"
-    )
-    return found
-
-
-def _created(shop: Shop, prefix: str, count: int) -> Writes:
-    people = [newcomer(shop.project_id, f"{prefix}{n}", shop.time) for n in range(count)]
-    return Writes(shop.project_id, created=[Create(one, None) for one in people])
-
-
-def _saved(shop: Shop, prefix: str, keys: Sequence[int]) -> Writes:
-    people = [newcomer(shop.project_id, f"{prefix}{n}", shop.time) for n in range(len(keys))]
-    saved = [Save(Stored(key, one), one, None) for key, one in zip(keys, people, strict=True)]
-    return Writes(shop.project_id, saved=saved)
-
-
 async def _rows(shop: Shop) -> list[object]:
     """Everything that a change may write."""
     found: list[object] = []
     for table in ("customers", "aliases", "purchase_owners", "events", "deliveries", "lanes", "feeds", "chart_periods"):
         found += await shop.database.pool.fetch(f"select * from {table} order by 1, 2")
     return found
-
-
-async def test_many_customers_at_once_lose_nothing(shop: Shop) -> None:
-    await asyncio.gather(*(shop.act("purchase", user=f"user{n % 40}", product="coins_100") for n in range(200)))
-    feed = await shop.events(None)
-    assert len(feed) == 400
-    for n in range(40):
-        events = await shop.events(f"user{n}")
-        assert [event.sequence for event in events] == list(range(1, 11))

@@ -14,6 +14,7 @@ from latchkey.subjects.charts.storage import fact_cache as module
 from latchkey.subjects.charts.storage.fact_cache import FactCache, default_folder
 from latchkey.subjects.charts.usecases import choose_attributes, read_values
 from latchkey.usecases.customers.attributes import set_attributes
+from tests.cli.running import typed
 from tests.usecases.conftest import Shop
 
 
@@ -120,3 +121,9 @@ async def test_a_file_without_the_chosen_attributes_is_not_used(shop: Shop, tmp_
     await choose_attributes(shop.database, shop.project_id, ["plan"])
     found = await read_values(books, shop.project_id, "SANDBOX", ["attribute:plan"], shop.time)
     assert found == {"attribute:plan": ["gold"]}
+
+
+async def test_attributes_are_chosen(shop: Shop) -> None:
+    where = {"LATCHKEY_DATABASE_URL": shop.database.url}
+    chosen = await asyncio.to_thread(typed, "charts", "attributes", "--project", shop.project_id, "plan", **where)
+    assert "broken down by: plan" in chosen.stdout, chosen.stderr

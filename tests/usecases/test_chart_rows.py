@@ -22,7 +22,7 @@ from latchkey.subjects.charts.storage import chart_tables as rows
 from latchkey.subjects.charts.storage.chart_tables import Mark
 from latchkey.usecases.customers.attributes import put_attributes
 from latchkey.usecases.customers.erasure import erase
-from latchkey.usecases.customers.identities import log_in, transfer
+from latchkey.usecases.customers.identities import log_in
 from latchkey.usecases.engine.changes import Change
 from latchkey.usecases.sandbox.clocks import advance, create_clock, create_customer
 from tests.usecases.charts_books import agree, facts
@@ -59,27 +59,6 @@ async def total(shop: Shop, kind: Kind, environment: str = "PRODUCTION", segment
     return {value: count for value, count in totals.items() if count}
 
 
-async def active(shop: Shop) -> list[tuple[int, int]]:
-    """The changes by day: when access began, ended, and began again."""
-    found = await facts(shop.database, shop.project_id)
-    return sorted(
-        (key.moment // DAY, amounts[0])
-        for key, amounts in found.items()
-        if key.kind == Kind.ACTIVE and key.moment <= shop.time
-    )
-
-
-async def test_a_grace_period_stays_in_the_past_when_the_customer_comes_back_after_it(database: Database) -> None:
-    shop = await new_shop(database)
-    await shop.act("purchase", "ann", "pro_monthly")
-    await shop.act("fail_billing", "ann", grace_days=6)
-    await shop.wait(50 * DAY)
-    before = await active(shop)
-    assert [quantity for _, quantity in before] == [1, -1]
-    await shop.act("recover_billing", "ann")
-    assert await active(shop) == [*before, (shop.time // DAY, 1)]
-
-
 async def test_customers_count_where_they_were_first_seen(shop: Shop) -> None:
     await create_customer(shop.changes, shop.project_id, "alice")
     await buy(shop, user="bob", product="pro_monthly")
@@ -100,23 +79,6 @@ async def test_customers_count_where_they_were_first_seen(shop: Shop) -> None:
     await buy(shop, user="alice", product="pro_monthly")
     assert await total(shop, Kind.CUSTOMER, segment="platform") == {"ios": 2}
     assert await total(shop, Kind.PAYMENT, segment="platform") == {"ios": 1, "android": 1}
-
-
-async def test_two_customers_who_become_one_count_once(shop: Shop) -> None:
-    await create_customer(shop.changes, shop.project_id, ANONYMOUS[0])
-    await shop.wait(DAY)
-    await create_customer(shop.changes, shop.project_id, "alice")
-    assert await total(shop, Kind.CUSTOMER) == {"": 2}
-    await log_in(shop.changes, shop.project_id, ANONYMOUS[0], "alice")
-    assert await total(shop, Kind.CUSTOMER) == {"": 1}
-
-
-async def test_a_purchase_that_changes_hands_is_counted_once(shop: Shop) -> None:
-    await buy(shop, user="alice", product="pro_monthly")
-    await buy(shop, user="bob", product="coins_100")
-    await transfer(shop.changes, shop.project_id, "alice", "bob")
-    assert await total(shop, Kind.PAYMENT) == {"": 2}
-    assert await total(shop, Kind.PAYING_CUSTOMER) == {"": 1}
 
 
 async def test_erasing_a_customer_changes_no_chart(shop: Shop) -> None:

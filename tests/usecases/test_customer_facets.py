@@ -7,7 +7,6 @@ import itertools
 from random import Random
 from typing import TypeVar
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -28,8 +27,6 @@ from latchkey.usecases.customer_lists.csv_file import csv_pieces
 from latchkey.usecases.customer_lists.listing import Listing, count, list_page
 from latchkey.usecases.customer_lists.roller import catch_up, rebuild
 from latchkey.usecases.customers.erasure import erase
-from latchkey.usecases.customers.identities import log_in, transfer
-from latchkey.usecases.rolling import rolled
 from latchkey.usecases.rolling.roller import Roller
 from latchkey.usecases.sandbox.clocks import advance, create_clock, create_customer
 from tests.usecases.conftest import Shop
@@ -267,27 +264,6 @@ async def test_a_billing_issue_counts_only_while_a_store_can_still_retry(shop: S
     assert await statuses_of(shop, "tina", shop.time) == {"expired"}
 
 
-async def test_merged_transferred_and_erased_customers_leave_nothing_behind(shop: Shop) -> None:
-    await catch_up(shop.database, shop.project_id, shop.time)
-    await shop.act("purchase", user=ANONYMOUS[0], product="pro_monthly")
-    await shop.act("purchase", user="alice", product="coins_100")
-    await catch_up(shop.database, shop.project_id, shop.time)
-    assert len(await kept(shop)) == 2
-    await log_in(shop.changes, shop.project_id, ANONYMOUS[0], "alice")
-    await catch_up(shop.database, shop.project_id, shop.time)
-    [merged] = (await kept(shop)).values()
-    assert merged.products == ("coins_100", "pro_monthly")
-    await shop.act("purchase", user="bob", product="coins_100")
-    await transfer(shop.changes, shop.project_id, "alice", "bob")
-    await catch_up(shop.database, shop.project_id, shop.time)
-    assert sorted(one.bought for one in (await kept(shop)).values()) == [False, True]
-    await erase(shop.changes, shop.project_id, "bob")
-    assert len(await kept(shop)) == 1, "erased with the customer, not later"
-    await catch_up(shop.database, shop.project_id, shop.time)
-    assert await kept(shop) == await computed(shop)
-    assert not await shop.database.pool.fetchval("select count(*) from facet_marks")
-
-
 async def test_facets_written_while_their_customer_is_erased_are_deleted(shop: Shop) -> None:
     """The roller has read the customer, the erasure commits, the roller writes: the erasure's mark takes it back."""
     await catch_up(shop.database, shop.project_id, shop.time)
@@ -314,32 +290,6 @@ async def test_facets_are_made_anew_at_will(shop: Shop) -> None:
     assert await kept(shop) == {}
     await walk(shop)
     assert await kept(shop) == before == await computed(shop)
-
-
-async def test_thousands_of_new_customers_are_walked_through_without_a_wait_between_batches(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rolled, "AT_ONCE", 3)
-    for number in range(10):
-        await create_customer(shop.changes, shop.project_id, f"visitor{number}")
-    roller = Roller(shop.database)
-    await roller.turn(shop.time)
-    shop.time += 6000
-    # No time passes from one batch to the next.
-    waits = [await roller.turn(shop.time) for _ in range(4)]
-    assert len(await kept(shop)) == 10
-    assert max(waits[:3]) < 1
-
-
-async def test_being_seen_again_within_the_hour_writes_no_mark(shop: Shop) -> None:
-    await create_customer(shop.changes, shop.project_id, "alice")
-    key = await shop.database.pool.fetchval("select id from customers")
-    marks = []
-    for after, country in ((1, None), (2, "DE"), (3, "DE"), (60 * MINUTE, None), (61 * MINUTE, "DE")):
-        async with shop.database.acquire() as connection:
-            await presence.write(connection, [((shop.project_id, key), LastSeen(shop.time + after, country=country))])
-        marks.append(await shop.database.pool.fetchval("select count(*) from facet_marks"))
-    assert marks == [0, 1, 1, 2, 2]
 
 
 async def test_a_csv_has_the_whole_list_and_no_formula(shop: Shop) -> None:

@@ -1,19 +1,23 @@
-"""Notes about a customer, what they spent, and what their events say of the past."""
+"""Notes about a customer, what they spent, what their events say of the past, and the remedies for a purchase."""
 
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.customer import Customer, with_purchase, with_subscription
+from latchkey.domain.customers.promotion import grant
 from latchkey.domain.customers.spend import spend_of
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.domain.stores.test_store import actions
 from latchkey.storage.customers import state as customer_state
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in
 from latchkey.usecases.customers.notes import LONGEST_NOTE, add_note, change_note, delete_note, notes_of
-from latchkey.usecases.customers.profile import past_of
+from latchkey.usecases.customers.profile import Remedies, past_of, remedies
+from tests.domain.shop import NOON, bought, someone, subscribed
 from tests.usecases.conftest import Shop
 from tests.usecases.random_lives import ANONYMOUS
 
@@ -101,3 +105,40 @@ async def test_lifetime_spend_is_what_was_paid_and_what_was_given_back(shop: Sho
     sandbox = spend_of(customer, Environment.SANDBOX)
     assert sandbox is not None
     assert sandbox.usd.paid == 1_990_000
+
+
+SUB = ("test_store", "sub")
+
+
+def test_a_running_subscription_of_the_test_store_can_be_refunded_and_extended() -> None:
+    customer = with_subscription(someone(), subscribed())
+    assert remedies(customer, NOON)[SUB] == Remedies(refund=True, cancel=True, extend=True)
+    assert remedies(customer, NOON + 99 * DAY)[SUB] == Remedies(refund=True)
+
+
+def test_a_trial_has_no_money_to_give_back_and_a_refund_is_given_once() -> None:
+    assert remedies(with_subscription(someone(), subscribed(trial=True)), NOON)[SUB] == Remedies(
+        cancel=True, extend=True
+    )
+    customer = with_subscription(someone(), subscribed())
+    done = actions.refund(customer.subscriptions[0], NOON)
+    assert remedies(replace(customer, subscriptions=(done,)), NOON)[SUB] == Remedies()
+
+
+def test_google_and_stripe_are_asked_and_apples_customers_ask_apple() -> None:
+    customer = with_subscription(someone(), replace(subscribed(), store="app_store"))
+    customer = with_subscription(customer, replace(subscribed(), store="stripe"))
+    customer = with_purchase(customer, replace(bought(), store="play_store"))
+    found = remedies(customer, NOON)
+    assert found["stripe", "sub"] == Remedies(refund=True, cancel=True, extend=True)
+    assert found["play_store", "one"] == Remedies(refund=True)
+    elsewhere = found["app_store", "sub"].elsewhere
+    assert elsewhere is not None
+    assert elsewhere.refund_url is not None
+
+
+def test_a_running_grant_can_be_revoked() -> None:
+    customer = grant(someone(), "team", NOON + DAY, NOON)
+    [one] = remedies(customer, NOON).values()
+    [later] = remedies(customer, NOON + DAY).values()
+    assert (one, later) == (Remedies(revoke=True), Remedies())

@@ -1,15 +1,23 @@
-"""Finding customers by id, alias, e-mail address or transaction."""
+"""Finding customers by id, alias, e-mail address or transaction, and the pages of their events."""
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from latchkey.domain.customers.customer import Attribute
+from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY
+from latchkey.domain.purchases.subscription import Cause, Subscription
+from latchkey.storage.sql import query
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.customers.attributes import set_attributes
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in, transfer
+from latchkey.usecases.customers.profile import movements, timeline
 from latchkey.usecases.customers.search import By, Found, newest, search
+from latchkey.usecases.engine.changes import Change
 from latchkey.usecases.sandbox.demo import add_catalog
+from tests.domain.shop import subscribed
 from tests.usecases.conftest import NOON, Shop
 
 ANONYMOUS = "$RCAnonymousID:" + "a" * 32
@@ -142,3 +150,89 @@ async def test_a_search_that_finds_too_many_says_so(shop: Shop) -> None:
         await note(shop, f"user_{number}", "")
     found = await find(shop, "user", limit=3)
     assert (len(found.matches), found.more) == (3, True)
+
+
+INDEX = "select transaction_id, store_id from purchase_transactions where project_id = $1 order by transaction_id"
+
+
+def apple(renewals: int = 0) -> Subscription:
+    """Apple numbers every transaction anew, so the id of a renewal does not say which purchase it renews."""
+    first = replace(subscribed(now=NOON).current, id="2000000100")
+    later = [
+        replace(first, id=f"20000001{number}5", number=number, cause=Cause.RENEWAL, purchased_at=NOON + number * DAY)
+        for number in range(1, renewals + 1)
+    ]
+    return replace(subscribed(now=NOON), store="app_store", id="2000000100", periods=(first, *later))
+
+
+async def take(shop: Shop, seen: Subscription, user: str = "alice") -> None:
+    change = Change(
+        project_id=shop.project_id,
+        app_user_id=user,
+        apply=lambda situation: take_in(situation.customer, seen, situation.now),
+        create=True,
+        claims=frozenset({(seen.store, seen.id)}),
+    )
+    await shop.changes.make(change)
+
+
+async def indexed(shop: Shop) -> list[tuple[str, str]]:
+    return [tuple(row) for row in await shop.database.pool.fetch(INDEX, shop.project_id)]
+
+
+RENEWALS = [("2000000115", "2000000100"), ("2000000125", "2000000100")]
+
+
+async def test_a_period_with_an_id_of_its_own_is_indexed_once(shop: Shop) -> None:
+    await take(shop, apple())
+    assert await indexed(shop) == []
+    await take(shop, apple(1))
+    await take(shop, apple(2))
+    await take(shop, apple(2))
+    assert await indexed(shop) == RENEWALS
+    found = await search(shop.database, shop.changes.catalogs, shop.project_id, "2000000125", shop.time)
+    assert [match.view.customer.app_user_id for match in found.matches] == ["alice"]
+
+
+async def key_of(shop: Shop, user: str) -> int:
+    key: int = await shop.database.pool.fetchval(query("customer_key"), shop.project_id, user)
+    return key
+
+
+async def pages(shop: Shop, user: str, limit: int) -> list[list[str]]:
+    """The ids of every page, until there are no more."""
+    found, before, key = [], None, await key_of(shop, user)
+    while True:
+        page = await timeline(shop.database, shop.project_id, key, before=before, limit=limit)
+        found.append([one.id for one in page.happenings])
+        before = page.before
+        if before is None:
+            return found
+
+
+async def test_it_goes_back_page_after_page_also_into_the_time_before_a_merge(shop: Shop) -> None:
+    await shop.show(ANONYMOUS, "test_1_a", "pro_monthly")
+    await shop.show("alice", "test_1_b", "coins_100")
+    await shop.wait(40 * DAY)
+    await shop.show("alice", "test_1_c", "coins_100")
+    await shop.show(ANONYMOUS, "test_1_d", "coins_100")
+    await log_in(shop.changes, shop.project_id, ANONYMOUS, "alice")
+    await shop.wait(40 * DAY)
+    everything = [event.id for event in await shop.events("alice")]
+    assert len(everything) > 6
+    for limit in (1, 2, 3, 100):
+        found = await pages(shop, "alice", limit)
+        assert [id for page in found for id in page] == everything[::-1]
+        assert all(len(page) == limit for page in found[:-1])
+
+
+async def test_movements_go_back_page_after_page(shop: Shop) -> None:
+    for number in range(5):
+        await shop.show("alice", f"test_1_{number}", "coins_100")
+        shop.time += 1
+    key = await key_of(shop, "alice")
+    first = await movements(shop.database, shop.project_id, key, limit=3)
+    assert ([one.balance for one in first.items], first.more) == ([500, 400, 300], True)
+    last = first.items[-1]
+    rest = await movements(shop.database, shop.project_id, key, before=(last.at, last.key, last.code), limit=3)
+    assert ([one.balance for one in rest.items], rest.more) == ([200, 100], False)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
 
 import pytest
 from msgspec import json
 
 from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
-from latchkey.domain.instants import DAY, HOUR, Duration, Ms, add, to_iso
+from latchkey.domain.instants import DAY, HOUR, Duration, Ms, to_iso
 from latchkey.domain.purchases.purchase import Environment
-from latchkey.domain.purchases.subscription import Cause, PeriodType
 from latchkey.subjects.charts.rules.facts import Kind
 from latchkey.usecases.events.feed import page_of_events
 from latchkey.usecases.experiments.experiments import count_enrolled
@@ -87,32 +85,6 @@ def test_it_has_something_for_every_chart(of_the_morning: History) -> None:
     by_month = Counter((MORNING - event.event_timestamp_ms) // (30 * DAY) for event in told if event.price)
     assert by_month[0] > by_month[6] > by_month[11] > 0, "the business grows"
     assert {one.customer.app_user_id[: len(PREFIX)] for one in of_the_morning.newcomers} == {PREFIX}
-
-
-def test_events_are_in_order_for_everybody_and_for_each_customer(of_the_morning: History) -> None:
-    last: dict[int, int] = {}
-    at = 0
-    for who, event in of_the_morning.events:
-        assert event.event_timestamp_ms >= at
-        assert event.sequence == last.get(who, 0) + 1
-        last[who], at = event.sequence, event.event_timestamp_ms
-    for place, one in enumerate(of_the_morning.newcomers, start=1):
-        assert one.customer.sequence == last.get(-place, 0)
-
-
-def test_every_paid_period_is_as_long_as_its_product(of_the_morning: History) -> None:
-    """Also the first one after a trial, and those after a late payment, a pause or another product."""
-    causes = Counter[str]()
-    subscriptions = (each for one in of_the_morning.newcomers for each in one.customer.subscriptions)
-    for period, following in ((one, after) for each in subscriptions for one, after in pairwise((*each.periods, None))):
-        assert period is not None
-        if period.period_type is not PeriodType.NORMAL or (following is not None and following.cause is Cause.CHANGE):
-            continue
-        length = market.LENGTHS[period.product_id.partition(":")[0]]
-        # From the last day of February to the 31st of March there are up to three days more.
-        assert 0 <= period.ends_at - add(period.starts_at, length) <= 3 * DAY, period
-        causes[period.cause] += 1
-    assert causes.keys() == {Cause.PURCHASE, Cause.CONVERSION, Cause.RENEWAL, Cause.CHANGE}
 
 
 async def test_it_is_written_once_counted_and_told_to_nobody(shop: Shop) -> None:

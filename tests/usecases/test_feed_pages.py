@@ -7,7 +7,6 @@ from msgspec import json
 
 from latchkey.domain.refusal import NotFound
 from latchkey.storage.deliveries import parts
-from latchkey.storage.events import feed
 from latchkey.usecases.events.feed import page_of_events
 from tests.usecases.conftest import Shop
 
@@ -34,17 +33,6 @@ async def test_pages_follow_each_other_over_partitions_up_to_the_newest_event(sh
         await page_of_events(shop.database, shop.project_id, after="evt_nobody", limit=3)
 
 
-@pytest.mark.one_server("it reads counters of the tables, which are on the nodes there")
-async def test_a_reader_who_goes_on_searches_only_the_partition_of_its_last_event(shop: Shop) -> None:
-    await bought_in_parts(shop, 0, 1000, 2000)
-    whole = (await page_of_events(shop.database, shop.project_id, after=None, limit=100)).bodies
-    assert await searched_partitions(shop, whole[2], limit=2) == {"events_0", "events_1", "events_2"}
-    # The last of that page was named as the next cursor.
-    assert await searched_partitions(shop, whole[4], limit=2) == {"events_2"}
-    # Nothing has come since.
-    assert await searched_partitions(shop, whole[5], limit=2) == {"events_2"}
-
-
 async def test_an_event_that_is_in_another_part_than_before_is_found(shop: Shop) -> None:
     """As after a restore, for a process that did not stop."""
     await bought_in_parts(shop, 0, 1000)
@@ -67,17 +55,6 @@ async def bought_in_parts(shop: Shop, *numbers: int) -> None:
             await parts.open_part(shop.database, part, shop.time)
         await shop.act("purchase", f"user{part}", "pro_monthly")
         await shop.act("renew", f"user{part}")
-
-
-async def searched_partitions(shop: Shop, after: bytes, limit: int) -> set[str]:
-    """The partitions in which rows are looked up for a page."""
-    counters = "select relname, idx_scan from pg_stat_xact_user_tables where relname like 'events\\__'"
-    async with shop.database.transaction() as connection:
-        # They also have what the connection did lately.
-        before = {row["relname"]: row["idx_scan"] for row in await connection.fetch(counters)}
-        await feed.bodies_after(connection, shop.project_id, id_of(after), limit)
-        rows = await connection.fetch(counters)
-    return {row["relname"] for row in rows if row["idx_scan"] > before.get(row["relname"], 0)}
 
 
 async def after_event(shop: Shop, body: bytes, limit: int) -> list[bytes]:

@@ -197,17 +197,6 @@ async def test_a_lease_that_no_request_follows_is_handed_back_by_itself(database
     await until(handed_back)
 
 
-@pytest.mark.parametrize("limit", [480, 600])
-async def test_up_to_600_a_minute_there_are_no_leases(database: Database, limit: int) -> None:
-    await hold_minute(database)
-    digest = await key(database, "exact", limit=limit)
-    admission = Admission(database)
-    for _ in range(10):
-        await asyncio.gather(*(admission.admit(digest) for _ in range(30)))
-        assert (await total(database))[1] == 0
-    assert await total(database) == (300, 0)
-
-
 async def test_a_refusal_waits_for_the_leases_of_other_processes(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,37 +237,3 @@ async def test_a_revoked_key_is_refused_at_once_although_it_has_a_lease(database
         await connection.execute("update api_keys set revoked_at = 1")
     assert await admission.admit(digest) is None
     assert (await reader.admit(digest, "nobody")).verdict is None
-
-
-async def test_a_changed_catalog_shows_with_the_next_read_although_the_key_has_a_lease(database: Database) -> None:
-    digest = await key(database, "busy", limit=100_000)
-    async with database.acquire() as connection:
-        await connection.execute(
-            "with c as (insert into customers (project_id, app_user_id, original_app_user_id, state, first_seen_at,"
-            " last_seen_at) values ('proj', 'ada', 'ada', '{}', 0, 0) returning id)"
-            " insert into aliases (project_id, app_user_id, customer_id, created_at) select 'proj', 'ada', id, 0 from c"
-        )
-    reader = Reader(database, Catalogs())
-    for _ in range(3):
-        answers = await asyncio.gather(*(reader.admit(digest, "ada") for _ in range(30)))
-    before = answers[-1].row
-    async with database.acquire() as connection:
-        await connection.execute("update projects set catalog_version = catalog_version + 1")
-    after = (await reader.admit(digest, "ada")).row
-    assert before is not None
-    assert after is not None
-    assert after.catalog is not before.catalog
-
-
-async def test_a_statement_that_fails_has_counted_nothing(database: Database) -> None:
-    await hold_minute(database)
-    digest = await key(database, "busy", limit=100_000)
-    leases = Leases(database)
-    reader = Reader(database, Catalogs(), leases)
-    for _ in range(3):
-        await asyncio.gather(*(reader.admit(digest, "nobody") for _ in range(30)))
-    # PostgreSQL stores no NUL in a text.
-    with pytest.raises(Exception, match="0x00"):
-        await reader.admit(digest, "a\0b")
-    await leases.close()
-    assert await total(database) == (90, 0)

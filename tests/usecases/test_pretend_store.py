@@ -1,4 +1,4 @@
-"""A pretend store, asked from the service's side."""
+"""A pretend store, asked from the service's side, and sample events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import socket
 
 import pytest
 
+from latchkey.domain.events.event import EventType
+from latchkey.domain.instants import DAY
 from latchkey.settings import control_urls
+from latchkey.usecases.events.samples import sample
 from latchkey.usecases.sandbox.pretend_store import PretendStore, StoreAway, account_token
 
 ID = "6fa459ea-ee8a-3ca4-894e-db77e160355e"
@@ -51,3 +54,14 @@ def test_the_setting_names_an_app_and_a_control_address_on_this_machine() -> Non
 def test_another_address_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="is not"):
         control_urls((wrong,))
+
+
+NOW = 1_800_000_000_123
+
+
+@pytest.mark.parametrize("type", EventType)
+def test_a_sample_happened_just_now_whatever_the_day(type: EventType) -> None:
+    for day in range(366):
+        # From summer 2027 on, so that the 29th of February is among them.
+        now = NOW + (150 + day) * DAY
+        assert now - 4 * DAY <= sample(type, now).event_timestamp_ms <= now

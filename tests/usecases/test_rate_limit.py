@@ -1,4 +1,4 @@
-"""The rate limit in the database, held against the plainest model there is: a list of instants."""
+"""The rate limit in the database, held against a list of instants, and the limit on receipts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from latchkey.domain.instants import DAY, MINUTE
 from latchkey.domain.leases import Count
 from latchkey.storage.database import Database
 from latchkey.storage.engine.admission import admit
 from latchkey.usecases.engine.admission import Admission, Caller, Limited, Verdict
 from latchkey.usecases.engine.leases import Leases
+from latchkey.usecases.stores.receipt_limit import ReceiptLimit
 from tests.databases import hold_minute
 
 WINDOW_US = 60_000_000
@@ -96,17 +98,6 @@ async def test_above_600_a_minute_it_never_lets_more_through_and_gives_back_at_m
                 assert 0 < retry_after_us <= max(held) + WINDOW_US + 500_000 - now
             runs = await connection.fetchval("select cardinality(buckets) from rate_windows")
             assert runs <= 122
-
-
-async def test_waiting_as_long_as_told_is_enough_and_one_moment_less_is_not(database: Database) -> None:
-    async with database.acquire() as connection:
-        now = 1_000_000_000_000
-        for n in range(3):
-            assert await connection.fetchval(TAKE, "k", 1, 3, now + n * 7) == 1
-        row = await connection.fetchrow(TAKE, "k", 1, 3, now + 20)
-        assert row is not None
-        assert await connection.fetchval(TAKE, "k", 1, 3, now + 20 + row["retry_after_us"] - 1) == 0
-        assert await connection.fetchval(TAKE, "k", 1, 3, now + 20 + row["retry_after_us"]) == 1
 
 
 async def test_a_limit_that_was_lowered_holds_at_once_and_says_truly_when_it_opens(database: Database) -> None:
@@ -208,3 +199,31 @@ async def test_many_connections_in_different_orders_never_lock_each_other(databa
     await asyncio.gather(take(digests), take(digests[::-1]), take(digests[3:] + digests[:3]))
     async with database.acquire() as connection:
         assert await connection.fetchval("select sum(total) from rate_windows") == 3 * 30 * 6
+
+
+NOW = 1_800_000_000_000
+
+
+def test_nobody_uses_up_the_receipts_of_a_user_at_another_address() -> None:
+    limit = ReceiptLimit(0, per_user=2, per_address=5)
+    assert [limit.takes("p", "victim", "192.0.2.66", NOW) for _ in range(3)] == [True, True, False]
+    assert limit.takes("p", "victim", "192.0.2.1", NOW)
+
+
+def test_an_address_has_a_limit_of_its_own_and_a_new_minute_begins_anew() -> None:
+    limit = ReceiptLimit(0, per_user=2, per_address=3)
+    assert [limit.takes("p", f"user{number}", "192.0.2.1", NOW) for number in range(4)] == [True, True, True, False]
+    assert limit.takes("p", "user9", "192.0.2.1", NOW + MINUTE)
+
+
+def test_what_nobody_has_verified_has_a_budget_for_each_app_and_address_and_day() -> None:
+    limit = ReceiptLimit(unverified_bytes=10_000)
+    here = ("app", "192.0.2.1")
+    assert [limit.keeps(*here, 4_000, NOW) for _ in range(3)] == [True, True, False]
+    # What does not fit counts nothing.
+    assert not limit.keeps(*here, 4_000, NOW)
+    assert limit.keeps("app", "192.0.2.2", 4_000, NOW)
+    assert limit.keeps("other", "192.0.2.1", 4_000, NOW)
+    limit.verified(*here, 4_000, NOW)
+    assert [limit.keeps(*here, 4_000, NOW) for _ in range(2)] == [True, False]
+    assert limit.keeps(*here, 4_000, NOW + DAY)

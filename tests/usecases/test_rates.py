@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.domain.tariff.rate_file import RatesRefused, date_of, day_of
+from latchkey.domain.tariff.rate_file import RatesRefused, date_of
 from latchkey.storage.database import Database
 from latchkey.storage.money import rates as stored
-from latchkey.storage.money.known_rates import KnownRates
 from latchkey.usecases.money.rates import RatesDiffer, Taken, listed, read, standing, take
 from latchkey.usecases.money.sources import LARGEST, RateSource, SourceUnreadable, shown
 
@@ -66,29 +65,6 @@ async def test_the_setting_is_read_with_its_outcome_and_known_days_are_kept(data
     assert "known is 1.0834" in ((await standing(database)).reading.problem or "")
     assert (await known(database))["EUR", "2026-11-13"] == "1.0834"
     assert (await known(database))["EUR", "2026-11-14"] == "1.1"
-
-
-async def test_a_process_loads_only_what_is_newer_than_what_it_has(database: Database) -> None:
-    rates = KnownRates()
-    async with database.acquire() as connection:
-        assert (await rates.at(connection, 0)).on("EUR", day_of("2026-11-13")) is None
-    await take(database, FIRST, "rates.csv", NOW)
-    async with database.acquire() as connection:
-        version = await stored.version(connection)
-        assert len((await stored.since(connection, 0))[1]) == 3
-        first = await rates.at(connection, version)
-        found = first.on("EUR", day_of("2026-11-13"))
-        assert found is not None
-        assert found.usd == "1.0834"
-    await take(database, "date,currency,usd\n2026-11-13,EUR,2\n", "rates.csv", NOW, replace=True)
-    async with database.acquire() as connection:
-        newer = await stored.version(connection)
-        assert len((await stored.since(connection, version))[1]) == 1
-        second = (await rates.at(connection, newer)).on("EUR", day_of("2026-11-13"))
-        assert second is not None
-        assert second.usd == "2"
-    # What somebody holds does not change under their hands.
-    assert first.on("EUR", day_of("2026-11-13")) == found
 
 
 async def test_a_zip_file_of_one_csv_file_is_unpacked(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Who belongs to a project, and that it never loses its last owner."""
+"""Who belongs to a project, that it never loses its last owner, and what the audit log shows of members."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.domain.team.account import Role
 from latchkey.storage.database import Database
-from latchkey.usecases.access import accounts, projects, sessions, team
+from latchkey.usecases.access import accounts, audit, projects, sessions, team
 
 NOW = 1_800_000_000_000
 
@@ -17,6 +17,57 @@ NOW = 1_800_000_000_000
 @pytest.fixture
 async def project(database: Database) -> str:
     return (await projects.create_project(database, "Mine", NOW)).id
+
+
+async def note(
+    database: Database,
+    project_id: str | None,
+    action: str = "thing.made",
+    *,
+    account_id: str | None = None,
+    actor: str = "ann@example.com",
+    outcome: audit.Outcome = "done",
+    about: str | None = None,
+    subject: str = "",
+) -> int:
+    position = await audit.begin(
+        database, project_id=project_id, account_id=account_id, actor=actor, action=action, now=NOW, subject=subject
+    )
+    if outcome != "begun":
+        await audit.finish(database, position, outcome, subject, {"size": 3}, account_id=about)
+    return position
+
+
+async def positions(database: Database, project_id: str, **filters: str | int | None) -> list[int]:
+    return [entry.position for entry in await audit.entries(database, project_id, **filters)]  # type: ignore[arg-type]
+
+
+async def test_what_members_do_to_their_accounts_is_in_the_log_of_their_projects(
+    database: Database, project: str
+) -> None:
+    ann, _ = await team.add_member(database, project, "ann@example.com", Role.OWNER, NOW)
+    stranger = await note(database, None, "account.signed_in", actor="somebody", outcome="refused")
+    wrong = await note(database, None, "account.signed_in", actor="somebody", outcome="refused", about=ann.id)
+    right = await note(database, None, "account.password_changed", account_id=ann.id, actor=ann.email)
+    made = await note(database, project, account_id=ann.id, actor=ann.email)
+    assert await positions(database, project) == [made, right, wrong]
+    assert await positions(database, project, action="account.signed_in") == [wrong]
+    assert await positions(database, project, actor="Ann@Example.com") == [made, right, wrong]
+    assert await positions(database, project, actor="ann@example.com", action="thing.made") == [made]
+    assert await audit.entry(database, project, stranger) is None
+    # The sign-ins of a removed member are no longer shown, but their actions in the project are.
+    await team.add_member(database, project, "bob@example.com", Role.OWNER, NOW)
+    await team.remove_member(database, project, ann.id)
+    assert await positions(database, project) == [made]
+    assert await positions(database, project, actor=ann.email) == [made]
+    assert await audit.entry(database, project, right) is None
+
+
+async def test_who_has_no_account_is_found_by_name(database: Database, project: str) -> None:
+    made = await note(database, project, actor="the command line")
+    await note(database, project)
+    assert await positions(database, project, actor="the command line") == [made]
+    assert await positions(database, project, actor="nobody@example.com") == []
 
 
 async def join(database: Database, project_id: str, name: str, role: Role = Role.OWNER) -> str:

@@ -10,18 +10,15 @@ import urllib.request
 from typing import Any
 
 import pytest
-from msgspec import json
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
 from latchkey.settings import Settings
 from latchkey.storage import watching as storage
 from latchkey.storage.database import Database
-from latchkey.storage.sql import query
 from latchkey.watching import port
 from latchkey.watching.exposition import Block, blocks, joined
 from latchkey.watching.siblings import ProcessIdentity
-from latchkey.watching.standing import Standing
 from latchkey.watching.watch import Watch
 from tests.api.client import METRICS_KEY, NOW, Clock, Shop
 
@@ -87,42 +84,6 @@ async def test_lags_and_depths_are_measured(shop: Shop) -> None:
     await shop.database.pool.execute("update webhooks set paused_at = $1", NOW)
     found = await storage.measure(shop.database, NOW, 2)
     assert (found.queues[0].lanes, found.queues[0].due_at, found.webhooks) == (2, None, {"paused": 1})
-
-
-async def test_a_measurement_reads_no_more_than_its_limit_whatever_waits(shop: Shop) -> None:
-    """With the plan that the connections use: made without a look at the tables."""
-    await shop.database.pool.execute(
-        "insert into webhooks (project_id, id, name, url, retry_seconds, in_flight_limit, secret_sealed, created_at, "
-        "updated_at) select id, 'wh_1', 'x', 'https://x.example', '{5}', 10, '', 0, 0 from projects"
-    )
-    key = await shop.database.pool.fetchval("select key from webhooks")
-    async with shop.database.transaction() as connection:
-        await connection.execute(
-            "insert into lanes (project_id, customer_id, webhook_key, waiting, done, next_at) "
-            "select p.id, n, $1, 1, 0, n from projects p, generate_series(1, 20000) n",
-            key,
-        )
-        await connection.execute(f"prepare measured as {query('watch_queue')}")
-        plan = await connection.fetchval(f"explain (analyze, buffers, format json) execute measured({NOW}, 100, 10)")
-        await connection.execute("deallocate measured")
-    root = json.decode(plan)[0]["Plan"]
-    assert root["Actual Rows"] == 1
-    assert root["Shared Hit Blocks"] + root["Shared Read Blocks"] < 200
-
-
-async def test_the_database_is_asked_at_most_every_few_seconds(database: Database, monkeypatch: Any) -> None:
-    asked = 0
-    really = storage.measure
-
-    async def counting(*args: Any) -> storage.Standing:
-        nonlocal asked
-        asked += 1
-        return await really(*args)
-
-    monkeypatch.setattr(storage, "measure", counting)
-    standing = Standing(database, Clock(), every=3600)
-    await asyncio.gather(*(standing.families() for _ in range(5)))
-    assert asked == 1
 
 
 async def test_without_a_database_the_rest_is_still_shown(database_url: str) -> None:

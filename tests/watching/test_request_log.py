@@ -14,7 +14,6 @@ from latchkey.usecases.access import keys, request_log
 from latchkey.usecases.access.request_log import Entry
 from tests.api.client import APP, METRICS_KEY, NOW, Client, Shop, running
 from tests.cli.running import typed
-from tests.patience import until
 
 PROJECT = "proj_demo"
 V1 = "/v1/subscribers/{app_user_id}"
@@ -171,15 +170,6 @@ async def test_the_log_can_be_turned_off_and_last_used_stays(shop: Shop) -> None
     assert await request_log.entries(shop.database, PROJECT) == []
     (key,) = await keys.list_keys(shop.database, PROJECT, kind="secret")
     assert key.last_used_at == NOW
-
-
-async def test_it_writes_by_itself_about_a_second_later_and_not_while_nothing_happens(shop: Shop) -> None:
-    log = log_of(shop)
-    log._every = 0.0
-    await shop.v1("ada")
-    assert await until(lambda: request_log.entries(shop.database, PROJECT))
-
-    assert await until(lambda: log._writing is None and log._timer is None)
 
 
 async def test_old_requests_and_those_beyond_the_newest_of_a_key_are_deleted(shop: Shop) -> None:
