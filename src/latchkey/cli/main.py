@@ -82,8 +82,8 @@ COMMANDS = {
 }
 # The extra that a command needs, if it is not `service`.
 EXTRAS = {"consumer": "consumer", "device": "runtime"}
-# Without these modules, an extra is not installed.
-_MARKS = {"service": ("asyncpg", "cryptography"), "consumer": (), "runtime": ()}
+# Without these modules, which no other extra has, an extra is not installed.
+_MARKS = {"service": ("fastapi",), "consumer": (), "runtime": ()}
 
 
 def command_line(words: Sequence[str], *, whole: bool = False) -> typer.Typer:
