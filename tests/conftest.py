@@ -65,8 +65,8 @@ UNSAFE_BUT_FAST = {
 # A slow machine is not a wrong rule: no deadline, and no complaint that lives take long to draw.
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 
-settings.register_profile("ci", max_examples=200, derandomize=True, database=None, **_PATIENT)  # type: ignore[arg-type]
-# For `make quick`: a tenth of the examples.
+settings.register_profile("ci", max_examples=100, derandomize=True, database=None, **_PATIENT)  # type: ignore[arg-type]
+# For `make quick`: a fifth of the examples.
 settings.register_profile("quick", max_examples=20, derandomize=True, database=None, **_PATIENT)  # type: ignore[arg-type]
 settings.register_profile("thorough", max_examples=5_000, **_PATIENT)  # type: ignore[arg-type]
 settings.load_profile(os.environ.get("LATCHKEY_HYPOTHESIS", "ci"))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from latchkey.cli.main import COMMANDS, command_line, main, words_of
+from latchkey.cli.main import COMMANDS, command_line, main
 from latchkey.cli.output import is_json
 from latchkey.domain.formats import duration, instant, iso_duration, money
 from tests.cli.running import LATCHKEY, clean_environment, typed
@@ -95,12 +95,6 @@ def test_a_shell_completes_a_sub_command(shell: str) -> None:
         timeout=PATIENCE,
     )
     assert set(re.findall(r"\b(?:delete|deliveries|create)\b", done.stdout)) == {"delete", "deliveries"}, done.stderr
-
-
-def test_completion_reads_the_words_before_the_cursor() -> None:
-    asking = {"_LATCHKEY_COMPLETE": "complete_bash", "COMP_WORDS": "latchkey key 'ro", "COMP_CWORD": "2"}
-    assert words_of([], asking) == ["key", "'ro"]
-    assert words_of(["key", "list"], {}) == ["key", "list"]
 
 
 def test_the_completion_script_is_printed_for_each_shell(monkeypatch: pytest.MonkeyPatch) -> None:

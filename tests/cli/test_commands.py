@@ -8,11 +8,7 @@ import re
 from pathlib import Path
 
 from latchkey.storage.database import connect
-from tests.cli.running import latchkey, typed
-
-
-def test_version_says_which_one_this_is() -> None:
-    assert re.match(r"latchkey \d+\.\d+\.\d+ \(Python 3\.", latchkey("version").stdout)
+from tests.cli.running import typed
 
 
 def test_migrate_shows_what_it_does_and_does_it_once(empty_database_url: str) -> None:

@@ -177,21 +177,24 @@ def test_a_test_event_arrives_and_changes_nothing(up: Up) -> None:
         ("SERVICE_URL", "https://localhost:1", "LATCHKEY_CONSUMER_SERVICE_URL"),
     ],
 )
-def test_a_wrong_way_to_the_service_is_found_at_the_start(
+def test_a_wrong_way_to_the_service_is_found_by_the_check(
     environment: dict[str, str], name: str, value: str, words: str
 ) -> None:
     wrong = {**environment, f"LATCHKEY_CONSUMER_{name}": value}
     checked = typed("consumer", "check", **wrong)
     assert (checked.returncode, words in checked.stderr) == (1, True), checked.stderr
     assert "sk_wrong_and_secret" not in checked.stderr
-    with Running("consumer", "--port", "0", **wrong) as consumer:
-        if name == "SERVICE_URL":
-            # The consumer starts even if the service is away.
-            assert words in consumer.wait_for_event("the service cannot be asked")["problem"]
-            assert consumer.terminate() == 0
-        else:
-            assert consumer.ended() == 1
-            assert words in consumer.output
+
+
+def test_a_wrong_key_ends_the_server_and_a_service_that_is_away_does_not(environment: dict[str, str]) -> None:
+    with Running("consumer", "--port", "0", **environment | {"LATCHKEY_CONSUMER_API_KEY": "sk_wrong"}) as consumer:
+        assert consumer.ended() == 1
+        assert "LATCHKEY_CONSUMER_API_KEY" in consumer.output
+    away = environment | {"LATCHKEY_CONSUMER_SERVICE_URL": "https://localhost:1"}
+    with Running("consumer", "--port", "0", **away) as consumer:
+        problem = consumer.wait_for_event("the service cannot be asked")["problem"]
+        assert "LATCHKEY_CONSUMER_SERVICE_URL" in problem
+        assert consumer.terminate() == 0
 
 
 def test_a_right_one_is_told_too(environment: dict[str, str]) -> None:

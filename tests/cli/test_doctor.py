@@ -60,36 +60,47 @@ def test_more_connections_than_postgresql_accepts_are_no_reason_to_refuse_but_sa
     assert "✓ connections" in typed("doctor", "--data", tmp_path / "none", **complete, LATCHKEY_WORKERS="2").stdout
 
 
-# Changes to complete settings; "" removes one.
-REFUSED: list[dict[str, str]] = [
-    {"LATCHKEY_DATABASE_URL": ""},
+# Changes to complete settings ("" removes one), and what is said of them.
+REFUSED: list[tuple[dict[str, str], str]] = [
+    ({"LATCHKEY_DATABASE_URL": ""}, "LATCHKEY_DATABASE_URL is set but empty"),
     # A database that is away is no wrong setting, but is named beside one.
-    {"LATCHKEY_DATABASE_URL": "postgresql://b:hunter2@127.0.0.1:1/x", "LATCHKEY_LOG_LEVEL": "loud"},
-    {"LATCHKEY_DATABASE_URL": "postgresql://b:hunter2@127.0.0.1:1,127.0.0.1:2/x", "LATCHKEY_LOG_LEVEL": "loud"},
-    {"LATCHKEY_SECRET_KEY": ""},
-    {"LATCHKEY_SECRET_KEY": "short"},
-    {"LATCHKEY_TLS_CERT": "", "LATCHKEY_TLS_KEY": ""},
-    {"LATCHKEY_TLS_KEY": ""},
-    {"LATCHKEY_TLS_CERT": "/nowhere.pem"},
-    {"LATCHKEY_TLS_CERT": "", "LATCHKEY_TLS_KEY": "", "LATCHKEY_BEHIND_PROXY": "1", "LATCHKEY_HOST": "0.0.0.0"},
-    {"LATCHKEY_HOST": "example.com"},
-    {"LATCHKEY_ROLES": "cook"},
-    {"LATCHKEY_LOG_LEVEL": "loud", "LATCHKEY_WORKERS": "many"},
-    {"LATCHKEY_SECRETKEY": KEY},
-    {"LATCHKEY_OPENID_ISSUER": "http://login.example.com"},
-    {"LATCHKEY_CONFIG": "/nowhere.toml"},
+    (
+        {"LATCHKEY_DATABASE_URL": "postgresql://b:hunter2@127.0.0.1:1/x", "LATCHKEY_LOG_LEVEL": "loud"},
+        "cannot be reached",
+    ),
+    (
+        {"LATCHKEY_DATABASE_URL": "postgresql://b:hunter2@127.0.0.1:1,127.0.0.1:2/x", "LATCHKEY_LOG_LEVEL": "loud"},
+        "cannot be reached",
+    ),
+    ({"LATCHKEY_SECRET_KEY": ""}, "LATCHKEY_SECRET_KEY is missing"),
+    ({"LATCHKEY_SECRET_KEY": "short"}, "LATCHKEY_SECRET_KEY"),
+    ({"LATCHKEY_TLS_CERT": "", "LATCHKEY_TLS_KEY": ""}, "in the clear"),
+    ({"LATCHKEY_TLS_KEY": ""}, "LATCHKEY_TLS_KEY is missing"),
+    ({"LATCHKEY_TLS_CERT": "/nowhere.pem"}, "/nowhere.pem"),
+    (
+        {"LATCHKEY_TLS_CERT": "", "LATCHKEY_TLS_KEY": "", "LATCHKEY_BEHIND_PROXY": "1", "LATCHKEY_HOST": "0.0.0.0"},
+        "can be reached from outside",
+    ),
+    ({"LATCHKEY_HOST": "example.com"}, "LATCHKEY_HOST"),
+    ({"LATCHKEY_ROLES": "cook"}, "some of api, clock, delivery"),
+    ({"LATCHKEY_LOG_LEVEL": "loud", "LATCHKEY_WORKERS": "many"}, "LATCHKEY_WORKERS"),
+    ({"LATCHKEY_SECRETKEY": KEY}, "LATCHKEY_SECRETKEY"),
+    ({"LATCHKEY_OPENID_ISSUER": "http://login.example.com"}, "LATCHKEY_OPENID_ISSUER"),
+    ({"LATCHKEY_CONFIG": "/nowhere.toml"}, "/nowhere.toml"),
     # As in "Running it for real", when nothing but the database is set.
-    {"LATCHKEY_SECRET_KEY": "", "LATCHKEY_TLS_CERT": "", "LATCHKEY_TLS_KEY": ""},
+    ({"LATCHKEY_SECRET_KEY": "", "LATCHKEY_TLS_CERT": "", "LATCHKEY_TLS_KEY": ""}, "LATCHKEY_SECRET_KEY is missing"),
 ]
 
 
-@pytest.mark.parametrize("change", REFUSED, ids=lambda change: ",".join(change))
+@pytest.mark.parametrize(("change", "complaint"), REFUSED, ids=[",".join(change) for change, _ in REFUSED])
 def test_the_doctor_names_everything_that_serve_refuses(
-    complete: dict[str, str], change: dict[str, str], tmp_path: Path
+    complete: dict[str, str], change: dict[str, str], complaint: str, tmp_path: Path
 ) -> None:
     environment = {**complete, **change}
     refused = typed("serve", **environment)
     assert refused.returncode == 2
+    assert complaint in refused.stderr
+    assert "hunter2" not in refused.stderr
     problems = re.findall(r"✗ (.+)", refused.stderr)
     assert problems
     told = typed("doctor", "--data", tmp_path / "none", **environment)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-import signal
 import subprocess
 import sys
 import time
-from importlib import import_module
 
 import pytest
 
-from latchkey.cli import child, demo_consumer, demo_stores, main, start
+from latchkey.cli import main, start
 from latchkey.cli.main import command_line
 
 
@@ -31,11 +28,6 @@ def test_a_named_command_comes_alone(words: list[str], names: set[str]) -> None:
     app = command_line(words)
     found = {group.name for group in app.registered_groups} | {one.name for one in app.registered_commands if one.name}
     assert found == names
-
-
-@pytest.mark.parametrize("words", [[], ["--help"], ["nonsense"]])
-def test_help_and_mistakes_get_all_of_them(words: list[str]) -> None:
-    assert {"key", "emulate"} <= {group.name for group in command_line(words).registered_groups}
 
 
 @pytest.mark.parametrize("module", ["latchkey.cli.child", "latchkey.cli.journal", "latchkey.cli.app"])
@@ -58,32 +50,6 @@ def test_ctrl_c_while_code_is_loaded_ends_without_a_traceback(monkeypatch: pytes
     with pytest.raises(SystemExit) as ended:
         main.main()
     assert ended.value.code == 130
-
-
-def test_what_was_loaded_is_never_collected_and_garbage_is_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    frozen: list[bool] = []
-    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(gc.isenabled()))
-    start.loaded()
-    assert (gc.isenabled(), frozen) == (True, []), "nothing to do without `loading`"
-    start.loading()
-    assert not gc.isenabled()
-    start.loaded()
-    assert (gc.isenabled(), frozen) == (True, [False])
-
-
-@pytest.mark.parametrize("module", [child.__name__, demo_consumer.MODULE, demo_stores.MODULE])
-def test_a_process_of_the_supervisor_loads_its_code_and_then_runs(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    log: list[str] = []
-    monkeypatch.setattr(sys, "argv", ["start", module, "7", "api"])
-    monkeypatch.setattr(signal, "signal", lambda number, action: log.append(f"{number.name} {action.name}"))
-    for name in ("loading", "loaded"):
-        monkeypatch.setattr(start, name, lambda name=name: log.append(name))
-    monkeypatch.setattr(child, "load_api", lambda: log.append("api"))
-    monkeypatch.setattr(import_module(module), "main", lambda: log.append(" ".join(sys.argv)))
-    monkeypatch.setattr(start, "name_process", lambda name: log.append(name))
-    start.main()
-    loads = ["api"] if module == child.__name__ else []
-    assert log == ["SIGINT SIG_IGN", "api", "loading", *loads, "loaded", "start 7 api"]
 
 
 def test_each_step_and_their_sum(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,13 +127,6 @@ async def test_new_connections_go_to_the_others_until_a_killed_process_is_back(
     await two.supervisor.wait_until_ready()
 
 
-async def test_connections_wait_for_the_only_process_to_come_back(shelf: Shelf) -> None:
-    async with shelf.lend() as database, service(database.url, 1) as one:
-        os.kill(one.pid("api-1"), signal.SIGKILL)
-        await until(lambda: not one.child("api-1").ready, "nobody notices that the process has ended")
-        assert Counter(await asyncio.gather(*(one.answered() for _ in range(10)))) == {OK: 10}
-
-
 async def test_a_process_that_hangs_is_replaced(two: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped = two.pid("api-1")
     os.kill(stopped, signal.SIGSTOP)

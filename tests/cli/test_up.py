@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import os
 import re
-import signal
 import sqlite3
 import ssl
 import stat
@@ -298,13 +296,6 @@ def test_an_address_that_is_not_this_machines_own_is_refused(folder: Path, host:
     told = latchkey("up", "--data", folder, "--host", host)
     assert told.returncode == 1
     assert complaint in told.stderr
-
-
-def test_a_crashed_process_is_started_again(up: Up) -> None:
-    before = children_of(up)
-    os.kill(before[0], signal.SIGKILL)
-    wait_until(lambda: before[0] not in children_of(up) and len(children_of(up)) >= len(before))
-    assert up.get("/readyz")[0] == 200
 
 
 def test_ctrl_c_and_kill_9_stop_everything_and_the_next_up_finds_it_again(folder: Path) -> None:

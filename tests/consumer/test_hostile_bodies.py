@@ -298,7 +298,7 @@ def test_any_object_with_a_type_and_a_user_gets_200(request: pytest.FixtureReque
         opened = world(url)
         here = runner.run(opened.__aenter__())
 
-        @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(deadline=None, suppress_health_check=list(HealthCheck))
         @given(events, st.sampled_from(sorted(HANDLERS)) | named, named, st.booleans())
         def taken(odd: dict[str, Any], type: str, user: str, whole: bool) -> None:
             sent = {**(event() if whole else {}), **odd, "type": type, "app_user_id": user}
@@ -312,7 +312,7 @@ def test_any_object_with_a_type_and_a_user_gets_200(request: pytest.FixtureReque
             runner.run(opened.__aexit__(None, None, None))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=60) | anything.map(dumps))
 def test_whatever_a_body_is_it_is_read_or_refused_and_never_breaks(body: bytes) -> None:
     for sent in (body, b'{"event":' + body + b"}"):

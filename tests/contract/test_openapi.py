@@ -47,7 +47,7 @@ from tests.patience import PATIENCE
 pytestmark = pytest.mark.thorough
 
 SEED = 20261115
-EXAMPLES = 6
+EXAMPLES = 4
 
 CHECKS = [
     not_a_server_error,

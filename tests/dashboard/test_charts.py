@@ -102,60 +102,19 @@ def test_everything_that_was_chosen_is_in_the_address() -> None:
     )
 
 
+NAMES = [
+    "range", "from", "to", "by", "environment", "currency", "segment", "compare", "filter.store", "add_filter",
+    "revenue_type", "customer_lifetime", "duration", "measure", "experiment", "filter.experiment:exp_1",
+]  # fmt: skip
+VALUES = [
+    *RANGES, "2026-01-01", "2025-01-01", "day", "week", "month", "sandbox", "clk_1", "EUR", "store", "yes", "no",
+    "proceeds", "30_days", "P1Y", "mrr", "ltv", "exp_1", "a", "", "~", "moon", "experiment:exp_1",
+]  # fmt: skip
+
+
 @given(
     st.sampled_from(CHARTS),
-    st.lists(
-        st.tuples(
-            st.sampled_from(
-                [
-                    "range",
-                    "from",
-                    "to",
-                    "by",
-                    "environment",
-                    "currency",
-                    "segment",
-                    "compare",
-                    "filter.store",
-                    "add_filter",
-                    "revenue_type",
-                    "customer_lifetime",
-                    "duration",
-                    "measure",
-                    "experiment",
-                    "filter.experiment:exp_1",
-                ]
-            ),
-            st.sampled_from(
-                [
-                    *RANGES,
-                    "2026-01-01",
-                    "2025-01-01",
-                    "day",
-                    "week",
-                    "month",
-                    "sandbox",
-                    "clk_1",
-                    "EUR",
-                    "store",
-                    "yes",
-                    "no",
-                    "proceeds",
-                    "30_days",
-                    "P1Y",
-                    "mrr",
-                    "ltv",
-                    "exp_1",
-                    "a",
-                    "",
-                    "~",
-                    "moon",
-                    "experiment:exp_1",
-                ]
-            ),
-        ),
-        max_size=8,
-    ),
+    st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(VALUES)), max_size=8),
 )
 def test_an_address_made_from_a_view_asks_for_the_same_view(chart: object, query: list[tuple[str, str]]) -> None:
     definition = BY_NAME[chart.name]  # type: ignore[attr-defined]  # a Definition; hypothesis shows its name only

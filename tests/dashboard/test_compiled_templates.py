@@ -76,7 +76,7 @@ def test_a_file_that_is_cut_short_is_compiled_again(
     compiled(environment(folder, source, "Hello {{ name }}"), monkeypatch)
     (kept,) = folder.iterdir()
     whole = kept.read_bytes()
-    for length in range(0, len(whole), 3):
+    for length in (0, 1, len(whole) // 2, len(whole) - 1):
         kept.write_bytes(whole[:length])
         assert compiled(environment(folder, source, "Hello {{ name }}"), monkeypatch) == ("Hello Ada", True)
     assert compiled(environment(folder, source, "Hello {{ name }}"), monkeypatch) == ("Hello Ada", False)

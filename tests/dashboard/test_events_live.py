@@ -179,17 +179,6 @@ async def test_a_tail_that_was_cut_off_goes_on_without_loss_or_repetition(site: 
     viewer.complaints.clear()
 
 
-async def test_without_a_script_the_page_is_the_plain_list(site: Site, browser: Browser) -> None:
-    await did(site, "purchase", "plain", "pro_monthly")
-    async with visiting(browser, site, Role.VIEWER, java_script_enabled=False) as visitor:
-        page = await visitor.open("/events")
-        await expect(page.locator("tbody tr", has_text="plain")).to_have_count(1)
-        await expect(page.get_by_role("button", name="Pause")).to_be_hidden()
-        await page.get_by_label("Customer").fill("plain")
-        await page.get_by_role("button", name="Filter").click()
-        await expect(page.locator("tbody tr")).to_have_count(1)
-
-
 async def test_a_stream_resumes_after_the_last_event_that_was_seen(site: Site) -> None:
     token, start = await site.token(Role.VIEWER), await head(site)
     for number in range(3):

@@ -130,10 +130,6 @@ async def test_a_link_is_never_made_from_what_a_request_says(site: Site, mail: M
     assert (await links(site, mail))[email].startswith(f"{site.url}/dashboard/invitations/")
 
 
-async def test_another_site_cannot_ask(site: Site, mail: Mail) -> None:
-    assert (await ask(site, "ada@example.com", origin="https://evil.example")).status == 403
-
-
 async def test_who_is_added_gets_a_mail_and_the_page_shows_no_link(site: Site, mail: Mail) -> None:
     page = await tab(site, Role.OWNER, "/team")
     await page.press("Add", {"E-mail": "new.colleague@example.com"})

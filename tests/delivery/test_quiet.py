@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from latchkey.delivery.queue import worker as queue_worker
@@ -137,7 +137,6 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=300, derandomize=True, deadline=None, database=None)
 @given(st.lists(STEPS, max_size=80))
 async def test_whatever_the_order_nothing_is_left_waiting(steps: list[tuple[str, int | None]]) -> None:
     world = World()

@@ -131,7 +131,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps, limit=st.integers(601, 700), offsets=st.tuples(*[st.floats(-5_000, 5_000)] * 3))
 async def test_processes_with_leases_never_admit_more_and_refuse_only_when_all_is_used(
     database: Database, steps: list[Any], limit: int, offsets: tuple[float, ...]

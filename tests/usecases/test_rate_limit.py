@@ -50,7 +50,7 @@ steps = st.lists(
     min_size=1,
     max_size=25,
 )
-relaxed = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @relaxed

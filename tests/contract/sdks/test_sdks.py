@@ -282,15 +282,3 @@ async def test_a_browser_asks_before_and_may_send_every_header(shop: Shop, metho
     }
     reply = await shop.client.request("OPTIONS", path, key=None, headers=headers)
     assert (reply.status, reply.headers["access-control-allow-headers"]) == (204, asked)
-
-
-def test_the_checker_finds_what_a_parser_stumbles_over() -> None:
-    good = {"request_date": "2027-01-15T08:00:00Z", "subscriber": {"subscriptions": {"a": {"period_type": "trial"}}}}
-    rules = {"request_date": "date", "subscriber.subscriptions.*.period_type": "one of:normal,trial"}
-    assert not problems(good, rules)
-    assert problems({"request_date": "2027-01-15"}, rules)
-    assert problems(good, {"subscriber.first_seen": "date"})
-    assert problems(good, {"subscriber.missing.field": "text"})
-    assert not problems(good, {"subscriber.missing.field": "[text]"})
-    assert problems({"a": None}, {"a": "[text]"})
-    assert problems({"a": True}, {"a": "int"})

@@ -294,7 +294,7 @@ def _content_of(signed: bytes) -> bytes:
     return _Message.parse(signed).content
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_a_receipt_with_any_change_is_invalid_or_still_the_same(
     adapter: AppleAdapter, chain: AppleChain, genuine: bytes, data: st.DataObject
@@ -311,7 +311,7 @@ async def test_a_receipt_with_any_change_is_invalid_or_still_the_same(
     adapter.looks_real(AppReceipt(token=token), START)
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(token=st.text(max_size=200) | st.binary(max_size=200).map(lambda raw: base64.b64encode(raw).decode()))
 async def test_random_text_is_no_receipt(adapter: AppleAdapter, app: ConnectedApp, token: str) -> None:
     with pytest.raises(InvalidReceipt):

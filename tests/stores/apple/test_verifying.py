@@ -323,14 +323,14 @@ async def test_a_good_chain_is_checked_once_and_only_while_it_is_valid(adapter: 
             await adapter.verify(app, incoming(chain.sign(payload)))
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=st.binary(max_size=400))
 async def test_random_bytes_are_refused(adapter: AppleAdapter, app: ConnectedApp, body: bytes) -> None:
     with pytest.raises(StoreError):
         await adapter.verify(app, Incoming(body=body, headers={}, received_at=START))
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_a_signed_notification_with_any_change_is_refused(
     adapter: AppleAdapter, app: ConnectedApp, chain: AppleChain, data: st.DataObject
@@ -360,7 +360,7 @@ names = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     changed=st.dictionaries(names, json_values, max_size=4), where=st.sampled_from(["outer", "data", "about", "renews"])
 )

@@ -228,7 +228,7 @@ async def test_an_odd_moment_is_the_moment_of_arrival_or_malformed(
     assert taken.occurred_at == START
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     body=st.binary(max_size=300) | st.binary(max_size=100).map(lambda data: pushed(data, "").body),
     token=st.binary(max_size=200).map(lambda data: data.decode("latin-1"))
