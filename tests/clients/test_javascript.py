@@ -19,7 +19,7 @@ from latchkey.usecases.events.samples import sample
 from tests import machine
 from tests.cli.running import Up
 from tests.patience import PATIENCE
-from tests.web_sdk.shopping import act, call
+from tests.web_sdk.shopper import act, call
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -16,7 +16,7 @@ from latchkey.consumer.storage.copy_tables import jobs as jobs_table
 from latchkey.push.push_notification import PushNotification
 from tests.consumer.test_devices import phones, register
 from tests.consumer.world import NOW, World, both_databases, event, pro, settings, world
-from tests.push.providing import APP_ID, KEY, Provider
+from tests.push.push_provider import APP_ID, KEY, Provider
 
 EVERYTHING = OCCASIONS
 

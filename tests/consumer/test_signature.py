@@ -8,8 +8,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from standardwebhooks import Webhook
 
 from latchkey.consumer.api.webhook_receiver import WebhookSignatures
@@ -74,24 +72,6 @@ CASES: dict[str, Callable[[], Headers]] = {
 def test_a_signature_is_right_where_the_library_finds_it_right(headers: Callable[[], Headers]) -> None:
     one = headers()
     assert WebhookSignatures([SECRET]).verify(one, BODY) == library_verifies(one, BODY)
-
-
-@given(
-    body=st.binary(max_size=200), id=st.text(st.characters(codec="ascii", exclude_categories=["C", "Z"]), min_size=1)
-)
-def test_whatever_was_signed_verifies_and_nothing_else(body: bytes, id: str) -> None:
-    text = body.decode("latin-1").encode()
-    headers = signed(body=text, id=id)
-    assert WebhookSignatures([SECRET]).verify(headers, text)
-    assert not WebhookSignatures([SECRET]).verify(headers, text + b" ")
-    assert not WebhookSignatures([OTHER]).verify(headers, text)
-
-
-def test_each_secret_of_a_rotation_verifies() -> None:
-    both = WebhookSignatures([OTHER, SECRET])
-    assert both.verify(signed(SECRET), BODY)
-    assert both.verify(signed(OTHER), BODY)
-    assert not WebhookSignatures([])
 
 
 def test_a_secret_may_be_without_prefix_or_padding() -> None:

@@ -14,7 +14,7 @@ from uuid import uuid4
 from latchkey.delivery.sending.signing import signature
 from tests.cli.running import Up
 from tests.patience import PATIENCE
-from tests.web_sdk.shopping import act
+from tests.web_sdk.shopper import act
 
 PAGE = (Path(__file__).parents[2] / "docs" / "servers.md").read_text(encoding="utf-8")
 SECRET = "whsec_" + base64.b64encode(bytes(range(24))).decode()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from latchkey.cli.authority import Certificates
-from tests.push.providing import Provider, certificates_in, providing
+from tests.push.push_provider import Provider, certificates_in, providing
 
 
 @pytest.fixture(scope="session")

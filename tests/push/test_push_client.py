@@ -23,8 +23,8 @@ from latchkey.push.push_errors import (
 from latchkey.push.push_notification import PushNotification
 from latchkey.push.sandbox.protocol import NONSENSE
 from tests.patience import PATIENCE
-from tests.push.misbehaving import BEHAVIOURS, misbehaving
-from tests.push.providing import APP_ID, KEY, QUICK, Provider, answering
+from tests.push.hostile_provider import BEHAVIOURS, misbehaving
+from tests.push.push_provider import APP_ID, KEY, QUICK, Provider, answering
 
 FAILED = PushNotification(
     contents={"en": "Your payment failed", "de": "Zahlung fehlgeschlagen"}, headings={"en": "Demo"}

@@ -14,7 +14,7 @@ from pyreqwest.client import ClientBuilder
 
 from latchkey.cli.authority import Certificates
 from tests.patience import PATIENCE, until
-from tests.push.providing import APP_ID, KEY, Provider, providing
+from tests.push.push_provider import APP_ID, KEY, Provider, providing
 
 HELLO = {"app_id": APP_ID, "contents": {"en": "Hello"}, "headings": {"en": "Demo"}}
 UNKNOWN = "11111111-2222-3333-4444-555555555555"
@@ -135,17 +135,6 @@ async def test_an_answer_for_some_unknown_and_for_nobody(provider: Provider) -> 
     assert (nobody["id"], nobody["errors"]) == ("", ["All included players are not subscribed"])
 
 
-async def test_the_same_external_id_is_the_same_notification(provider: Provider) -> None:
-    device = await provider.device()
-    body = {**HELLO, "include_player_ids": [device], "external_id": "b7b4f6a0"}
-    async with line(provider, device) as held:
-        first, second = [(await provider.call("POST", "/api/v1/notifications", body))[1] for _ in range(2)]
-        assert first == second
-        assert (await held.next())["content"] == "Hello"
-        assert held.events.empty()
-    assert len(await provider.sent()) == 1
-
-
 async def test_a_connected_device_has_it_at_once_in_its_own_language(provider: Provider) -> None:
     device = await provider.device(language="de-AT")
     async with line(provider, device) as held:
@@ -187,14 +176,6 @@ async def test_only_the_device_itself_hears_its_line(provider: Provider) -> None
         assert (shown["id"], shown["connected"], shown["notification_types"]) == (device, True, -2)
         assert await provider.call("GET", f"/api/v1/players/{device}") == (200, shown)
     assert (await provider.call("GET", "/api/v1/players/nobody"))[0] == 404
-
-
-async def test_a_line_that_was_let_go_of_is_noticed(provider: Provider) -> None:
-    device = await provider.device()
-    async with line(provider, device):
-        assert provider.sandbox.streams.connected(device)
-
-    await until(lambda: not provider.sandbox.streams.connected(device), "still connected")
 
 
 async def test_the_same_device_registering_again_keeps_its_id(provider: Provider) -> None:

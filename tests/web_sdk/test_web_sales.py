@@ -25,7 +25,7 @@ from latchkey.wire.management import AppStore
 from tests.emulators.stripe.shop import stripe_account
 from tests.machine import downloaded
 from tests.stores.world import PROJECT, World, world
-from tests.web_sdk.shopping import Service, Shopper, serving, shopping
+from tests.web_sdk.shopper import Service, Shopper, serving, shopping
 
 KEYS = make_stripe_keys()
 GOOD, DECLINED = "4242 4242 4242 4242", "4000 0000 0000 0002"

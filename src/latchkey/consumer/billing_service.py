@@ -1,4 +1,4 @@
-"""Reading from the service, when the local copy cannot be trusted, and correcting the local copy with the result."""
+"""Reads V1 and V2 when the local copy cannot be trusted, and corrects the copy with the result."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class View:
 
     def lets(self, entitlement_id: str, now: Ms) -> bool | None:
         """Whether the user has the entitlement; None if that is unknown. While the service cannot be asked, the local
-        record answers. It cannot say no, though, while something newer is known to exist."""
+        record answers, but it does not deny access while a re-read is pending."""
         held = self.copy is not None and entitlement_id in self.copy.held(now)
         return None if self.unknown and not held else held
 
@@ -122,7 +122,7 @@ class BillingService:
         # Until then users' requests do not call the service, and why.
         self._rest_until: Ms = 0
         self._rest_reason = ""
-        # Until then nobody calls it: its rate limit is used up.
+        # Until then no request calls it: its rate limit is used up.
         self._limited_until: Ms = 0
 
     async def view(self, app_user_id: str, *, details: bool = False) -> View:
@@ -184,8 +184,7 @@ class BillingService:
         return await self._asked(self.client.event_page(after=after, deadline=deadline))
 
     async def _asked(self, asking: Coroutine[Any, Any, T]) -> T:
-        """A response of the service, unless it told us to wait. All requests share the key's limit, so all of them
-        wait."""
+        """The service's response. After a 429 all requests wait, because they share the key's rate limit."""
         left = self._limited_until - self._now()
         if left > 0:
             asking.close()
@@ -229,7 +228,7 @@ class BillingService:
         """The copy after the response; None if the service must be read again, because an event arrived meanwhile."""
         copies, owner = self._store.copies, reading.customer_id
         if asked == owner:
-            await copies.stands_alone(connection, asked)
+            await copies.remove_alias(connection, asked)
         else:
             await copies.name(connection, owner, {asked})
         current = (await copies.lock(connection, {owner})).copies[owner]

@@ -4,7 +4,7 @@
         sent = await push.send(Notification(contents={"en": "Your payment failed"}, headings={"en": "Demo"}), ids)
 
 Every call has an `external_id`, by which the provider recognises a call it has already processed. So a call can be
-retried after a lost response, and nobody is notified twice. Pass `key` to get this across restarts too: the n-th call
+retried after a lost response without notifying anyone twice. Pass `key` to get this across restarts too: the n-th call
 with the same key is the same call, even if some of its ids have gone meanwhile.
 """
 

@@ -68,7 +68,7 @@ class ConsumerDatabase:
                 await self.fetch(connection, "rollback")
             raise
         except BaseException:
-            # Cancelled: nobody waits for an answer of the database any more.
+            # Cancelled: the statement may still run, so the connection is not used again.
             await connection.invalidate()
             raise
         await self.fetch(connection, "commit")
@@ -89,7 +89,7 @@ class ConsumerDatabase:
     async def fetch(
         self, connection: AsyncConnection, sql: str, values: tuple[Any, ...] = ()
     ) -> Sequence[Sequence[Any]]:
-        """The rows, if any, of a statement in the driver's own words, in the connection's transaction. The driver is
+        """The rows, if any, of a statement in the driver's syntax, in the connection's transaction. The driver is
         called directly: through SQLAlchemy a statement costs about as much again."""
         raw = await connection.get_raw_connection()
         driver: Any = raw.driver_connection
@@ -106,7 +106,7 @@ class ConsumerDatabase:
         except sqlite3.Error as error:
             raise DBAPIError.instance(sql, None, error, sqlite3.Error) from error
         except TimeoutError:
-            # Nobody knows what the server still does with it.
+            # The server may still run it.
             await connection.invalidate()
             raise
         except Exception as error:
@@ -210,7 +210,7 @@ def _postgresql(url: URL, address: Address) -> AsyncEngine:
         pool_size=CONNECTIONS,
         max_overflow=0,
         pool_recycle=lifetime,
-        # `Database` begins and ends transactions itself.
+        # `ConsumerDatabase` begins and ends transactions itself.
         isolation_level="AUTOCOMMIT",
         pool_reset_on_return=None,
         connect_args=options,

@@ -92,8 +92,8 @@ class Copies:
         others, only existing copies. What happened to `events` before is read under the same locks."""
         asked = {id: storable(id) for id in {*ids, *others}}
         keys = set(asked.values())
-        # Most ids are nobody's alias, so that is assumed until the aliases are read.
-        canonical, is_read = _leading(asked, ()), False
+        # Most ids are not aliases, so that is assumed until the aliases are read.
+        canonical, is_read = _canonical_ids(asked, ()), False
         while True:
             wanted, needed = set(canonical.values()), {canonical[id] for id in ids}
             records = [_subscription(row) for row in await self._lock(connection, wanted)]
@@ -101,7 +101,7 @@ class Copies:
             missing = set() if self._database.is_sqlite else needed - {record.app_user_id for record in records}
             if missing and not is_read:
                 # An alias has no row of its own, and must not get one.
-                settled, is_read = _leading(asked, await self._canonical(connection, keys)), True
+                settled, is_read = _canonical_ids(asked, await self._canonical(connection, keys)), True
                 if settled != canonical:
                     canonical = settled
                     continue
@@ -109,7 +109,7 @@ class Copies:
                 await connection.execute(self._hold, [{"app_user_id": id} for id in sorted(missing)])
                 records += [_subscription(row) for row in await self._lock(connection, missing)]
             rows, named, processed, aside = await self._under_lock(connection, wanted, keys, events, events)
-            settled, is_read = _leading(asked, named), True
+            settled, is_read = _canonical_ids(asked, named), True
             if settled == canonical:
                 copies = {id: empty_copy(id) for id in needed} | _copies(records, rows)
                 return LockedCopies(
@@ -145,16 +145,16 @@ class Copies:
         if not fresh:
             return
         await connection.execute(self._name, [{"alias": id, "app_user_id": app_user_id} for id in fresh])
-        # Aliases of these ids become aliases of the one id; and the one id is nobody's alias.
+        # Aliases of these ids become aliases of the one id, which is no alias itself.
         for statement in self._move:
             await connection.execute(statement, {"ids": fresh, "owner": app_user_id})
-        await self.stands_alone(connection, app_user_id)
+        await self.remove_alias(connection, app_user_id)
         for dropping in self._drop:
             await connection.execute(dropping, {"ids": fresh})
         await self._move_enrollments(connection, app_user_id, fresh)
 
-    async def stands_alone(self, connection: AsyncConnection, app_user_id: str) -> None:
-        """The id is a customer's own, not an alias."""
+    async def remove_alias(self, connection: AsyncConnection, app_user_id: str) -> None:
+        """The id is a customer's own id now."""
         await connection.execute(delete(aliases).where(aliases.c.alias == app_user_id))
 
     async def _move_enrollments(self, connection: AsyncConnection, app_user_id: str, fresh: list[str]) -> None:
@@ -168,11 +168,11 @@ class Copies:
     async def owner_of(self, connection: AsyncConnection, app_user_id: str) -> str:
         """The id that the customer's copy is stored under, for any of the customer's ids."""
         key = storable(app_user_id)
-        return _leading({app_user_id: key}, await self._canonical(connection, [key]))[app_user_id]
+        return _canonical_ids({app_user_id: key}, await self._canonical(connection, [key]))[app_user_id]
 
 
-def _leading(asked: Mapping[str, str], named: Iterable[Any]) -> dict[str, str]:
-    """Where every id leads: to the customer it is an alias of, else to itself, as it is stored."""
+def _canonical_ids(asked: Mapping[str, str], named: Iterable[Any]) -> dict[str, str]:
+    """The id of the copy for every id: the customer whose alias it is, else the id itself, as it is stored."""
     known = dict(named)
     return {id: known.get(key, key) for id, key in asked.items()}
 

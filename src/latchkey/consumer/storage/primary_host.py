@@ -1,4 +1,4 @@
-"""Of several hosts in the database's address, the primary: the one that takes changes, and never an old one.
+"""Finds the primary among several hosts in the database's address: the one that accepts writes, never an old one.
 
 A promotion begins a timeline with a higher number, so a server below the highest number seen is an old primary.
 """
@@ -12,10 +12,10 @@ from typing import Any
 
 from latchkey.database_address import Address, Host
 
-# How long a host has to let us in and to say what it is, and how long we wait for the others once one takes changes.
+# How long a host may take to connect and answer, and how long we wait for the others once one accepts writes.
 PATIENCE_SECONDS = 3.0
 OTHERS_SECONDS = 1.0
-# A connection is replaced after this time, so that a primary which was replaced and still answers is left.
+# Connections are replaced after this time, so that an old primary which still answers is not used for longer.
 LIFETIME_SECONDS = 30
 _TIMELINE = "select ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint"
 
@@ -49,7 +49,7 @@ class PrimaryHost:
         return best[1]
 
     async def _ask(self, host: Host, options: Mapping[str, Any], found: list[tuple[int, Any]]) -> None:
-        """Adds a connection that takes changes, with its timeline."""
+        """Adds a connection that accepts writes, with its timeline."""
         connection = None
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
@@ -58,7 +58,7 @@ class PrimaryHost:
         except BaseException as error:
             if connection is not None:
                 connection.terminate()
-            # Others than these: unreachable, a standby, or no answer in time.
+            # An Exception means: unreachable, a standby, or no answer in time.
             if not isinstance(error, Exception):
                 raise
         else:

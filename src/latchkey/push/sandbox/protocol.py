@@ -72,8 +72,8 @@ class Faults:
                 await work()
                 return Response("upstream connect error", 502, None, "text/plain")
             case "nonsense":
-                said = NONSENSE[(self._count - 1) % len(NONSENSE)]
-                return Response(said, 200, None, "application/json")
+                body = NONSENSE[(self._count - 1) % len(NONSENSE)]
+                return Response(body, 200, None, "application/json")
 
 
 MOST_IDS = 2_000

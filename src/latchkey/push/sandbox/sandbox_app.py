@@ -94,7 +94,7 @@ def _event(notification: PendingNotification) -> bytes:
 
 
 class Sandbox:
-    """One provider with one app. `hang_up` closes the open streams, so that a server can stop."""
+    """One provider with one app. `close_streams` closes the open streams, so that a server can stop."""
 
     def __init__(
         self,
@@ -148,15 +148,15 @@ class Sandbox:
         accepted = self.database.accept(new, self._now())
         older = request.url.path.startswith("/api/v1/")
         if accepted is None:
-            said: dict[str, Any] = {"id": "", **({"recipients": 0} if older else {}), "external_id": None}
-            return _json({**said, "errors": [protocol.NOBODY]})
+            reply: dict[str, Any] = {"id": "", **({"recipients": 0} if older else {}), "external_id": None}
+            return _json({**reply, "errors": [protocol.NOBODY]})
         self.streams.wake(accepted.reached)
-        said = {"id": accepted.id, "external_id": accepted.external_id}
+        reply = {"id": accepted.id, "external_id": accepted.external_id}
         if older:
-            said["recipients"] = accepted.recipients
+            reply["recipients"] = accepted.recipients
         if accepted.invalid:
-            said["errors"] = {"invalid_player_ids": accepted.invalid}
-        return _json(said)
+            reply["errors"] = {"invalid_player_ids": accepted.invalid}
+        return _json(reply)
 
     async def _sent(self, request: Request) -> Response:
         self._authenticate(request)
