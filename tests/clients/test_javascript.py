@@ -100,5 +100,6 @@ def test_the_types_are_those_of_the_code_and_fit_the_examples(tmp_path: Path) ->
     compiled(
         tmp_path,
         *("--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2023,dom"),
-        *("--resolveJsonModule", "caller.mts"),
+        # The library's own declarations were checked by the first run.
+        *("--resolveJsonModule", "--skipLibCheck", "caller.mts"),
     )

@@ -16,6 +16,7 @@ import pytest
 
 from tests.cli.running import Up, clean_environment, free_port, get
 from tests.patience import PATIENCE
+from tests.web_sdk.shopper import call
 
 PROJECT = Path(__file__).parents[2]
 PAGE = PROJECT / "examples" / "notes" / "README.md"
@@ -29,7 +30,7 @@ def ports() -> tuple[str, str]:
 
 
 @pytest.fixture
-def home(short_folder: Path, ports: tuple[str, str]) -> Iterator[Path]:
+def home(short_folder: Path, ports: tuple[str, str], up: Up) -> Iterator[Path]:
     """A folder like the project's own, with the service running in `.latchkey`."""
     home = short_folder / "example"
     home.mkdir()
@@ -37,10 +38,11 @@ def home(short_folder: Path, ports: tuple[str, str]) -> Iterator[Path]:
     shutil.copytree(PROJECT / "examples", home / "examples")
     connect = home / "examples" / "notes" / "connect.py"
     connect.write_text(connect.read_text().replace(*ports))
-    with Up(home / ".latchkey", "--port", "0") as up:
-        up.wait_until_ready()
-        yield home
-        assert up.terminate() == 0
+    (home / ".latchkey").symlink_to(up.folder)
+    yield home
+    for webhook in call(up, "GET", "integrations/webhooks")["items"]:
+        if webhook["name"] == "Notes":
+            call(up, "DELETE", f"integrations/webhooks/{webhook['id']}")
 
 
 @pytest.fixture
