@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
+from operator import neg, sub
 from typing import NamedTuple
 
 from latchkey.domain.instants import DAY, Duration, Ms
@@ -31,14 +32,11 @@ NO_MONEY = Money()
 
 
 def minus(one: Money, other: Money) -> Money:
-    a, b, c, d, e, f, g = one
-    h, i, j, k, m, n, o = other
-    return Money(a - h, b - i, c - j, d - k, e - m, f - n, g - o)
+    return Money(*map(sub, one, other))
 
 
 def negative(one: Money) -> Money:
-    a, b, c, d, e, f, g = one
-    return Money(-a, -b, -c, -d, -e, -f, -g)
+    return Money(*map(neg, one))
 
 
 def money_of(micros: int, price: Price, terms: Terms | None) -> Money:
@@ -46,19 +44,12 @@ def money_of(micros: int, price: Price, terms: Terms | None) -> Money:
     if not micros or not price.known:
         return NO_MONEY
     usd = micros if price.currency == USD else part_in_usd(micros, price, terms)
-    return _with_shares(micros, usd, terms)
-
-
-def _with_shares(micros: int, usd: int | None, terms: Terms | None) -> Money:
     tax = (terms.tax or 0.0) if terms is not None else 0.0
     commission = (terms.commission or 0.0) if terms is not None else 0.0
+    paid = Money(micros, round(micros * tax), round(micros * commission))
     if usd is None:
-        return Money(micros, round(micros * tax), round(micros * commission), unconverted=1)
-    if not tax and not commission:
-        return Money(micros, 0, 0, usd)
-    return Money(
-        micros, round(micros * tax), round(micros * commission), usd, round(usd * tax), round(usd * commission)
-    )
+        return paid._replace(unconverted=1)
+    return paid._replace(usd=usd, tax_usd=round(usd * tax), commission_usd=round(usd * commission))
 
 
 class Back(NamedTuple):

@@ -119,25 +119,18 @@ def _measures(data: ChartData) -> list[wire.ChartMeasure]:
 
 def _segments(data: ChartData) -> list[wire.Named]:
     if data.heat_map is not None:
-        rows = data.heat_map.rows
-        return [*(wire.Named(id=_row_key(row), display_name=row.label) for row in rows), TOTAL]
-    named: dict[str, wire.Named] = {}
-    for one in data.series:
-        if one.segment is not None and one.is_drawn:
-            named[_key(one)] = wire.Named(id=_key(one), display_name=one.title)
-    return [*named.values(), TOTAL]
+        titles = {_row_key(row): row.label for row in data.heat_map.rows}
+    else:
+        titles = {_key(one): one.title for one in data.series if one.segment is not None and one.is_drawn}
+    return [*(wire.Named(id=id, display_name=title) for id, title in titles.items()), TOTAL]
 
 
 def _key(one: Series) -> str:
-    if one.segment is None:
-        return TOTAL.id
-    return OTHERS if one.is_other else one.segment
+    return TOTAL.id if one.segment is None else OTHERS if one.is_other else one.segment
 
 
 def _row_key(row: HeatRow) -> str:
-    if row.segment is None:
-        return row.label
-    return OTHERS if row.segment == REST else row.segment
+    return row.label if row.segment is None else OTHERS if row.segment == REST else row.segment
 
 
 def _values(
@@ -147,39 +140,33 @@ def _values(
     measures: Sequence[wire.ChartMeasure],
     segments: Sequence[wire.Named],
 ) -> Iterator[wire.ChartValue]:
+    with_segments = data.request.segment is not None
     if data.heat_map is not None:
-        by_segment = data.request.segment is not None
         # The total is the last of the segments. Without segments the rows are periods, and it is none of them.
-        rows = (*data.heat_map.rows, data.heat_map.total) if by_segment else data.heat_map.rows
+        rows = (*data.heat_map.rows, data.heat_map.total) if with_segments else data.heat_map.rows
         for place, row in enumerate(rows):
-            yield from _row(
-                row, _at(row.first or data.request.first), data.heat_map.unit, place if by_segment else None
-            )
+            for period, cell in enumerate(row.cells):
+                numbers = shown(cell.value, data.heat_map.unit), shown(cell.share, Unit.SHARE)
+                for measure, value in enumerate(numbers):
+                    yield wire.ChartValue(
+                        cohort=_at(row.first or data.request.first),
+                        measure=measure,
+                        segment=place if with_segments else UNSET,
+                        period=period,
+                        value=value,
+                        incomplete=not cell.complete,
+                    )
         return
     places = {one.id: place for place, one in enumerate(measures)}
     segment_places = {one.id: place for place, one in enumerate(segments)}
-    with_segments = data.request.segment is not None
     for one in series:
-        for period, value in zip(periods, one.values, strict=True):
+        for of, value in zip(periods, one.values, strict=True):
             yield wire.ChartValue(
-                cohort=_at(period.first),
+                cohort=_at(of.first),
                 measure=places[one.measure],
                 segment=segment_places[_key(one)] if with_segments else UNSET,
                 value=shown(value, one.unit),
-                incomplete=not period.complete,
-            )
-
-
-def _row(row: HeatRow, cohort: Ms, unit: Unit, segment: int | None) -> Iterator[wire.ChartValue]:
-    for period, cell in enumerate(row.cells):
-        for measure, value in enumerate((shown(cell.value, unit), shown(cell.share, Unit.SHARE))):
-            yield wire.ChartValue(
-                cohort=cohort,
-                measure=measure,
-                segment=UNSET if segment is None else segment,
-                period=period,
-                value=value,
-                incomplete=not cell.complete,
+                incomplete=not of.complete,
             )
 
 

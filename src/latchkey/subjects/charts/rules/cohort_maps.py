@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from latchkey.domain.instants import DAY, Ms, add, parse_duration
 from latchkey.subjects.charts.rules.chart import Cell, ChartRequest, HeatMap, HeatRow, Period
-from latchkey.subjects.charts.rules.columns import Column, Columns, added, sum_of
+from latchkey.subjects.charts.rules.columns import Columns, added, sum_of
 from latchkey.subjects.charts.rules.definition import WINDOWS, Unit
 from latchkey.subjects.charts.rules.facts import LIFETIMES, REST, Day, Kind, day_of
 
@@ -117,30 +117,31 @@ class _Cohorts:
 def cohort_explorer(request: ChartRequest, columns: Columns, periods: Sequence[Period], now: Ms) -> HeatMap:
     """Columns are lifetimes; each cell is what was paid, or who paid, within it."""
     measure = request.selectors["measure"]
-    today = now // DAY
     sizes = columns.flow(Kind.CUSTOMER)
-    values = [_lived(measure, columns, n) for n in range(len(LIFETIMES))]
-    ages = [[_age(period, n, today) for n in range(len(LIFETIMES))] for period in periods]
+    flow, kind = (columns.flow, Kind.SEEN_PAYER) if measure == "payers" else (columns.flow_money, Kind.SEEN_REVENUE)
+    values = [flow(kind, *range(n + 1)) for n in range(len(LIFETIMES))]
+    ages = [[_age(period, n, now // DAY) for period in periods] for n in range(len(LIFETIMES))]
     rows = tuple(
         HeatRow(
             period.label,
             period.first,
             sizes[place],
-            tuple(_cell(measure, of[place], sizes[place], age) for of, age in zip(values, ages[place], strict=True)),
+            tuple(_cell(measure, of[place], sizes[place], age[place]) for of, age in zip(values, ages, strict=True)),
         )
         for place, period in enumerate(periods)
     )
     total: list[Cell] = []
-    for n, of in enumerate(values):
-        places = [place for place, age in enumerate(ages) if age[n] is not None]
-        over = all(ages[place][n] for place in places) if places else None
-        total.append(_cell(measure, sum(of[place] for place in places), sum(sizes[place] for place in places), over))
-    together = HeatRow("All", None, sum(sizes), tuple(total))
+    for of, age in zip(values, ages, strict=True):
+        places = [place for place, is_over in enumerate(age) if is_over is not None]
+        is_over = all(age[place] for place in places) if places else None
+        value, size = (sum(column[place] for place in places) for column in (of, sizes))
+        total.append(_cell(measure, value, size, is_over))
     unit = Unit.COUNT if measure == "payers" else Unit.MONEY
-    return HeatMap(unit, tuple(one.title for one in WINDOWS), rows, together, "New customers")
+    titles = tuple(window.title for window in WINDOWS)
+    return HeatMap(unit, titles, rows, HeatRow("All", None, sum(sizes), tuple(total)), "New customers")
 
 
-def _age(period: Period, n: int, today: int) -> bool | None:
+def _age(period: Period, n: int, today: Day) -> bool | None:
     """Whether a lifetime is over for all customers of a period. None: it has begun for nobody."""
     lifetime, shorter = LIFETIMES[n], LIFETIMES[n - 1] if n else -1
     assert shorter is not None, "only the last lifetime has no end"
@@ -149,15 +150,9 @@ def _age(period: Period, n: int, today: int) -> bool | None:
     return lifetime is not None and day_of(period.last) + lifetime < today
 
 
-def _lived(measure: str, columns: Columns, n: int) -> Column:
-    """What was paid, or who paid, within a lifetime, by period."""
-    ns = range(n + 1)
-    return columns.flow(Kind.SEEN_PAYER, *ns) if measure == "payers" else columns.flow_money(Kind.SEEN_REVENUE, *ns)
-
-
-def _cell(measure: str, value: int, size: int, over: bool | None) -> Cell:
-    if over is None or not size:
+def _cell(measure: str, value: int, size: int, is_over: bool | None) -> Cell:
+    if is_over is None or not size:
         return NOTHING
     if measure == "payers":
-        return Cell(value, value / size, over)
-    return Cell(value if measure == "ltv" else round(value / size), None, over)
+        return Cell(value, value / size, is_over)
+    return Cell(value if measure == "ltv" else round(value / size), None, is_over)

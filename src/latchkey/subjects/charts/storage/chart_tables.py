@@ -22,51 +22,24 @@ _ATTRIBUTES = query("chart_attributes_of")
 _CHOOSE_ATTRIBUTES = query("choose_chart_attributes")
 _KEEP_ERASED = query("keep_erased_chart_customer")
 
-# The columns of the two tables in DuckDB.
-PERIODS: Final[Mapping[str, str]] = {
-    "customer": "BIGINT",
-    "purchase": "UUID",
-    "place": "INTEGER",
-    "type": "VARCHAR",
-    "cause": "VARCHAR",
-    "sandbox": "BOOLEAN",
-    "store": "VARCHAR",
-    "product": "VARCHAR",
-    "duration": "VARCHAR",
-    "country": "VARCHAR",
-    "offering": "VARCHAR",
-    "purchased_at": "BIGINT",
-    "starts_at": "BIGINT",
-    "ends_at": "BIGINT",
-    "access_ends_at": "BIGINT",
-    "refunded_at": "BIGINT",
-    "currency": "VARCHAR",
-    "micros": "BIGINT",
-    "usd": "BIGINT",
-    "monthly_micros": "BIGINT",
-    "monthly_usd": "BIGINT",
-    "tax": "DOUBLE",
-    "commission": "DOUBLE",
-    "back": "VARCHAR",
-    "standing": "INTEGER",
-    "told_at": "BIGINT",
-    "failed_at": "BIGINT",
-    "grace_ends_at": "BIGINT",
-    "platform": "VARCHAR",
-    "app_version": "VARCHAR",
-    "seen_country": "VARCHAR",
-    "side": "TINYINT",
-}
-CUSTOMERS: Final[Mapping[str, str]] = {
-    "customer": "BIGINT",
-    "first_seen_at": "BIGINT",
-    "clock": "VARCHAR",
-    "platform": "VARCHAR",
-    "app_version": "VARCHAR",
-    "country": "VARCHAR",
-    "enrollments": "VARCHAR",
-    "attributes": "VARCHAR",
-}
+
+def _columns(definition: str) -> Mapping[str, str]:
+    return dict(column.split() for column in definition.split(","))
+
+
+# The columns of the two tables in DuckDB, in the order of the queries.
+PERIODS: Final = _columns(
+    """customer BIGINT, purchase UUID, place INTEGER, type VARCHAR, cause VARCHAR, sandbox BOOLEAN, store VARCHAR,
+    product VARCHAR, duration VARCHAR, country VARCHAR, offering VARCHAR, purchased_at BIGINT, starts_at BIGINT,
+    ends_at BIGINT, access_ends_at BIGINT, refunded_at BIGINT, currency VARCHAR, micros BIGINT, usd BIGINT,
+    monthly_micros BIGINT, monthly_usd BIGINT, tax DOUBLE, commission DOUBLE, back VARCHAR, standing INTEGER,
+    told_at BIGINT, failed_at BIGINT, grace_ends_at BIGINT, platform VARCHAR, app_version VARCHAR,
+    seen_country VARCHAR, side TINYINT"""
+)
+CUSTOMERS: Final = _columns(
+    """customer BIGINT, first_seen_at BIGINT, clock VARCHAR, platform VARCHAR, app_version VARCHAR, country VARCHAR,
+    enrollments VARCHAR, attributes VARCHAR"""
+)
 
 
 class Mark(Struct, frozen=True):
@@ -80,22 +53,26 @@ class Mark(Struct, frozen=True):
 
 async def mark(connection: Connection, project_id: str) -> Mark:
     """To be taken before the rows are read, or in the same snapshot."""
+    found, _ = await _snapshot(connection, project_id)
+    return found
+
+
+async def _snapshot(connection: Connection, project_id: str) -> tuple[Mark, int]:
+    """And the next transaction's id."""
     found = await connection.fetchrow(_SNAPSHOT, project_id)
     assert found is not None, "the query always has a row"
-    return Mark(found["epoch"], found["oldest_xid"])
+    return Mark(found["epoch"], found["oldest_xid"]), found["next_xid"]
 
 
 async def changed_since(connection: Connection, project_id: str, known: Mark) -> tuple[Mark, list[int] | None]:
     """The keys of customers whose rows may differ from what was read at `known`; some of them are gone. None: the
     server is another one, and everything has to be read again. In a transaction with one snapshot."""
-    found = await connection.fetchrow(_SNAPSHOT, project_id)
-    assert found is not None, "the query always has a row"
-    now = Mark(found["epoch"], found["oldest_xid"])
+    now, next_xid = await _snapshot(connection, project_id)
     if now.epoch != known.epoch:
         return now, None
     # Ids of transactions that are yet to come are from another server, before a restore: only whoever knows nothing
     # asks for them.
-    until = found["next_xid"] if known.oldest_xid else 2**63 - 1
+    until = next_xid if known.oldest_xid else 2**63 - 1
     rows = await connection.fetch(_CHANGES, project_id, known.oldest_xid, until)
     return now, [row["id"] for row in rows]
 

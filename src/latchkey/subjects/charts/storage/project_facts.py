@@ -43,9 +43,11 @@ _MEMORY = "1GB"
 # most of the others. With fewer periods at once it would skip less, with more they would not fit into memory.
 _PERIODS_AT_ONCE = 500_000
 
+_FOLDER = files("latchkey.subjects.charts.storage")
+_MACROS = _FOLDER.joinpath("macros.sql").read_text()
+_FACTS = [file.read_text() for file in sorted(_FOLDER.joinpath("facts").iterdir(), key=lambda file: file.name)]
 # A file that was built with other ones is of no use.
-_FOLDER = files("latchkey.subjects.charts.storage").joinpath("facts")
-RULES = "\n----\n".join(file.read_text() for file in sorted(_FOLDER.iterdir(), key=lambda file: file.name))
+RULES = "\n----\n".join([_MACROS, *_FACTS])
 _TABLES = {"periods": PERIODS, "customers": CUSTOMERS}
 _OF_THINGS = ("product", "duration", "store", "offering")
 _OF_ORIGINS = ("country", "platform", "app_version")
@@ -84,6 +86,7 @@ def connect(folder: Path | None = None) -> Duck:
     atexit.register(_end_quietly)
     duck = duckdb.connect(config={"memory_limit": _MEMORY, "threads": 2, "autoinstall_known_extensions": False})
     duck.execute(f"set temp_directory = {text(str(folder / 'spilled') if folder else '')}")
+    _run(duck, _MACROS)
     return duck
 
 
@@ -95,7 +98,12 @@ def _end_quietly() -> None:
 
 def derive(duck: Duck) -> None:
     """Makes the temporary table `facts` from `periods` and `customers`."""
-    for statement in RULES.split("\n----\n"):
+    for statements in _FACTS:
+        _run(duck, statements)
+
+
+def _run(duck: Duck, statements: str) -> None:
+    for statement in statements.split("\n----\n"):
         duck.execute(statement)
 
 

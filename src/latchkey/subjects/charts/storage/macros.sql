@@ -1,0 +1,64 @@
+-- What the SQL in `facts/` has in common, in DuckDB: created once for each connection. Lines of dashes separate statements.
+
+create or replace temp macro is_paid(type) as type in ('normal', 'intro', 'prepaid');
+----
+create or replace temp macro no_money() as {
+    'micros': 0::bigint, 'tax': 0::bigint, 'commission': 0::bigint, 'usd': 0::bigint, 'tax_usd': 0::bigint,
+    'commission_usd': 0::bigint, 'unconverted': 0
+};
+----
+create or replace temp macro money(micros, usd, tax, commission) as {
+    'micros': micros,
+    'tax': round_even(micros * coalesce(tax, 0), 0)::bigint,
+    'commission': round_even(micros * coalesce(commission, 0), 0)::bigint,
+    'usd': coalesce(usd, 0),
+    'tax_usd': coalesce(round_even(usd * tax, 0)::bigint, 0),
+    'commission_usd': coalesce(round_even(usd * commission, 0)::bigint, 0),
+    'unconverted': if(micros <> 0 and usd is null, 1, 0)
+};
+----
+create or replace temp macro minus(a, b) as {
+    'micros': a.micros - b.micros, 'tax': a.tax - b.tax, 'commission': a.commission - b.commission, 'usd': a.usd - b.usd,
+    'tax_usd': a.tax_usd - b.tax_usd, 'commission_usd': a.commission_usd - b.commission_usd,
+    'unconverted': a.unconverted - b.unconverted
+};
+----
+create or replace temp macro negative(a) as {
+    'micros': -a.micros, 'tax': -a.tax, 'commission': -a.commission, 'usd': -a.usd, 'tax_usd': -a.tax_usd,
+    'commission_usd': -a.commission_usd, 'unconverted': -a.unconverted
+};
+----
+-- What was given back, as `periods.back` has it.
+create or replace temp macro given(back) as {
+    'micros': back[3], 'tax': back[4], 'commission': back[5], 'usd': back[6], 'tax_usd': back[7],
+    'commission_usd': back[8], 'unconverted': back[9]::integer
+};
+----
+-- The part of a difference that is growth, in each amount that a chart can show: in the currency paid and in USD, gross,
+-- net of tax, and after commission. Where that amount became less it is 0. A price can fall while the exchange rate rises,
+-- so one change can be growth in USD and none in its own currency.
+create or replace temp macro growth(d) as {
+    'micros': greatest(d.micros, 0),
+    'tax': greatest(d.micros, 0) - greatest(d.micros - d.tax, 0),
+    'commission': greatest(d.micros - d.tax, 0) - greatest(d.micros - d.tax - d.commission, 0),
+    'usd': greatest(d.usd, 0),
+    'tax_usd': greatest(d.usd, 0) - greatest(d.usd - d.tax_usd, 0),
+    'commission_usd': greatest(d.usd - d.tax_usd, 0) - greatest(d.usd - d.tax_usd - d.commission_usd, 0),
+    'unconverted': greatest(d.unconverted, 0)
+};
+----
+create or replace temp macro lifetime_of(days) as
+    case
+        when days <= 0 then 0 when days <= 7 then 1 when days <= 14 then 2 when days <= 30 then 3 when days <= 90 then 4
+        when days <= 180 then 5 when days <= 365 then 6 when days <= 730 then 7 else 8
+    end;
+----
+-- The place in `LIFETIMES` of an instant, counted from the day of another one.
+create or replace temp macro lifetime(moment, since) as lifetime_of(moment // 86400000 - since // 86400000);
+----
+create or replace temp macro variants_until(enrollments, until) as coalesce(
+    array_to_string(
+        list_sort(list_transform(list_filter(enrollments, lambda e: e.moment <= until), lambda e: e.variant)), chr(31)
+    ),
+    ''
+);
