@@ -34,7 +34,7 @@ machine: setup ## install what the tests need from the machine: a browser, curl,
 quick: PROCESSES = logical
 quick: setup ## run the tests of rules, storage and API: no processes, no browsers, no long tests, fewer random examples
 	@LATCHKEY_HYPOTHESIS=quick $(PYTEST) -m "not processes and not thorough" tests/test_architecture.py tests/test_contents.py tests/domain tests/stores tests/wire tests/settings \
-		tests/storage tests/usecases tests/api tests/contract
+		tests/storage tests/subjects tests/usecases tests/api tests/contract
 
 setup: $(STAMP) ## create .venv with everything in it
 

@@ -12,7 +12,7 @@ from latchkey.usecases.customer_lists.listing import count, list_page
 from latchkey.usecases.sandbox.clocks import create_customer
 from latchkey.usecases.sandbox.demo import add_catalog
 from tests.citus.moving import MOVE, elsewhere
-from tests.usecases.charts_books import agree, facts
+from tests.subjects.charts.stored_rows import agree, facts
 from tests.usecases.conftest import NOON, Shop
 from tests.usecases.test_bulk_grants import done, grants, prepared, terms
 from tests.usecases.test_customer_facets import walk

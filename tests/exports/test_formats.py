@@ -36,7 +36,7 @@ from latchkey.wire.rows import ROWS, SCHEMA_VERSION, Row, TransactionRow, column
 from tests.domain.money_lives import sums_of_rows
 from tests.exports.loading import export
 from tests.exports.test_rows import GOLDEN
-from tests.usecases.charts_books import agree
+from tests.subjects.charts.stored_rows import agree
 from tests.usecases.conftest import NOON, Shop
 
 HOSTILE = [

@@ -28,7 +28,7 @@ from latchkey.usecases.rendering.view import View
 from latchkey.usecases.sandbox.demo import add_catalog
 from tests.importing.conftest import Desk
 from tests.importing.own_rows import cells_of
-from tests.usecases.charts_books import Facts, agree, facts
+from tests.subjects.charts.stored_rows import Facts, agree, facts
 from tests.usecases.conftest import NOON, Shop
 
 BEGIN: Ms = NOON - 100 * DAY

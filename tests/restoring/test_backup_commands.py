@@ -15,7 +15,7 @@ from latchkey.storage.database import Database
 from tests.cli.running import typed
 from tests.delivery.processes import SECRET_KEY
 from tests.restoring.world import PROJECT, World, server
-from tests.usecases.charts_books import facts
+from tests.subjects.charts.stored_rows import facts
 
 pytestmark = pytest.mark.processes
 

@@ -21,7 +21,7 @@ from latchkey.wire.event import Event
 from tests.api.client import Shop
 from tests.api.conftest import shop as shop
 from tests.api.doings import unhurried
-from tests.usecases.charts_books import facts
+from tests.subjects.charts.stored_rows import facts
 
 pytestmark = pytest.mark.thorough
 

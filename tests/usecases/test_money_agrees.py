@@ -29,7 +29,7 @@ from tests.domain.money_lives import (
     sums_of,
     sums_of_rows,
 )
-from tests.usecases.charts_books import agree
+from tests.subjects.charts.stored_rows import agree
 from tests.usecases.conftest import Shop
 
 

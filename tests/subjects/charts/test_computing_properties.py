@@ -18,8 +18,8 @@ from latchkey.subjects.charts.rules.chart_requests import BY_NAME
 from latchkey.subjects.charts.rules.compute import MOST_SEGMENTS
 from latchkey.subjects.charts.rules.definition import Unit
 from latchkey.subjects.charts.rules.facts import Kind, Resolution, day_of
-from tests.domain.charts.answers import ask, chart
-from tests.domain.charts.fact import Dimensions, Fact
+from tests.subjects.charts.answers import ask, chart
+from tests.subjects.charts.fact import Dimensions, Fact
 
 FIRST = date(2026, 1, 1)
 START = day_of(FIRST)

@@ -15,7 +15,7 @@ from latchkey.domain.tariff.reference import REFERENCE
 from latchkey.subjects.charts.rules.chart_requests import CHARTS, preceding
 from latchkey.subjects.charts.rules.definition import GROUPS, Definition, Drawing
 from latchkey.subjects.charts.rules.facts import Filter, Kind, Resolution
-from tests.domain.charts.answers import (
+from tests.subjects.charts.answers import (
     ask,
     at,
     chart,
@@ -25,7 +25,7 @@ from tests.domain.charts.answers import (
     units,
     usd,
 )
-from tests.domain.charts.fact import Dimensions
+from tests.subjects.charts.fact import Dimensions
 
 DE, US = Dimensions(country="DE", product="a"), Dimensions(country="US", product="b")
 

@@ -10,7 +10,7 @@ from latchkey.domain.instants import DAY, Duration
 from latchkey.domain.purchases.purchase import Expired, MoneyBack, Ownership, Rate, Reason, Terms
 from latchkey.domain.purchases.subscription import Cause
 from latchkey.subjects.charts.rules.facts import MOVED, Filter, Kind
-from tests.domain.charts.books import (
+from tests.subjects.charts.books import (
     INTRO,
     TRIAL,
     at,
@@ -22,7 +22,7 @@ from tests.domain.charts.books import (
     period,
     subscription,
 )
-from tests.domain.charts.derived import Issue
+from tests.subjects.charts.derived import Issue
 
 EXPIRED = Expired("", at("02-16"), Reason.UNKNOWN)
 REFUNDED = (MoneyBack(at("02-20")),)

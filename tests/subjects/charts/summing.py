@@ -10,7 +10,7 @@ from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import USD
 from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT
 from latchkey.subjects.charts.rules.facts import LEVELS, REST, Amounts, Day, Filter, Kind, Question, Run, period_of
-from tests.domain.charts.fact import Dimensions, Fact, Sum, plus
+from tests.subjects.charts.fact import Dimensions, Fact, Sum, plus
 
 _Key: TypeAlias = tuple[Kind, int, Day | None, str, str]
 

@@ -14,8 +14,8 @@ from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest, Value
 from latchkey.subjects.charts.rules.chart_requests import before, by_month, checked, questions_of
 from latchkey.subjects.charts.rules.compute import compute, largest_segments
 from latchkey.subjects.charts.rules.facts import Kind, Question, Resolution, Run, day_of
-from tests.domain.charts.fact import NO_DIMENSIONS, Dimensions, Fact
-from tests.domain.charts.summing import runs_of, sum_facts
+from tests.subjects.charts.fact import NO_DIMENSIONS, Dimensions, Fact
+from tests.subjects.charts.summing import runs_of, sum_facts
 
 NOW = day_of(date(2026, 3, 20)) * DAY + DAY // 2
 

@@ -25,7 +25,7 @@ from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in
 from latchkey.usecases.engine.changes import Change
 from latchkey.usecases.sandbox.clocks import advance, create_clock, create_customer
-from tests.usecases.charts_books import agree, facts
+from tests.subjects.charts.stored_rows import agree, facts
 from tests.usecases.conftest import NOON, Shop
 from tests.usecases.random_lives import ANONYMOUS, NAMED, PRODUCTS, new_shop, something
 

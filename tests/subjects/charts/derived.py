@@ -27,9 +27,9 @@ from latchkey.domain.instants import Ms
 from latchkey.subjects.charts.rules.facts import Kind
 from latchkey.subjects.charts.storage.chart_tables import CUSTOMERS, PERIODS
 from latchkey.subjects.charts.storage.project_facts import connect, derive
-from tests.domain.charts.fact import Dimensions, Fact
 from tests.domain.lives import Life, lives
 from tests.domain.shop import CATALOG
+from tests.subjects.charts.fact import Dimensions, Fact
 
 # Store and id.
 PurchaseKey: TypeAlias = tuple[str, str]

@@ -12,7 +12,7 @@ from latchkey.domain.purchases.lifecycle import observe
 from latchkey.domain.purchases.purchase import Rate, Terms, observe_purchase
 from latchkey.domain.purchases.subscription import Cause, Subscription
 from latchkey.subjects.charts.rules.facts import Filter, Kind
-from tests.domain.charts.books import (
+from tests.subjects.charts.books import (
     TRIAL,
     at,
     bought,
@@ -24,7 +24,7 @@ from tests.domain.charts.books import (
     period,
     subscription,
 )
-from tests.domain.charts.fact import plus
+from tests.subjects.charts.fact import plus
 
 # Money.
 

@@ -22,10 +22,10 @@ from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest, Value
 from latchkey.subjects.charts.rules.chart_requests import CHARTS, before, checked
 from latchkey.subjects.charts.rules.definition import Definition, Unit
 from latchkey.subjects.charts.rules.facts import Filter, Kind, Resolution
-from tests.domain.charts.answers import NOW, ask, chart
-from tests.domain.charts.books import TRIAL, at, bought, customer, facts, money, period, subscription
-from tests.domain.charts.derived import Issue, Origin
-from tests.domain.charts.fact import Fact, plus
+from tests.subjects.charts.answers import NOW, ask, chart
+from tests.subjects.charts.books import TRIAL, at, bought, customer, facts, money, period, subscription
+from tests.subjects.charts.derived import Issue, Origin
+from tests.subjects.charts.fact import Fact, plus
 
 EUROS = Terms(Rate("1.10", "2026-01-10"), 0.16, 0.25)
 RATES = NO_RATES.plus(DayRate("EUR", at("01-01") // 86_400_000 + day, f"1.{10 + day}") for day in range(0, 90, 7))

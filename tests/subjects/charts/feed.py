@@ -19,7 +19,7 @@ from msgspec import UNSET
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.subjects.charts.rules.facts import Kind
 from latchkey.wire.event import Event
-from tests.domain.charts.fact import Fact
+from tests.subjects.charts.fact import Fact
 
 # Kind, day, n, currency, product.
 Key: TypeAlias = tuple[Kind, int, int, str, str]

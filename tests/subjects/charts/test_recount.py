@@ -15,11 +15,11 @@ from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.stores.test_store import actions
 from latchkey.wire.event import Event
 from tests.domain.book import Book
-from tests.domain.charts.derived import AT_ONCE, Issue, Person, PurchaseKey, facts_of_each, fewer, many_lives
-from tests.domain.charts.feed import MONTHS, TRIAL_PRICE, recount, sums_of
 from tests.domain.lives import Life, as_told, elsewhere, lives
 from tests.domain.retelling import retellings
 from tests.domain.shop import CATALOG, NOON, PRO_YEARLY, TEAM_MONTHLY
+from tests.subjects.charts.derived import AT_ONCE, Issue, Person, PurchaseKey, facts_of_each, fewer, many_lives
+from tests.subjects.charts.feed import MONTHS, TRIAL_PRICE, recount, sums_of
 
 
 def issues_of(events: list[Event]) -> dict[PurchaseKey, list[Issue]]:

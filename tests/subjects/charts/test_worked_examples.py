@@ -8,7 +8,7 @@ import pytest
 
 from latchkey.subjects.charts.rules.definition import Drawing
 from latchkey.subjects.charts.rules.facts import Filter, Kind, Resolution
-from tests.domain.charts.answers import (
+from tests.subjects.charts.answers import (
     ask,
     chart,
     fact,
@@ -18,7 +18,7 @@ from tests.domain.charts.answers import (
     usd,
     values,
 )
-from tests.domain.charts.fact import Dimensions, Fact
+from tests.subjects.charts.fact import Dimensions, Fact
 
 DE, US = Dimensions(country="DE", product="a"), Dimensions(country="US", product="b")
 

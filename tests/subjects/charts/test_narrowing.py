@@ -12,8 +12,8 @@ from latchkey.domain.tariff.rates import NO_RATES, DayRate
 from latchkey.subjects.charts.rules.chart_requests import BY_NAME, is_wide
 from latchkey.subjects.charts.rules.definition import Unit
 from latchkey.subjects.charts.rules.facts import LEVELS, Kind, Resolution
-from tests.domain.charts.answers import ask, at, chart, chart_in_steps
-from tests.domain.charts.fact import Dimensions, Fact
+from tests.subjects.charts.answers import ask, at, chart, chart_in_steps
+from tests.subjects.charts.fact import Dimensions, Fact
 
 START = at("2026-01-01")
 RATES = NO_RATES.plus(DayRate("EUR", START // DAY + day, f"1.{day + 100}") for day in range(0, 80, 7))

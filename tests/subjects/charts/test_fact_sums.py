@@ -15,8 +15,8 @@ from latchkey.subjects.charts.rules.facts import Amounts, Filter, Kind, Question
 from latchkey.subjects.charts.storage import project_facts as books
 from latchkey.subjects.charts.storage.chart_tables import CUSTOMERS, PERIODS
 from latchkey.subjects.charts.storage.project_facts import Duck, ProjectFacts, derive
-from tests.domain.charts.fact import Dimensions, Fact, Sum
-from tests.domain.charts.summing import sum_facts, sums_of
+from tests.subjects.charts.fact import Dimensions, Fact, Sum
+from tests.subjects.charts.summing import sum_facts, sums_of
 
 # 2026-01-15, at noon.
 NOON: Ms = 20468 * DAY + 12 * HOUR

@@ -13,12 +13,12 @@ from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Period
 from latchkey.subjects.charts.rules.facts import LEVELS, Kind
-from tests.domain.charts.derived import Person, facts_of_each, fewer, many_lives
-from tests.domain.charts.fact import Fact
-from tests.domain.charts.feed import Amounts, Key, sums_of
-from tests.domain.charts.test_recount import issues_of
 from tests.domain.lives import Life, lives
 from tests.domain.shop import CATALOG, someone
+from tests.subjects.charts.derived import Person, facts_of_each, fewer, many_lives
+from tests.subjects.charts.fact import Fact
+from tests.subjects.charts.feed import Amounts, Key, sums_of
+from tests.subjects.charts.test_recount import issues_of
 
 # Money and numbers of the past, as they were published.
 CLOSED = {

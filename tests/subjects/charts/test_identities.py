@@ -12,10 +12,10 @@ from latchkey.domain.charts.period_amounts import NO_MONEY, Money
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.subjects.charts.rules.facts import MOVED, Kind
-from tests.domain.charts.derived import Person, facts_of_each, facts_of_lives, fewer, many_lives
-from tests.domain.charts.fact import Fact, plus
 from tests.domain.lives import Life, lives
 from tests.domain.shop import CATALOG
+from tests.subjects.charts.derived import Person, facts_of_each, facts_of_lives, fewer, many_lives
+from tests.subjects.charts.fact import Fact, plus
 
 UP = (Kind.NEW, Kind.RETURN, Kind.EXPANSION)
 DOWN = (Kind.CONTRACTION, Kind.CHURN)

@@ -6,8 +6,8 @@ import pytest
 
 from latchkey.subjects.charts.rules.experiment_results import difference, probability_better, wilson
 from latchkey.subjects.charts.rules.facts import Kind
-from tests.domain.charts.answers import ask, chart, fact, foreign, usd
-from tests.domain.charts.fact import Dimensions, Fact
+from tests.subjects.charts.answers import ask, chart, fact, foreign, usd
+from tests.subjects.charts.fact import Dimensions, Fact
 
 OLD, NEW = Dimensions(variants=("price:old",)), Dimensions(variants=("price:new",))
 

@@ -15,9 +15,9 @@ from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind, Terms
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 from latchkey.subjects.charts.rules.facts import Filter, Kind, Question, Resolution
-from tests.domain.charts.derived import Issue, Origin, Person, PurchaseKey, facts_of_each
-from tests.domain.charts.fact import Fact, Sum
-from tests.domain.charts.summing import sum_facts
+from tests.subjects.charts.derived import Issue, Origin, Person, PurchaseKey, facts_of_each
+from tests.subjects.charts.fact import Fact, Sum
+from tests.subjects.charts.summing import sum_facts
 
 TRIAL, INTRO, NORMAL = PeriodType.TRIAL, PeriodType.INTRO, PeriodType.NORMAL
 

@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from tests.usecases import conftest
+
+shop = conftest.shop
