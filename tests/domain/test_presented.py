@@ -20,7 +20,6 @@ from latchkey.domain.stores.test_store import actions
 from tests.domain.book import Book
 from tests.domain.causes import MONTH_END
 from tests.domain.shop import CATALOG, COINS, NOON, PRO_MONTHLY, TEAM_MONTHLY, bought, subscribed
-from tests.subjects.charts.derived import facts_of
 
 SHELF = replace(
     CATALOG,
