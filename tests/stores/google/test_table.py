@@ -82,12 +82,6 @@ def refund_on_hold(play: Play) -> None:
     play.refund()
 
 
-def refund_in_grace(play: Play) -> None:
-    play.cancel("developer", state="EXPIRED", ends_at=play.now)
-    play.now += 2_000
-    play.refund()
-
-
 def defer_replacement(play: Play) -> None:
     item = play.subscriptions[TOKEN]["lineItems"][0]
     item["deferredItemReplacement"] = {"productId": "basic"}
@@ -144,234 +138,134 @@ def refund_one_time(play: Play) -> None:
 
 
 Step = tuple[Happening, Json]
+MID = START + 10 * DAY
+
+
+def renew(play: Play) -> None:
+    play.renew()
+
+
+def nothing(play: Play) -> None:
+    """Google only says it."""
+
+
+def on_hold(at: int) -> Step:
+    return later(at, lambda play: play.state("ON_HOLD")), notice(5)
+
+
+def cancelled(by: str, at: int = MID) -> Step:
+    return later(at, lambda play: play.cancel(by)), notice(3)
+
+
+def ended(by: str, at: int = END) -> Step:
+    return later(at, lambda play: play.cancel(by, state="EXPIRED")), notice(13)
+
+
 BOUGHT: Step = (Play.buy, notice(4))
 TRIED: Step = (trial, notice(4))
 GRACE: Step = (later(END + HOUR, grace), notice(6))
-MID = START + 10 * DAY
+HOLD = on_hold(END + HOUR)
+HOLD_AFTER_GRACE = on_hold(END + 3 * DAY)
 DEFERRED: Step = (later(MID, lambda play: play.state("ACTIVE", ends_at=END + 5 * DAY)), notice(9))
+PAUSE_PLANNED: Step = (later(MID, schedule_pause), notice(11))
+PAUSED: Step = (later(END, pause), notice(10))
+SOLD: Step = (Play.sell, one_time_notice(1))
+UNPAID: Step = (pending_one_time, one_time_notice(1))
+REFUNDED: Step = (later(MID, revoke_with_refund), notice(12))
+REFUND_VOIDED: Step = (later(MID, revoke_with_refund), voided_notice())
+UPGRADE = "PRODUCT_CHANGE pro:monthly>max:monthly"
+REVOKED = ["EXPIRATION DEVELOPER_INITIATED"]
 
 ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
     # What happens and is heard; what is told of the last; whether there is access afterwards.
     "4 bought": ([BOUGHT], ["INITIAL_PURCHASE"], True),
     "4 trial": ([TRIED], ["TRIAL_STARTED"], True),
     "4 prepaid": ([(prepaid, notice(4))], ["NON_RENEWING_PURCHASE"], True),
-    "4 upgrade": (
-        [BOUGHT, (later(MID, upgrade), notice(4, "second"))],
-        ["PRODUCT_CHANGE pro:monthly>max:monthly"],
-        True,
-    ),
+    "4 upgrade": ([BOUGHT, (later(MID, upgrade), notice(4, "second"))], [UPGRADE], True),
     "4 same product again": ([BOUGHT, (later(MID, resubscribe), notice(4, "second"))], ["INITIAL_PURCHASE"], True),
     "4 the replaced one": ([BOUGHT, (later(MID, upgrade), notice(13))], [], True),
-    "2 renewed": ([BOUGHT, (later(END, lambda play: play.renew()), notice(2))], ["RENEWAL"], True),
-    "2 after a trial": (
-        [TRIED, (later(START + 7 * DAY, lambda play: play.renew()), notice(2))],
-        ["INITIAL_PURCHASE CONVERSION"],
-        True,
-    ),
+    "2 renewed": ([BOUGHT, (later(END, renew), notice(2))], ["RENEWAL"], True),
+    "2 after a trial": ([TRIED, (later(START + 7 * DAY, renew), notice(2))], ["INITIAL_PURCHASE CONVERSION"], True),
     "1 recovered in grace": (
         [BOUGHT, GRACE, (later(END + DAY, lambda play: play.renew(begins_at=END)), notice(1))],
         ["RENEWAL"],
         True,
     ),
-    "1 recovered from hold": (
-        [
-            BOUGHT,
-            (later(END + HOUR, lambda play: play.state("ON_HOLD")), notice(5)),
-            (later(END + 5 * DAY, lambda play: play.renew()), notice(1)),
-        ],
-        ["RENEWAL"],
-        True,
-    ),
-    "3 by the user": (
-        [BOUGHT, (later(MID, lambda play: play.cancel("user")), notice(3))],
-        ["CANCELLATION UNSUBSCRIBE"],
-        True,
-    ),
-    "3 by the system": (
-        [BOUGHT, (later(MID, lambda play: play.cancel("system")), notice(3))],
-        ["CANCELLATION BILLING_ERROR"],
-        True,
-    ),
-    "3 by the developer": (
-        [BOUGHT, (later(MID, lambda play: play.cancel("developer")), notice(3))],
-        ["CANCELLATION DEVELOPER_INITIATED"],
-        True,
-    ),
-    "3 by a replacement": ([BOUGHT, (later(MID, lambda play: play.cancel("replacement")), notice(3))], [], True),
-    "3 in a trial": (
-        [TRIED, (later(START + DAY, lambda play: play.cancel("user")), notice(3))],
-        ["TRIAL_CANCELLED UNSUBSCRIBE"],
-        True,
-    ),
+    "1 recovered from hold": ([BOUGHT, HOLD, (later(END + 5 * DAY, renew), notice(1))], ["RENEWAL"], True),
+    "3 by the user": ([BOUGHT, cancelled("user")], ["CANCELLATION UNSUBSCRIBE"], True),
+    "3 by the system": ([BOUGHT, cancelled("system")], ["CANCELLATION BILLING_ERROR"], True),
+    "3 by the developer": ([BOUGHT, cancelled("developer")], ["CANCELLATION DEVELOPER_INITIATED"], True),
+    "3 by a replacement": ([BOUGHT, cancelled("replacement")], [], True),
+    "3 in a trial": ([TRIED, cancelled("user", START + DAY)], ["TRIAL_CANCELLED UNSUBSCRIBE"], True),
     "18 cancellation scheduled": (
         [BOUGHT, (later(MID, schedule_cancellation), notice(18))],
         ["CANCELLATION UNSUBSCRIBE"],
         True,
     ),
     "7 restarted": (
-        [
-            BOUGHT,
-            (later(MID, lambda play: play.cancel("user")), notice(3)),
-            (later(MID + DAY, restart), notice(7)),
-        ],
+        [BOUGHT, cancelled("user"), (later(MID + DAY, restart), notice(7))],
         ["UNCANCELLATION"],
         True,
     ),
     "6 in grace": ([BOUGHT, GRACE], ["BILLING_ISSUE"], True),
-    "5 on hold": (
-        [BOUGHT, (later(END + HOUR, lambda play: play.state("ON_HOLD")), notice(5))],
-        ["BILLING_ISSUE", "EXPIRATION BILLING_ERROR"],
-        False,
-    ),
-    "5 on hold after grace": (
-        [BOUGHT, GRACE, (later(END + 3 * DAY, lambda play: play.state("ON_HOLD")), notice(5))],
-        ["EXPIRATION BILLING_ERROR"],
-        False,
-    ),
-    "11 pause planned": ([BOUGHT, (later(MID, schedule_pause), notice(11))], ["SUBSCRIPTION_PAUSED"], True),
+    "5 on hold": ([BOUGHT, HOLD], ["BILLING_ISSUE", "EXPIRATION BILLING_ERROR"], False),
+    "5 on hold after grace": ([BOUGHT, GRACE, HOLD_AFTER_GRACE], ["EXPIRATION BILLING_ERROR"], False),
+    "11 pause planned": ([BOUGHT, PAUSE_PLANNED], ["SUBSCRIPTION_PAUSED"], True),
     "11 pause called off": (
-        [
-            BOUGHT,
-            (later(MID, schedule_pause), notice(11)),
-            (later(MID + DAY, lambda play: play.resumes.clear()), notice(11)),
-        ],
+        [BOUGHT, PAUSE_PLANNED, (later(MID + DAY, lambda play: play.resumes.clear()), notice(11))],
         ["UNCANCELLATION"],
         True,
     ),
-    "10 paused as planned": (
-        [BOUGHT, (later(MID, schedule_pause), notice(11)), (later(END, pause), notice(10))],
-        ["EXPIRATION SUBSCRIPTION_PAUSED"],
-        False,
-    ),
-    "10 paused": (
-        [BOUGHT, (later(END, pause), notice(10))],
-        ["EXPIRATION SUBSCRIPTION_PAUSED", "SUBSCRIPTION_PAUSED"],
-        False,
-    ),
-    "1 resumed": (
-        [
-            BOUGHT,
-            (later(END, pause), notice(10)),
-            (later(END + 10 * DAY, lambda play: play.renew()), notice(1)),
-        ],
-        ["RENEWAL"],
-        True,
-    ),
-    "9 deferred": (
-        [BOUGHT, (later(MID, lambda play: play.state("ACTIVE", ends_at=END + 5 * DAY)), notice(9))],
-        ["SUBSCRIPTION_EXTENDED"],
-        True,
-    ),
-    "12 refunded on hold": (
-        [
-            BOUGHT,
-            (later(END + HOUR, lambda play: play.state("ON_HOLD")), notice(5)),
-            (later(END + 4 * DAY, refund_on_hold), notice(12)),
-        ],
-        ["REFUND"],
-        False,
-    ),
+    "10 paused as planned": ([BOUGHT, PAUSE_PLANNED, PAUSED], ["EXPIRATION SUBSCRIPTION_PAUSED"], False),
+    "10 paused": ([BOUGHT, PAUSED], ["EXPIRATION SUBSCRIPTION_PAUSED", "SUBSCRIPTION_PAUSED"], False),
+    "1 resumed": ([BOUGHT, PAUSED, (later(END + 10 * DAY, renew), notice(1))], ["RENEWAL"], True),
+    "9 deferred": ([BOUGHT, DEFERRED], ["SUBSCRIPTION_EXTENDED"], True),
+    "12 refunded on hold": ([BOUGHT, HOLD, (later(END + 4 * DAY, refund_on_hold), notice(12))], ["REFUND"], False),
     "12 refunded on hold after grace": (
-        [
-            BOUGHT,
-            GRACE,
-            (later(END + 3 * DAY, lambda play: play.state("ON_HOLD")), notice(5)),
-            (later(END + 9 * DAY, refund_on_hold), voided_notice()),
-        ],
+        [BOUGHT, GRACE, HOLD_AFTER_GRACE, (later(END + 9 * DAY, refund_on_hold), voided_notice())],
         ["REFUND"],
         False,
     ),
-    "12 refunded in grace": ([BOUGHT, GRACE, (later(END + DAY, refund_in_grace), notice(12))], ["REFUND"], False),
-    "12 revoked in grace": (
-        [BOUGHT, GRACE, (later(END + DAY, revoke), notice(12))],
-        ["EXPIRATION DEVELOPER_INITIATED"],
-        False,
-    ),
-    "12 revoked": ([BOUGHT, (later(MID, revoke), notice(12))], ["EXPIRATION DEVELOPER_INITIATED"], False),
-    "12 revoked and refunded": ([BOUGHT, (later(MID, revoke_with_refund), notice(12))], ["REFUND"], False),
-    "13 ran out": (
-        [
-            BOUGHT,
-            (later(MID, lambda play: play.cancel("user")), notice(3)),
-            (later(END, lambda play: play.cancel("user", state="EXPIRED")), notice(13)),
-        ],
-        ["EXPIRATION UNSUBSCRIBE"],
-        False,
-    ),
+    "12 refunded in grace": ([BOUGHT, GRACE, (later(END + DAY, revoke_with_refund), notice(12))], ["REFUND"], False),
+    "12 revoked in grace": ([BOUGHT, GRACE, (later(END + DAY, revoke), notice(12))], REVOKED, False),
+    "12 revoked": ([BOUGHT, (later(MID, revoke), notice(12))], REVOKED, False),
+    "12 revoked and refunded": ([BOUGHT, REFUNDED], ["REFUND"], False),
+    "13 ran out": ([BOUGHT, cancelled("user"), ended("user")], ["EXPIRATION UNSUBSCRIBE"], False),
     "13 without a reason": (
         [BOUGHT, (later(END, lambda play: play.state("EXPIRED")), notice(13))],
         ["EXPIRATION UNKNOWN"],
         False,
     ),
     "13 not paid in time": (
-        [
-            BOUGHT,
-            GRACE,
-            (later(END + 3 * DAY, lambda play: play.state("ON_HOLD")), notice(5)),
-            (later(END + 33 * DAY, lambda play: play.cancel("system", state="EXPIRED")), notice(13)),
-        ],
+        [BOUGHT, GRACE, HOLD_AFTER_GRACE, ended("system", END + 33 * DAY)],
         ["CANCELLATION BILLING_ERROR"],
         False,
     ),
-    "17 another product": (
-        [BOUGHT, (later(END, change_items), notice(17))],
-        ["PRODUCT_CHANGE pro:monthly>max:monthly"],
-        True,
-    ),
+    "17 another product": ([BOUGHT, (later(END, change_items), notice(17))], [UPGRADE], True),
     "17 another product at the end": (
         [BOUGHT, (later(MID, defer_replacement), notice(17))],
         ["PRODUCT_CHANGE pro:monthly>basic"],
         True,
     ),
-    "8 price change": ([BOUGHT, (later(MID, price_change), notice(8))], [], True),
-    "19 price change": ([BOUGHT, (later(MID, price_change), notice(19))], [], True),
-    "22 price step up": ([BOUGHT, (later(MID, price_change), notice(22))], [], True),
+    **{f"{code} price change": ([BOUGHT, (later(MID, price_change), notice(code))], [], True) for code in (8, 19, 22)},
     "pending": ([(pending, notice(4))], [], False),
     "20 pending called off": ([(pending_cancelled, notice(20))], [], False),
-    "99 unknown": ([BOUGHT, (later(MID, lambda play: None), notice(99))], [], True),
-    "one-time 1": ([(Play.sell, one_time_notice(1))], ["NON_RENEWING_PURCHASE"], True),
-    "one-time pending": ([(pending_one_time, one_time_notice(1))], [], False),
-    "one-time 2": ([(pending_one_time, one_time_notice(1)), (cancel_one_time, one_time_notice(2))], [], False),
-    "voided": (
-        [BOUGHT, (later(MID, revoke_with_refund), voided_notice())],
-        ["REFUND"],
-        False,
-    ),
+    "99 unknown": ([BOUGHT, (later(MID, nothing), notice(99))], [], True),
+    "one-time 1": ([SOLD], ["NON_RENEWING_PURCHASE"], True),
+    "one-time pending": ([UNPAID], [], False),
+    "one-time 2": ([UNPAID, (cancel_one_time, one_time_notice(2))], [], False),
+    "voided": ([BOUGHT, REFUND_VOIDED], ["REFUND"], False),
     "refunded, and access left": ([BOUGHT, (later(MID, Play.refund), notice(99))], [], True),
     "refunded after the end": (
-        [
-            BOUGHT,
-            (later(END, lambda play: play.cancel("user", state="EXPIRED")), notice(13)),
-            (later(END + DAY, Play.refund), voided_notice()),
-        ],
+        [BOUGHT, ended("user"), (later(END + DAY, Play.refund), voided_notice())],
         ["REFUND"],
         False,
     ),
-    "one-time refunded, and left": (
-        [(Play.sell, one_time_notice(1)), (later(MID, Play.refund), one_time_notice(1))],
-        [],
-        True,
-    ),
-    "voided after 12": (
-        [BOUGHT, (later(MID, revoke_with_refund), notice(12)), (later(MID + DAY, lambda play: None), voided_notice())],
-        [],
-        False,
-    ),
-    "12 after voided": (
-        [BOUGHT, (later(MID, revoke_with_refund), voided_notice()), (later(MID + DAY, lambda play: None), notice(12))],
-        [],
-        False,
-    ),
-    "voided one-time": (
-        [(Play.sell, one_time_notice(1)), (later(MID, refund_one_time), voided_notice(type=2))],
-        ["REFUND"],
-        False,
-    ),
-    "voided in part": (
-        [(Play.sell, one_time_notice(1)), (later(MID, lambda play: None), voided_notice(type=2, refund_type=2))],
-        [],
-        True,
-    ),
+    "one-time refunded, and left": ([SOLD, (later(MID, Play.refund), one_time_notice(1))], [], True),
+    "voided after 12": ([BOUGHT, REFUNDED, (later(MID + DAY, nothing), voided_notice())], [], False),
+    "12 after voided": ([BOUGHT, REFUND_VOIDED, (later(MID + DAY, nothing), notice(12))], [], False),
+    "voided one-time": ([SOLD, (later(MID, refund_one_time), voided_notice(type=2))], ["REFUND"], False),
+    "voided in part": ([SOLD, (later(MID, nothing), voided_notice(type=2, refund_type=2))], [], True),
 }
 
 
