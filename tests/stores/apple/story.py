@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -16,12 +14,9 @@ from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.settling import settle, settle_purchase
 from latchkey.domain.purchases.subscription import Moment, Subscription
-from latchkey.emulators.apple.apple_keys import AppleChain
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.apple.adapter import AppleAdapter
 from tests.stores.apple.app_store import START, incoming
-
-Told = Callable[[AppleChain], dict[str, Any]]
 
 
 def day(number: float) -> Ms:
@@ -34,16 +29,13 @@ class Story:
 
     adapter: AppleAdapter
     app: ConnectedApp
-    chain: AppleChain
     customer: Customer = field(default_factory=lambda: newcomer("proj_1", "ann", START))
 
-    async def hears(self, told: Told, on: float | None = None) -> list[Event]:
-        """Takes in what Apple sends, `on` a day or as soon as it was signed, and returns what happened."""
-        payload = told(self.chain)
-        kept = await self.adapter.verify(self.app, incoming(self.chain.sign(payload)))
+    async def hears(self, signed: str) -> list[Event]:
+        """Takes in what Apple sends as soon as it was signed, and returns what happened."""
+        kept = await self.adapter.verify(self.app, incoming(signed))
         reading = await self.adapter.read(self.app, kept.payload)
-        now = kept.occurred_at if on is None else day(on)
-        before = self.customer
+        now, before = kept.occurred_at, self.customer
         for seen in reading.seen:
             snapshot: Subscription | Purchase
             if isinstance(seen.snapshot, Subscription):
@@ -55,9 +47,8 @@ class Story:
         self.customer = let_time_pass(self.customer, now)
         return list(diff(before, self.customer))
 
-    async def waits_until(self, on: float) -> list[Event]:
-        before, self.customer = self.customer, let_time_pass(self.customer, day(on))
-        return list(diff(before, self.customer))
+    def waits_until(self, on: float) -> None:
+        self.customer = let_time_pass(self.customer, day(on))
 
     def state(self) -> tuple[object, ...]:
         """How things stand, without the moments at which each was told."""
