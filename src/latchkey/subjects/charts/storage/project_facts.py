@@ -44,10 +44,10 @@ _MEMORY = "1GB"
 _PERIODS_AT_ONCE = 500_000
 
 _FOLDER = files("latchkey.subjects.charts.storage")
-_MACROS = _FOLDER.joinpath("macros.sql").read_text()
+_SETUP = _FOLDER.joinpath("setup.sql").read_text()
 _FACTS = [file.read_text() for file in sorted(_FOLDER.joinpath("facts").iterdir(), key=lambda file: file.name)]
 # A file that was built with other ones is of no use.
-RULES = "\n----\n".join([_MACROS, *_FACTS])
+RULES = "\n----\n".join([_SETUP, *_FACTS])
 _TABLES = {"periods": PERIODS, "customers": CUSTOMERS}
 _OF_THINGS = ("product", "duration", "store", "offering")
 _OF_ORIGINS = ("country", "platform", "app_version")
@@ -86,7 +86,7 @@ def connect(folder: Path | None = None) -> Duck:
     atexit.register(_end_quietly)
     duck = duckdb.connect(config={"memory_limit": _MEMORY, "threads": 2, "autoinstall_known_extensions": False})
     duck.execute(f"set temp_directory = {text(str(folder / 'spilled') if folder else '')}")
-    _run(duck, _MACROS)
+    _run(duck, _SETUP)
     return duck
 
 
@@ -125,10 +125,6 @@ class ProjectFacts:
         self._sources = [Source("tail", weighed=True)]
         self.has_file = file is not None
         self._customers: set[int] = set()
-        for table, columns in _TABLES.items():
-            read(duck, f"table {table}", Path("/dev/null"), columns)
-        derive(duck)
-        duck.execute(f"create table tail as select 1::tinyint as weight, * from ({_TAIL})")
         if file is not None:
             duck.execute(f"attach {text(str(file))} as kept (read_only)")
             tags = frozenset(filter(is_tag, _kept_columns(duck)))
@@ -174,7 +170,7 @@ class ProjectFacts:
                 duck.execute(f"insert into customers {old.format('', 'customers')}")
             derive(duck)
             duck.execute(
-                "insert into tail select if(customer < 0, -1, 1),"
+                "insert into tail by name select if(customer < 0, -1, 1) as weight,"
                 f" * replace (if(customer < 0, -1 - customer, customer) as customer) from ({_TAIL})"
             )
             duck.execute("commit")

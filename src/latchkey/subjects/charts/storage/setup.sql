@@ -1,4 +1,13 @@
--- What the SQL in `facts/` has in common, in DuckDB: created once for each connection. Lines of dashes separate statements.
+-- What is created once for each connection to DuckDB. Lines of dashes separate statements.
+-- The facts of customers that have changed since the file was built, as `facts/` derives them, with what questions need besides.
+create table tail (
+    weight tinyint, kind varchar, environment varchar, customer bigint, moment bigint, day integer, month integer, n integer,
+    currency varchar, shown varchar, quantity bigint, micros bigint, tax bigint, commission bigint, usd bigint,
+    tax_usd bigint, commission_usd bigint, unconverted integer, product varchar, duration varchar, store varchar,
+    country varchar, platform varchar, app_version varchar, offering varchar, variants varchar, attributes varchar
+);
+----
+-- The macros of `facts/`.
 
 create or replace temp macro is_paid(type) as type in ('normal', 'intro', 'prepaid');
 ----
