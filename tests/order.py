@@ -26,7 +26,7 @@ WAIT = (
     "push",
     "watching",
 )
-WORK = ("contract", "dashboard", "consumer", "web_sdk", "domain", "test_architecture.py")
+WORK = ("contract", "subjects", "dashboard", "consumer", "web_sdk", "domain", "test_architecture.py")
 
 
 def ordered(files: Iterable[Path]) -> list[Path]:
