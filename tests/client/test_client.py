@@ -26,7 +26,7 @@ async def test_a_customer_comes_back_typed_and_is_asked_for_with_the_key() -> No
 
 
 @pytest.mark.parametrize("id", [".", ".."])
-async def test_ids_that_urls_read_as_a_way_up_are_refused_before_anything_is_sent(id: str) -> None:
+async def test_ids_with_a_meaning_in_paths_are_refused_before_anything_is_sent(id: str) -> None:
     script = Script([OK])
     async with client(script) as asking:
         with pytest.raises(UnusableId):
@@ -60,7 +60,7 @@ async def test_waiting_ends_at_the_deadline_and_never_beyond_it() -> None:
     assert refused.value.status is None
 
 
-async def test_a_wait_longer_than_the_deadline_is_not_begun_and_its_length_is_told() -> None:
+async def test_a_wait_longer_than_the_deadline_is_not_begun_and_is_in_the_error() -> None:
     time = Time()
     async with client(Script([Says(429, {}, {"Retry-After": "45"})]), time) as asking:
         with pytest.raises(RateLimited) as refused:

@@ -53,7 +53,7 @@ async def test_a_copy_is_read_as_it_was_written(url: str) -> None:
 
 
 @both_databases
-async def test_nothing_stays_of_work_that_failed(url: str) -> None:
+async def test_a_failed_transaction_changes_nothing(url: str) -> None:
     """Neither what SQLAlchemy sent nor what went to the driver directly."""
     database = ConsumerDatabase(url)
     copies = Copies(database)

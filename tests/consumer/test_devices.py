@@ -30,7 +30,7 @@ async def phones(here: World, user: str = "ada") -> list[str]:
 
 
 @both_databases
-async def test_a_phone_is_registered_once_however_often_it_is_told(here: World) -> None:
+async def test_a_phone_is_registered_once_however_often_it_registers(here: World) -> None:
     first = await register(here, platform="android", language="de-AT")
     assert first.status == 201
     assert first.json() == {

@@ -114,14 +114,14 @@ async def test_a_user_nobody_knows_is_inactive_with_an_error(here: World) -> Non
     assert (status["isActive"], status["error"], status["syncedAt"]) == (False, "Customer not found", None)
 
 
-async def test_of_a_customer_the_service_lost_the_local_status_is_kept(here: World) -> None:
+async def test_the_local_status_of_a_customer_the_service_lost_is_kept(here: World) -> None:
     await here.deliver(event())
     here.clock.now += 2 * HOUR
     reply = (await here.get("/api/entitlement/pro")).json()
     assert (reply["hasAccess"], reply["source"], reply["error"]) == (True, "database", "Customer not found")
 
 
-async def test_or_reported_inactive_where_it_is_set_so(sqlite_url: str) -> None:
+async def test_a_customer_the_service_lost_is_inactive_with_that_setting(sqlite_url: str) -> None:
     async with world(sqlite_url, missing_customer="inactive") as here:
         await here.deliver(event())
         here.clock.now += 2 * HOUR
@@ -192,7 +192,7 @@ async def test_an_end_that_has_passed_ends_access_without_any_event(here: World)
     assert (await here.get("/api/subscription-status")).json()["isActive"] is False
 
 
-async def test_questions_that_meet_share_one_read(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_requests_for_one_user_share_one_read(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
     billing, met, everybody = here.consumer._billing, itertools.count(1), asyncio.Event()
     once = billing._once
 

@@ -136,12 +136,12 @@ def test_tokens_of_all_three_kinds_are_taken(algorithm: str, private: str, publi
         (CLAIMS, RSA[0], "RS256"),
     ],
 )
-def test_tokens_that_prove_nothing_are_nobody(claims: dict[str, Any], key: str, algorithm: str) -> None:
+def test_invalid_tokens_identify_no_user(claims: dict[str, Any], key: str, algorithm: str) -> None:
     assert JwtUsers(settings(""))(_asks(jwt.encode(claims, key, algorithm))) is None
 
 
 @pytest.mark.parametrize("value", ["", "Bearer", "Bearer ", "Basic YTpi", "Bearer a.b.c", f"Token {token('ada')}"])
-def test_strange_headers_are_nobody(value: str) -> None:
+def test_other_authorization_headers_identify_no_user(value: str) -> None:
     assert JwtUsers(settings(""))(_request(value)) is None
 
 

@@ -240,14 +240,14 @@ async def test_more_ids_than_a_statement_has_parameters_are_taken(here: World) -
     assert (await here.copy("n32999")).subscription.app_user_id == "ada"
 
 
-async def test_a_body_that_is_too_large_is_heard_out_and_answered(silent: World) -> None:
+async def test_a_body_that_is_too_large_is_read_to_its_end_and_refused(silent: World) -> None:
     before = silent.asking.bytes_read
     reply = await silent.post(b"x" * (10 * MIB))
     assert (reply.status, reply.json()) == (413, {"error": "Payload too large"})
     assert silent.asking.bytes_read - before == 10 * MIB
 
 
-async def test_one_that_announces_far_too_much_is_not_read_at_all(silent: World) -> None:
+async def test_a_body_that_is_declared_far_too_large_is_not_read(silent: World) -> None:
     before = silent.asking.bytes_read
     reply = await silent.post(b"x" * 100, **{"content-length": str(LARGEST_DISCARDED + 1)})
     assert (reply.status, reply.json()) == (413, {"error": "Payload too large"})

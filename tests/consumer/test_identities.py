@@ -139,7 +139,7 @@ async def test_the_last_event_under_an_older_id_still_counts(here: World) -> Non
     assert (one.subscription_status, one.auto_renew, one.external_user_id) == ("cancelled", False, "ada")
 
 
-async def test_a_customer_erased_and_created_again_is_told_anew(here: World) -> None:
+async def test_a_customer_erased_and_created_again_is_read_again(here: World) -> None:
     await here.deliver(event("CANCELLATION", sequence=7))
     here.service.holds["ada"] = {"pro": ENDS}
     here.service.sequences["ada"] = 1

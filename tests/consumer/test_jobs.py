@@ -42,7 +42,7 @@ async def test_a_job_that_fails_is_tried_again_later_and_remembers_why(here: Wor
     assert (await here.copy()).subscription.is_active
 
 
-async def test_a_rate_limited_job_waits_for_as_long_as_it_is_told(here: World) -> None:
+async def test_a_rate_limited_job_waits_for_its_retry_after(here: World) -> None:
     async def limited(_: Job) -> None:
         raise RateLimited(429, "", retry_after=90)
 
@@ -151,7 +151,7 @@ async def test_an_unusable_id_is_given_up(here: World) -> None:
     assert (await here.counts())["billing_jobs"] == 0
 
 
-async def test_a_kind_nobody_knows_stays_for_a_version_that_does(here: World) -> None:
+async def test_a_job_of_an_unknown_kind_stays_for_a_newer_version(here: World) -> None:
     await here.consumer.later(NewJob("of the future", "x", {"a": 1}))
     await here.jobs_done()
     (row,) = await here.rows(jobs_table)

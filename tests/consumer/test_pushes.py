@@ -57,7 +57,7 @@ async def test_a_billing_issue_reaches_every_phone_of_the_user_and_nobody_elses(
         assert (await here.counts())["billing_jobs"] == 0
 
 
-async def test_everything_else_is_quiet_until_it_is_asked_for(sqlite_url: str, provider: Provider) -> None:
+async def test_other_events_push_only_with_their_setting(sqlite_url: str, provider: Provider) -> None:
     happened = [
         event("NON_RENEWING_PURCHASE", store="promotional"),
         event("RENEWAL"),
@@ -92,7 +92,7 @@ async def test_an_event_pushes_once_however_often_it_comes(url: str, provider: P
 
 
 @pytest.mark.parametrize("kind", ["lost", "busy"])
-async def test_what_a_provider_does_wrong_loses_nothing_and_rings_once(
+async def test_faults_of_the_provider_lose_no_push_and_send_none_twice(
     sqlite_url: str, provider: Provider, kind: str
 ) -> None:
     async with pushing(sqlite_url, provider) as here:
@@ -107,7 +107,7 @@ async def test_what_a_provider_does_wrong_loses_nothing_and_rings_once(
 
 
 @both_databases
-async def test_a_crash_after_the_provider_took_it_rings_nobody_again(url: str, provider: Provider) -> None:
+async def test_a_crash_after_the_provider_took_it_sends_no_second_push(url: str, provider: Provider) -> None:
     async with pushing(url, provider) as here:
         known = await provider.device()
         await register(here, known)
@@ -140,7 +140,9 @@ async def test_while_the_provider_is_away_one_job_tries_and_the_others_wait(
         assert sorted(row["run_at"] > NOW for row in await here.rows(jobs_table)) == [True, True]
 
 
-async def test_news_that_is_no_longer_true_or_no_longer_theirs_is_not_told(url: str, provider: Provider) -> None:
+async def test_a_push_that_no_longer_applies_or_whose_phone_has_another_user_is_not_sent(
+    url: str, provider: Provider
+) -> None:
     async with pushing(url, provider) as here:
         phone = await provider.device()
         await register(here, phone)
@@ -154,7 +156,7 @@ async def test_news_that_is_no_longer_true_or_no_longer_theirs_is_not_told(url: 
         assert await provider.sent() == []
 
 
-async def test_old_news_is_none(sqlite_url: str, provider: Provider) -> None:
+async def test_an_event_older_than_a_day_is_not_pushed(sqlite_url: str, provider: Provider) -> None:
     async with pushing(sqlite_url, provider) as here:
         await register(here, await provider.device())
         await here.deliver(failed(event_timestamp_ms=NOW - DAY))
@@ -169,7 +171,7 @@ async def test_old_news_is_none(sqlite_url: str, provider: Provider) -> None:
         assert (await here.counts())["billing_jobs"] == 0
 
 
-async def test_a_late_event_tells_nobody_anything(sqlite_url: str, provider: Provider) -> None:
+async def test_a_late_event_is_not_pushed(sqlite_url: str, provider: Provider) -> None:
     async with pushing(sqlite_url, provider) as here:
         await register(here, await provider.device())
         await here.deliver(event(sequence=5))
@@ -180,9 +182,7 @@ async def test_a_late_event_tells_nobody_anything(sqlite_url: str, provider: Pro
 
 
 @both_databases
-async def test_a_trials_end_is_told_a_day_before_if_it_still_becomes_a_subscription(
-    url: str, provider: Provider
-) -> None:
+async def test_a_trials_end_is_pushed_a_day_before_unless_it_was_cancelled(url: str, provider: Provider) -> None:
     async with pushing(url, provider, push_on=EVERYTHING) as here:
         ends = NOW + 7 * DAY
         for user in ("ada", "bob"):
@@ -212,7 +212,7 @@ async def test_a_phone_registered_under_another_id_of_the_same_customer_is_reach
         assert len(await provider.sent()) == 1
 
 
-async def test_one_user_can_be_told_something_by_hand(url: str, provider: Provider) -> None:
+async def test_an_operator_can_send_a_push_to_one_user(url: str, provider: Provider) -> None:
     async with pushing(url, provider) as here:
         await register(here, await provider.device())
         await register(here, "unknown-phone")

@@ -124,7 +124,7 @@ async def test_a_late_credit_counts_all_the_same(here: World) -> None:
     assert await here.consumer.balances("ada") == {"COIN": -5}
 
 
-async def test_an_event_the_service_had_already_told_us_in_a_read_is_applied_and_read_after(here: World) -> None:
+async def test_an_event_that_a_read_had_already_included_is_applied_and_the_user_read_again(here: World) -> None:
     """bob's renewal is still on its way when his purchase is transferred to ada: he gets no event of the transfer."""
     await here.deliver(event(user="bob", sequence=1))
     here.service.holds |= {"bob": {}, "ada": {"pro": None}}

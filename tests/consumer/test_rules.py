@@ -56,9 +56,9 @@ def test_the_state_table(type: str, any_active: bool, after: SubscriptionState) 
     ("EXPIRATION",),
 ])  # fmt: skip
 def test_where_v2_agrees_the_status_stays_as_the_events_left_it(types: tuple[str, ...]) -> None:
-    before = told()
+    before = after_event()
     for type in types:
-        before = told(type, before=before, entitlements={} if type == "EXPIRATION" else pro())
+        before = after_event(type, before=before, entitlements={} if type == "EXPIRATION" else pro())
     held = {"pro": NOW + 40 * DAY} if before.subscription.is_active else {}
     # V1 contradicts all of it.
     said = v1_subscription(period_type="trial", unsubscribe_detected_at=to_iso(1), billing_issues_detected_at=to_iso(1))
@@ -72,7 +72,7 @@ def test_where_v2_agrees_the_status_stays_as_the_events_left_it(types: tuple[str
 
 
 def test_where_v2_contradicts_the_record_is_overwritten() -> None:
-    cancelled = told("CANCELLATION")
+    cancelled = after_event("CANCELLATION")
     gone = apply_snapshot(cancelled, CustomerSnapshot("ada", {}, {}), NOW)
     assert (gone.subscription.is_active, gone.subscription.subscription_status) == (False, "expired")
     back = apply_snapshot(gone, CustomerSnapshot("ada", {"pro": None}, {}), NOW).subscription
@@ -91,7 +91,7 @@ def test_access_that_v2_denies_has_no_end_in_the_future() -> None:
         # It had ended before the check.
         (NOW + HOUR, NOW + DAY, NOW + HOUR),
     ):
-        cancelled = told("CANCELLATION", expiration_at_ms=ends, entitlements=pro(ends))
+        cancelled = after_event("CANCELLATION", expiration_at_ms=ends, entitlements=pro(ends))
         gone = apply_snapshot(cancelled, CustomerSnapshot("ada", {}, {}), now)
         assert (gone.subscription.is_active, gone.subscription.expires_at) == (False, after)
         # Asked again later, the end stays.
@@ -104,16 +104,18 @@ def test_access_that_v2_denies_has_no_end_in_the_future() -> None:
 def test_the_end_follows_every_event_that_names_or_implies_one(type: str) -> None:
     def end_after(**more: Any) -> int | None:
         # A refund of another product, so that `pro` goes on.
-        return told(type, before=told(), product_id="coins", **more).subscription.expires_at
+        return after_event(type, before=after_event(), product_id="coins", **more).subscription.expires_at
 
     assert end_after(expiration_at_ms=NOW + HOUR) == NOW + HOUR
     assert end_after(expiration_at_ms=None, entitlements=pro(NOW + 2 * HOUR)) == NOW + 2 * HOUR
     assert end_after(expiration_at_ms=None, entitlements=pro(None)) is None
     assert end_after(expiration_at_ms=None, entitlements={}, event_timestamp_ms=NOW + 5) == NOW + 5
-    soon = told(type, before=told(), product_id="coins", expiration_at_ms=None, entitlements=pro(NOW + HOUR))
+    soon = after_event(
+        type, before=after_event(), product_id="coins", expiration_at_ms=None, entitlements=pro(NOW + HOUR)
+    )
     assert VerifyReason.ENDS_SOON in reasons_to_verify(soon.subscription, NOW)
     # Whoever never had access has no end.
-    assert told(type, expiration_at_ms=None, entitlements={}).subscription.expires_at is None
+    assert after_event(type, expiration_at_ms=None, entitlements={}).subscription.expires_at is None
 
 
 def test_an_end_in_two_hundred_years_is_none() -> None:
@@ -177,7 +179,7 @@ def test_the_external_user_id(attributes: dict[str, str], id: str) -> None:
 
 @pytest.mark.parametrize(("ends", "active"), [(None, True), (NOW + 1000, True), (NOW, False), (NOW - 1000, False)])
 def test_an_entitlement_is_active_while_its_end_is_missing_or_ahead(ends: int | None, active: bool) -> None:
-    assert told(entitlements=pro(ends)).subscription.is_active is active
+    assert after_event(entitlements=pro(ends)).subscription.is_active is active
     assert (
         apply_snapshot(empty_copy("ada"), CustomerSnapshot("ada", {"pro": ends}, {}), NOW).subscription.is_active
         is active
@@ -185,21 +187,21 @@ def test_an_entitlement_is_active_while_its_end_is_missing_or_ahead(ends: int | 
 
 
 def test_cancellation_keeps_access_until_the_end() -> None:
-    after = told("CANCELLATION", event_timestamp_ms=NOW - 5).subscription
+    after = after_event("CANCELLATION", event_timestamp_ms=NOW - 5).subscription
     assert (after.is_active, after.subscription_status, after.auto_renew) == (True, "cancelled", False)
     assert (after.cancelled_at, after.expires_at) == (NOW - 5, NOW + 30 * DAY)
-    assert told("CANCELLATION", event_timestamp_ms=None).subscription.cancelled_at == NOW
+    assert after_event("CANCELLATION", event_timestamp_ms=None).subscription.cancelled_at == NOW
 
 
 def test_uncancellation_and_renewal_forget_the_cancellation() -> None:
-    cancelled = told("CANCELLATION")
+    cancelled = after_event("CANCELLATION")
     for type in ("UNCANCELLATION", "RENEWAL", "INITIAL_PURCHASE"):
-        after = told(type, before=cancelled).subscription
+        after = after_event(type, before=cancelled).subscription
         assert (after.subscription_status, after.auto_renew, after.cancelled_at) == ("active", True, None)
 
 
 def test_expiration_clears_everything() -> None:
-    after = told("EXPIRATION", before=told(), entitlements={}, expiration_at_ms=NOW)
+    after = after_event("EXPIRATION", before=after_event(), entitlements={}, expiration_at_ms=NOW)
     assert (after.subscription.is_active, after.subscription.entitlements) == (False, {})
     assert (after.subscription.subscription_status, after.subscription.auto_renew) == ("expired", False)
     assert not after.entitlements["pro"].is_active
@@ -207,20 +209,22 @@ def test_expiration_clears_everything() -> None:
 
 def test_an_expiration_beside_another_purchase_leaves_what_that_one_grants() -> None:
     premium = {"premium": written(NOW + DAY, "premium_monthly")}
-    after = told("EXPIRATION", before=told(entitlements=pro() | premium), entitlements=premium)
+    after = after_event("EXPIRATION", before=after_event(entitlements=pro() | premium), entitlements=premium)
     assert after.subscription.is_active
     assert set(after.held(NOW)) == {"premium"}
 
 
 def test_billing_issue_keeps_access_and_records_the_grace_period() -> None:
     grace = NOW + 16 * DAY
-    after = told("BILLING_ISSUE", entitlements=pro(grace), grace_period_expires_at_ms=grace, expiration_at_ms=NOW)
+    after = after_event(
+        "BILLING_ISSUE", entitlements=pro(grace), grace_period_expires_at_ms=grace, expiration_at_ms=NOW
+    )
     one = after.subscription
     assert (one.is_active, one.subscription_status, one.billing_issue) == (True, "billing_issue", True)
     assert (one.grace_period_expires_at, one.expires_at) == (grace, NOW)
     carried = {"pro": {**written(grace), "grace_period_expires_date": to_iso(grace)}}
-    assert told("BILLING_ISSUE", entitlements=carried).subscription.grace_period_expires_at == grace
-    recovered = told("RENEWAL", before=after).subscription
+    assert after_event("BILLING_ISSUE", entitlements=carried).subscription.grace_period_expires_at == grace
+    recovered = after_event("RENEWAL", before=after).subscription
     assert (recovered.billing_issue, recovered.grace_period_expires_at) == (False, None)
 
 
@@ -228,9 +232,9 @@ def test_billing_issue_keeps_access_and_records_the_grace_period() -> None:
 def test_the_grace_period_of_one_product_is_not_written_to_another(type: str) -> None:
     grace = NOW + 16 * DAY
     late = {"pro": {**written(grace), "grace_period_expires_date": to_iso(grace)}}
-    before = told("BILLING_ISSUE", entitlements=late, grace_period_expires_at_ms=grace, expiration_at_ms=NOW)
+    before = after_event("BILLING_ISSUE", entitlements=late, grace_period_expires_at_ms=grace, expiration_at_ms=NOW)
     both = late | {"premium": written(NOW + 30 * DAY, "premium_monthly")}
-    after = told(type, before=before, entitlements=both, product_id="premium_monthly").subscription
+    after = after_event(type, before=before, entitlements=both, product_id="premium_monthly").subscription
     other = after.subscriptions["premium_monthly"]
     assert (other["grace_period_expires_date"], other["billing_issues_detected_at"]) == (None, None)
     assert (other["unsubscribe_detected_at"] is not None) is (type == "CANCELLATION")
@@ -239,56 +243,60 @@ def test_the_grace_period_of_one_product_is_not_written_to_another(type: str) ->
     assert first["billing_issues_detected_at"] is not None
     # Its own is written.
     troubled = both | {"premium": {**written(grace, "premium_monthly"), "grace_period_expires_date": to_iso(grace)}}
-    own = told(type, before=before, entitlements=troubled, product_id="premium_monthly").subscription
+    own = after_event(type, before=before, entitlements=troubled, product_id="premium_monthly").subscription
     assert own.subscriptions["premium_monthly"]["grace_period_expires_date"] == to_iso(grace)
 
 
 def test_a_cancellation_of_one_product_is_not_written_to_another() -> None:
     both = pro() | {"premium": written(NOW + 30 * DAY, "premium_monthly")}
-    before = told("CANCELLATION", before=told())
-    after = told("SUBSCRIPTION_EXTENDED", before=before, entitlements=both, product_id="premium_monthly").subscription
+    before = after_event("CANCELLATION", before=after_event())
+    after = after_event(
+        "SUBSCRIPTION_EXTENDED", before=before, entitlements=both, product_id="premium_monthly"
+    ).subscription
     assert after.subscriptions["premium_monthly"]["unsubscribe_detected_at"] is None
     assert after.subscriptions["pro_monthly"]["unsubscribe_detected_at"] is not None
 
 
 def test_product_change_takes_the_new_product() -> None:
-    after = told("PRODUCT_CHANGE", before=told(), new_product_id="pro_yearly", entitlements=pro(NOW + 365 * DAY))
+    after = after_event(
+        "PRODUCT_CHANGE", before=after_event(), new_product_id="pro_yearly", entitlements=pro(NOW + 365 * DAY)
+    )
     assert (after.subscription.product_id, after.subscription.is_active) == ("pro_yearly", True)
     assert after.entitlements["pro"].expires_at == NOW + 365 * DAY
 
 
 def test_refund_revokes_at_once_even_if_the_event_still_carries_the_entitlement() -> None:
-    assert not told("REFUND", before=told(), entitlements={}).subscription.is_active
+    assert not after_event("REFUND", before=after_event(), entitlements={}).subscription.is_active
     one = read_event(json.encode(event("REFUND")))
-    applied = apply_event(told(), one, NOW)
+    applied = apply_event(after_event(), one, NOW)
     assert not applied.copy.subscription.is_active
     assert applied.reread == {"ada"}
     assert applied.copy.subscription.stale
 
 
 def test_refund_leaves_what_another_product_grants() -> None:
-    after = told("REFUND", before=told(), entitlements={"premium": written(None, "premium_monthly")})
+    after = after_event("REFUND", before=after_event(), entitlements={"premium": written(None, "premium_monthly")})
     assert (set(after.held(NOW)), after.subscription.subscription_status) == ({"premium"}, "active")
 
 
 def test_refund_reversed_restores() -> None:
-    refunded = told("REFUND", before=told(), entitlements={})
-    after = told("REFUND_REVERSED", before=refunded)
+    refunded = after_event("REFUND", before=after_event(), entitlements={})
+    after = after_event("REFUND_REVERSED", before=refunded)
     assert (after.subscription.is_active, after.subscription.subscription_status) == (True, "active")
     assert after.entitlements["pro"].is_active
 
 
 def test_a_trial_has_its_end_and_conversion_keeps_it_on_record() -> None:
-    trial = told("TRIAL_STARTED", expiration_at_ms=NOW + 7 * DAY, entitlements=pro(NOW + 7 * DAY))
+    trial = after_event("TRIAL_STARTED", expiration_at_ms=NOW + 7 * DAY, entitlements=pro(NOW + 7 * DAY))
     one = trial.subscription
     assert (one.subscription_status, one.trial_end_at, one.auto_renew) == ("trial", NOW + 7 * DAY, True)
-    converted = told("INITIAL_PURCHASE", before=trial, is_trial_conversion=True).subscription
+    converted = after_event("INITIAL_PURCHASE", before=trial, is_trial_conversion=True).subscription
     assert (converted.subscription_status, converted.trial_end_at) == ("active", NOW + 7 * DAY)
-    assert told("INITIAL_PURCHASE", before=trial).subscription.trial_end_at is None
+    assert after_event("INITIAL_PURCHASE", before=trial).subscription.trial_end_at is None
 
 
 def test_pausing_turns_renewal_off() -> None:
-    after = told("SUBSCRIPTION_PAUSED", auto_resume_at_ms=NOW + 60 * DAY).subscription
+    after = after_event("SUBSCRIPTION_PAUSED", auto_resume_at_ms=NOW + 60 * DAY).subscription
     assert (after.subscription_status, after.auto_renew) == ("paused", False)
     assert after.subscriptions["pro_monthly"]["auto_resume_date"] == to_iso(NOW + 60 * DAY)
 
@@ -297,25 +305,25 @@ def test_pausing_turns_renewal_off() -> None:
     "type", ["INVOICE_ISSUANCE", "EXPERIMENT_ENROLLMENT", "VIRTUAL_CURRENCY_TRANSACTION", "TRANSFER"]
 )
 def test_types_that_are_not_about_a_period_leave_it_alone(type: str) -> None:
-    before = told()
-    after = told(type, before=before, product_id="coins", purchased_at_ms=1, expiration_at_ms=None)
+    before = after_event()
+    after = after_event(type, before=before, product_id="coins", purchased_at_ms=1, expiration_at_ms=None)
     for name in ("product_id", "purchased_at", "expires_at", "is_active"):
         assert getattr(after.subscription, name) == getattr(before.subscription, name), name
 
 
 def test_granted_at_stays_while_access_goes_on_and_is_new_when_it_comes_back() -> None:
-    first = told(event_timestamp_ms=NOW)
-    renewed = told("RENEWAL", before=first, event_timestamp_ms=NOW + 5)
+    first = after_event(event_timestamp_ms=NOW)
+    renewed = after_event("RENEWAL", before=first, event_timestamp_ms=NOW + 5)
     assert renewed.entitlements["pro"].granted_at == NOW
-    gone = told("EXPIRATION", before=renewed, entitlements={}, event_timestamp_ms=NOW + 6)
-    back = told("INITIAL_PURCHASE", before=gone, event_timestamp_ms=NOW + 7)
+    gone = after_event("EXPIRATION", before=renewed, entitlements={}, event_timestamp_ms=NOW + 6)
+    back = after_event("INITIAL_PURCHASE", before=gone, event_timestamp_ms=NOW + 7)
     assert back.entitlements["pro"].granted_at == NOW + 7
 
 
 def test_an_event_without_attributes_keeps_the_email() -> None:
-    known = told(subscriber_attributes={"$email": {"value": "a@b.c", "updated_at_ms": 1}})
-    assert told("RENEWAL", before=known).subscription.email == "a@b.c"
-    gone = told("RENEWAL", before=known, subscriber_attributes={}).subscription
+    known = after_event(subscriber_attributes={"$email": {"value": "a@b.c", "updated_at_ms": 1}})
+    assert after_event("RENEWAL", before=known).subscription.email == "a@b.c"
+    gone = after_event("RENEWAL", before=known, subscriber_attributes={}).subscription
     assert (gone.email, gone.external_user_id) == (None, "ada")
 
 
@@ -329,15 +337,15 @@ def test_what_is_late(sequence: int | None, at: int | None, late: bool) -> None:
     assert is_late(one, known) is late
 
 
-def test_v1_beside_v2_tells_how_the_subscription_stands() -> None:
-    for told_by_v1, status in (
+def test_v1_gives_the_state_of_the_subscription() -> None:
+    for fields, status in (
         ({}, "active"),
         ({"unsubscribe_detected_at": to_iso(NOW)}, "cancelled"),
         ({"billing_issues_detected_at": to_iso(NOW)}, "billing_issue"),
         ({"auto_resume_date": to_iso(NOW)}, "paused"),
         ({"period_type": "trial"}, "trial"),
     ):
-        details = V1Details({"pro": HeldEntitlement("pro_monthly")}, {"pro_monthly": v1_subscription(**told_by_v1)})
+        details = V1Details({"pro": HeldEntitlement("pro_monthly")}, {"pro_monthly": v1_subscription(**fields)})
         reading = CustomerSnapshot("ada", {"pro": NOW + DAY}, {"$email": "a@b.c"}, details)
         after = apply_snapshot(empty_copy("ada"), reading, NOW).subscription
         assert (after.subscription_status, after.product_id, after.email) == (status, "pro_monthly", "a@b.c")
@@ -351,7 +359,7 @@ def test_instants_are_read_in_every_iso_form(text: str) -> None:
     assert from_iso(text) == NOW
 
 
-def told(type: str = "INITIAL_PURCHASE", *, before: LocalCopy | None = None, **more: Any) -> LocalCopy:
+def after_event(type: str = "INITIAL_PURCHASE", *, before: LocalCopy | None = None, **more: Any) -> LocalCopy:
     """The copy after an event."""
     one = read_event(json.encode(event(type, **more)))
     return apply_event(before or empty_copy("ada"), one, NOW).copy

@@ -73,7 +73,7 @@ def test_what_cannot_work_is_refused_by_name(name: str, value: str) -> None:
     assert [found for found, _ in refused.value.problems] == [name.lower()]
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(SettingsError) as refused:
         Settings.from_env({PREFIX + "PORT": "x", PREFIX + "ON_ERROR": "y"})
     assert {name for name, _ in refused.value.problems} == {

@@ -33,7 +33,7 @@ def troubled(here: World, trouble: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("trouble", "words"), TROUBLES)
-async def test_without_a_record_and_without_the_service_nobody_is_told_no(
+async def test_without_a_record_and_without_the_service_access_is_unknown_and_not_denied(
     here: World, trouble: dict[str, Any], words: str
 ) -> None:
     troubled(here, trouble)

@@ -17,6 +17,7 @@ from latchkey.push.push_errors import (
     PushError,
 )
 from latchkey.push.push_notification import PushResult
+from latchkey.push.sandbox.protocol import NONSENSE
 
 NOBODY = "All included players are not subscribed"
 
@@ -38,7 +39,7 @@ NOBODY = "All included players are not subscribed"
         (400, {"errors": {"invalid_player_ids": ["a"]}}, PushResult((), ("a",), ("b",))),
     ],
 )
-def test_an_answer_that_says_what_became_of_it(status: int, said: Any, sent: PushResult) -> None:
+def test_a_response_that_accepts_the_notification(status: int, said: Any, sent: PushResult) -> None:
     assert interpret(status, json.encode(said), ["a", "b"]) == sent
 
 
@@ -62,11 +63,16 @@ def test_an_answer_that_says_what_became_of_it(status: int, said: Any, sent: Pus
         (599, b"", BrokenError),
     ],
 )
-def test_an_answer_that_says_no_or_nothing(status: int, body: bytes, error: type[PushError]) -> None:
+def test_a_response_that_refuses_or_is_invalid(status: int, body: bytes, error: type[PushError]) -> None:
     assert type(interpret(status, body, ["a"])) is error
 
 
-def test_the_providers_reasons_are_told_but_not_without_end() -> None:
+def test_what_the_sandbox_sends_as_nonsense_is_no_answer() -> None:
+    for body in NONSENSE:
+        assert isinstance(interpret(200, body, ["a"]), NonsenseError), body[:50]
+
+
+def test_the_providers_reasons_are_in_the_error_up_to_a_length() -> None:
     result = interpret(400, json.encode({"errors": ["first\x1b[31m", *("x" * 10_000 for _ in range(50))]}), ["a"])
     assert isinstance(result, NotificationRefusedError)
     assert result.reasons[0] == "first [31m"

@@ -198,7 +198,7 @@ def test_only_addresses_of_web_apps_can_have_the_bridge(url: str, wrong: str) ->
         bridge_script(ID, [url])
 
 
-def test_it_is_for_somebody_and_names_are_names() -> None:
+def test_the_bridge_needs_an_origin_and_valid_names() -> None:
     with pytest.raises(ValueError, match="at least one origin"):
         bridge_script(ID, [])
     for name in ("a b", "", "1a", "a;b", "__proto__", "a-b"):

@@ -49,7 +49,7 @@ def test_a_phone_from_the_command_line_gets_a_notification(data: Path, chromium:
     assert "Hello" in told.stdout
 
 
-def test_one_user_is_told_something_by_hand(data: Path, tmp_path: Path) -> None:
+def test_the_command_sends_a_push_to_one_user(data: Path, tmp_path: Path) -> None:
     connection = json.loads((data / "connection.json").read_text())
     push = connection["push"]
     values = {

@@ -113,7 +113,7 @@ async def test_a_plain_browser_and_a_keyboard_are_enough(app: str, browser: Brow
     await context.close()
 
 
-async def test_a_phone_is_not_told_what_concerns_who_held_it_before(up: Up, app: str, device: Device) -> None:
+async def test_a_phone_gets_no_push_for_the_user_who_held_it_before(up: Up, app: str, device: Device) -> None:
     page = device.page
     await press(device, "Mia")
     await expect(page.locator("#device")).to_have_attribute("data-player", device.player_id or "")

@@ -45,7 +45,7 @@ def name() -> str:
     return f"shopper_{uuid4().hex[:12]}"
 
 
-async def test_a_new_visitor_is_somebody_who_holds_nothing(shopper: Shopper) -> None:
+async def test_a_new_visitor_holds_nothing(shopper: Shopper) -> None:
     id = await shopper.configure()
     info = await shopper.run("shop.getCustomerInfo()")
     assert info["originalAppUserId"] == id

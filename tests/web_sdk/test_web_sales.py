@@ -127,7 +127,7 @@ async def test_a_subscription_is_bought_on_the_web(browser: Browser, stripe: Wor
     assert before[0]["presented_offering_id"] == "default"
 
 
-async def test_who_has_it_already_is_told_so_by_the_sdk(browser: Browser, stripe: World, shop: str) -> None:
+async def test_the_sdk_says_that_the_user_has_it_already(browser: Browser, stripe: World, shop: str) -> None:
     id = stripe.store.sell(product_id="pro_yearly", buyer="ada", account_token="ada")
     await stripe.settle()
     assert await stripe.is_known(id)
