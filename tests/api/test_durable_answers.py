@@ -38,12 +38,15 @@ MATTERS = {"customers", "events", "purchase_owners", "currency_transactions", "d
 async def visit_all(shop: Shop) -> None:
     await unhurried(shop)
     names = await settle(shop)
-    for route in sorted(routes_of(shop), key=lambda one: (one.method == "DELETE", -len(one.template))):
+    ordered = sorted(routes_of(shop), key=lambda one: (one.method == "DELETE", -len(one.template)))
+    for number, route in enumerate(ordered):
         body = json.encode(route.body) if route.takes_body else b""
         await shop.client.request(route.method, route.path(names) + route.query, body=body)
+        if number % 20:
+            continue
         # Keys with leases count differently; read and buy with both.
         await shop.client.post(
-            "/v1/receipts", {"app_user_id": "eve", "fetch_token": f"test_{len(body)}_e"}, key=shop.public
+            "/v1/receipts", {"app_user_id": "eve", "fetch_token": f"test_{number}_e"}, key=shop.public
         )
         await shop.v1("eve")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from latchkey.domain.instants import to_iso
 from tests.api.client import DAY, NOW, Shop
-from tests.api.doings import advance, did, make_clock, move_in
 from tests.api.management import delete, get, holds, post, walk
 
 ATTACH = "entitlements/{}/actions/attach_products"
@@ -59,25 +58,6 @@ async def test_what_was_detached_ended_at_that_moment_by_that_change_and_comes_b
     assert await holds(shop, "ada") == await holds(shop, "new") == {"pro", "team"}
     assert (await shop.v1("ada")).json()["subscriber"]["entitlements"] == before["entitlements"]
     assert (await get(shop, "customers/ada/entitlements/team/explanation")).json()["reason"] == "active"
-
-
-async def test_on_a_test_clock_it_ended_when_the_clock_showed(shop: Shop) -> None:
-    for who, start in (("early", NOW - 400 * DAY), ("ahead", NOW + 400 * DAY)):
-        clock = await make_clock(shop, start)
-        await move_in(shop, who, clock)
-        await did(shop, "purchase", who, "team_monthly")
-        await advance(shop, clock, by="P3D")
-    await post(shop, DETACH.format("team"), {"product_ids": ["team_monthly"]})
-    for who, start in (("early", NOW - 400 * DAY), ("ahead", NOW + 400 * DAY)):
-        assert await holds(shop, who) == {"pro"}
-        why = (await get(shop, f"customers/{who}/entitlements/team/explanation")).json()
-        assert (why["reason"], why["until"]) == ("detached", start + 3 * DAY)
-    # On a clock that was created afterwards nobody ever held it.
-    clock = await make_clock(shop, NOW - 900 * DAY)
-    await move_in(shop, "new", clock)
-    await did(shop, "purchase", "new", "team_monthly")
-    assert await holds(shop, "new") == {"pro"}
-    assert (await get(shop, "customers/new/entitlements/team/explanation")).json()["reason"] == "never_granted"
 
 
 async def test_a_purchase_for_ever_whose_product_was_detached_is_not_listed(shop: Shop) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from latchkey.domain.instants import to_iso
-from latchkey.domain.tariff.reference import REFERENCE, REFERENCE_DATE
 from latchkey.usecases.money.rates import take
 from tests.api.client import NOW, Shop
 
@@ -24,25 +23,6 @@ async def test_each_list_is_replaced_alone(shop: Shop) -> None:
     assert changed["programs"] == [PROGRAM]
     assert changed["percentages"] == [{"store": None, "commission_rate": None, **TAX}]
     assert (await shop.client.post(path, {"programs": []})).json()["programs"] == []
-
-
-async def test_percentages_count_for_the_next_payment_and_not_for_those_before(shop: Shop) -> None:
-    path = f"/v2/projects/{shop.project_id}"
-    buy = {"action": "purchase", "product_id": "pro_monthly"}
-    await shop.client.post(f"{path}/test_store/actions", {**buy, "app_user_id": "early"})
-    own = {"from": "2020-01-01", "store": "test_store", "commission_rate": 0.25, "tax_rate": 0.25}
-    assert (await shop.client.post(f"{path}/money", {"percentages": [own]})).status == 200
-    await shop.client.post(f"{path}/test_store/actions", {**buy, "app_user_id": "late"})
-    await shop.client.post(f"{path}/test_store/actions", {"action": "refund", "app_user_id": "early"})
-
-    async def told(user: str) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = (await shop.client.get(f"{path}/customers/{user}/events")).json()["items"]
-        return items
-
-    for event in await told("early"):
-        assert (event["takehome_percentage"], "tax_percentage" in event) == (1.0, False)
-    (late,) = await told("late")
-    assert (late["tax_percentage"], late["commission_percentage"], late["takehome_percentage"]) == (0.2, 0.25, 0.75)
 
 
 @pytest.mark.parametrize(
@@ -87,14 +67,3 @@ async def test_a_test_purchase_may_be_made_abroad_and_keeps_its_rate(shop: Shop)
         assert (event["price"], event["price_in_purchased_currency"], event["currency"]) == (0.064935, 9.99, "JPY")
         assert event["exchange_rate"] == {"usd": "0.0065", "date": day}
         assert event["country_code"] == "JP"
-
-
-async def test_without_a_rate_the_price_in_usd_is_an_estimate_of_the_reference_rates_day(shop: Shop) -> None:
-    path = f"/v2/projects/{shop.project_id}"
-    buy = {"action": "purchase", "app_user_id": "ines", "product_id": "pro_monthly", "currency": "TND"}
-    await shop.client.post(f"{path}/test_store/actions", buy)
-    (event,) = (await shop.client.get(f"{path}/customers/ines/events")).json()["items"]
-    rate = REFERENCE["TND"].usd
-    assert (event["price_in_purchased_currency"], event["currency"]) == (9.99, "TND")
-    assert event["price"] == pytest.approx(9.99 * float(rate), abs=1e-6)
-    assert event["exchange_rate"] == {"usd": rate, "date": REFERENCE_DATE}

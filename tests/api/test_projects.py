@@ -150,19 +150,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_200_means_that_the_next_restore_obeys(shop: Shop) -> None:
-    async def restore(app_user_id: str) -> int:
-        receipt = {"app_user_id": app_user_id, "fetch_token": "test_1_a", "product_id": "pro_monthly"}
-        reply = await shop.client.post("/v1/receipts", receipt, headers={"x-platform": "ios"}, key=shop.public)
-        return reply.status
-
-    assert await restore("ada") == 200
-    await patch(shop, "", {"restore_behavior": "keep"})
-    assert await restore("bob") >= 400
-    await patch(shop, "", {"restore_behavior": "transfer"})
-    assert await restore("bob") == 200
-
-
 async def test_400_for_a_setting_that_cannot_be(shop: Shop) -> None:
     before = (await get(shop, "")).json()
     for sent, param in WRONG:

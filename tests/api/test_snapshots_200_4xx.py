@@ -29,22 +29,6 @@ async def taken(shop: Shop, body: Any) -> Any:
     return reply.json()
 
 
-async def test_a_price_that_is_not_known_is_the_catalogs_in_the_event_and_is_learned_later(steady_shop: Shop) -> None:
-    unknown = named("silent", subscription(period(price=None, currency=None)))
-    body = await taken(steady_shop, unknown)
-    assert body["subscription"]["revenue"] == []
-    (event,) = await walk(steady_shop, "customers/silent/events")
-    assert (event["price"], event["price_in_purchased_currency"], event["currency"]) == (9.99, 9.99, "USD")
-    learned = named("silent", subscription(as_of=NOW + 1))
-    body = await taken(steady_shop, learned)
-    assert body["events"] == []
-    assert [(one["currency"], one["gross"]) for one in body["subscription"]["revenue"]] == [("EUR", 9.99)]
-    # Whoever knows no price says nothing about it.
-    await taken(steady_shop, named("silent", subscription(period(price=None, currency=None), as_of=NOW + 2)))
-    reply = await post(steady_shop, "purchases", named("silent", subscription(period(price=5), as_of=NOW + 3)))
-    refused(reply, 409, "resource_already_exists", "subscription.periods")
-
-
 async def test_an_older_snapshot_changes_nothing_and_says_so(steady_shop: Shop) -> None:
     cancelled = named("late", subscription(auto_renew=False, as_of=NOW))
     older = named("late", subscription(as_of=NOW - 1))

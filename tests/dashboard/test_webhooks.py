@@ -17,7 +17,7 @@ from latchkey.storage.deliveries import health
 from latchkey.usecases.access import audit, projects, team
 from tests.api.doings import did
 from tests.api.receiving import HOOKS
-from tests.api.test_operational_events import failing, failures
+from tests.api.test_webhooks_deliveries import failing, failures
 from tests.dashboard.asking import somebody
 from tests.dashboard.site import Site, Visitor
 from tests.dashboard.tab import tab

@@ -9,8 +9,6 @@ import pytest
 
 from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
 from latchkey.delivery.sending.reply import Answer, Reply
-from latchkey.delivery.sending.sender import Sender
-from latchkey.delivery.webhook import Webhook
 from tests.delivery.certificates import Certificates
 from tests.delivery.conftest import now_ms
 from tests.delivery.test_sender import BODY, Here
@@ -40,48 +38,6 @@ async def here(certs: Certificates) -> AsyncIterator[Here]:
     receiver = Receiver(lambda arrival, _: arrivals.append(arrival))
     async with listening(receiver, tls(*certs.good)) as port:
         yield Here(port, arrivals, certs)
-
-
-async def looked_up(sender: Sender, webhook: Webhook) -> Sender:
-    """After one ordinary POST, which looks up the receiver's address."""
-    await sender.send(webhook, "ev_0", BODY)
-    return sender
-
-
-async def posted(sender: Sender, webhook: Webhook) -> Answer:
-    waiting = Waiting()
-    assert sender.begin(webhook, "ev_1", BODY, now_ms(), waiting) is not None
-    return await waiting.answer()
-
-
-async def test_it_sends_what_a_task_sends(here: Here) -> None:
-    webhook = here.webhook()
-    sender = await looked_up(here.sender(), webhook)
-    answers = [await posted(sender, webhook) for _ in range(20)]
-    assert {(one.delivered, one.status, one.response_body) for one in answers} == {(True, 200, b'{"message":"ok"}')}
-    by_task, *others = here.arrivals
-    assert len(others) == 20
-    for arrival in others:
-        assert arrival.body == by_task.body
-        assert arrival.headers.keys() == by_task.headers.keys()
-        assert arrival.headers["webhook-id"] == "ev_1"
-
-
-@pytest.mark.parametrize("addresses", [["127.0.0.1"], ["127.0.0.99", "127.0.0.1"]], ids=["one", "two"])
-async def test_a_refused_connection_says_so_and_the_name_is_looked_up_again(
-    certs: Certificates, addresses: Sequence[str]
-) -> None:
-    async with listening(Receiver(lambda *_: None), tls(*certs.good)) as port:
-        here = Here(port, [], certs)
-        webhook = here.webhook()
-        sender = await looked_up(here.sender(addresses), webhook)
-    answer = await posted(sender, webhook)
-    assert (answer.status, answer.delivered) == (None, False)
-    if answer.error != "connection refused":
-        # The connection of the first POST was still open in the client.
-        assert answer.error == "the receiver closed the connection before it had answered"
-        assert (await posted(sender, webhook)).error == "connection refused"
-    assert sender.begin(webhook, "ev_2", BODY, now_ms(), Waiting()) is None
 
 
 @pytest.mark.parametrize("addresses", [["127.0.0.1"], ["127.0.0.99", "127.0.0.1"]], ids=["one", "two"])

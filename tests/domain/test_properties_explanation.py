@@ -26,7 +26,7 @@ from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.stores.test_store import actions
 from latchkey.usecases.engine.passing_time import at_present
 from tests.domain.book import Book
-from tests.domain.lives import lives
+from tests.domain.lives import Life, lives
 from tests.domain.shop import CATALOG, NOON, TEAM_MONTHLY, someone
 from tests.domain.test_properties_access import detached, instants, state_at
 
@@ -70,16 +70,29 @@ CAUSES: dict[str, Callable[[EventType, Reason | None], bool]] = {
 
 
 @given(st.data(), ENTITLEMENTS)
-def test_the_cause_and_the_moment_are_those_that_were_told(data: st.DataObject, entitlement_id: str) -> None:
+def test_an_explanation_says_what_was_told_and_what_would_change_it(data: st.DataObject, entitlement_id: str) -> None:
     life = data.draw(lives())
     now = data.draw(instants(life))
     customer = at_present(state_at(life.book, now), CATALOG, now)
     said = explain(customer, CATALOG, entitlement_id, now)
-    lost = last_loss(life.book, entitlement_id, now)
 
     assert said.has_access is has(customer, entitlement_id, now)
     if said.has_access:
-        return
+        since_is_from_when_access_ran_without_a_gap(life, said, now)
+        it_renews_exactly_where_time_alone_goes_on_with_it(customer, said)
+    else:
+        the_cause_and_the_moment_are_those_that_were_told(life, customer, said, now)
+    for line in said.would_change:
+        tried = [(pattern, found) for pattern in PROMISES if (found := re.fullmatch(pattern, line))]
+        assert len(tried) == 1, f"there is no check for: {line}"
+        ((pattern, found),) = tried
+        PROMISES[pattern](customer, said, now, *found.groups())
+
+
+def the_cause_and_the_moment_are_those_that_were_told(
+    life: Life, customer: Customer, said: Explanation, now: Ms
+) -> None:
+    lost = last_loss(life.book, said.entitlement_id, now)
     if said.reason == "never_granted":
         assert lost is None
         return
@@ -102,50 +115,27 @@ def test_the_cause_and_the_moment_are_those_that_were_told(data: st.DataObject, 
         )
 
 
-@given(st.data(), ENTITLEMENTS)
-def test_since_is_from_when_access_ran_without_a_gap(data: st.DataObject, entitlement_id: str) -> None:
-    life = data.draw(lives())
-    now = data.draw(instants(life))
-    customer = at_present(state_at(life.book, now), CATALOG, now)
-    said = explain(customer, CATALOG, entitlement_id, now)
-    if not said.has_access or any(one.event.type is T.REFUND_REVERSED for one in life.book.told):
+def since_is_from_when_access_ran_without_a_gap(life: Life, said: Explanation, now: Ms) -> None:
+    if any(one.event.type is T.REFUND_REVERSED for one in life.book.told):
         return
     assert said.since is not None
     gained = [
         at
         for index, (at, one) in enumerate(life.book.states)
         if at <= now
-        and entitlement_id in active(one, CATALOG, at)
-        and (index == 0 or entitlement_id not in active(life.book.states[index - 1][1], CATALOG, at - 1))
+        and said.entitlement_id in active(one, CATALOG, at)
+        and (index == 0 or said.entitlement_id not in active(life.book.states[index - 1][1], CATALOG, at - 1))
     ]
     assert said.since == gained[-1]
 
 
-@given(st.data(), ENTITLEMENTS)
-def test_it_renews_exactly_where_time_alone_goes_on_with_it(data: st.DataObject, entitlement_id: str) -> None:
-    life = data.draw(lives())
-    now = data.draw(instants(life))
-    customer = at_present(state_at(life.book, now), CATALOG, now)
-    said = explain(customer, CATALOG, entitlement_id, now)
-    if not said.has_access or said.until is None or said.renews is None:
+def it_renews_exactly_where_time_alone_goes_on_with_it(customer: Customer, said: Explanation) -> None:
+    if said.until is None or said.renews is None:
         return
     others = [one for one in customer.subscriptions if one is not bought(customer, said)]
     alone = structs.replace(customer, subscriptions=tuple(one for one in customer.subscriptions if one not in others))
-    assert has(alone, entitlement_id, said.until) is said.renews
+    assert has(alone, said.entitlement_id, said.until) is said.renews
     assert ("does not renew" in said.sentence) is False or not said.renews
-
-
-@given(st.data(), ENTITLEMENTS)
-def test_whatever_would_change_it_does_when_tried(data: st.DataObject, entitlement_id: str) -> None:
-    life = data.draw(lives())
-    now = data.draw(instants(life))
-    customer = at_present(state_at(life.book, now), CATALOG, now)
-    said = explain(customer, CATALOG, entitlement_id, now)
-    for line in said.would_change:
-        tried = [(pattern, found) for pattern in PROMISES if (found := re.fullmatch(pattern, line))]
-        assert len(tried) == 1, f"there is no check for: {line}"
-        ((pattern, found),) = tried
-        PROMISES[pattern](customer, said, now, *found.groups())
 
 
 def test_detaching_is_the_cause_also_where_a_temporary_grant_ended_at_the_same_moment() -> None:

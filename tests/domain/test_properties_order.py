@@ -47,30 +47,35 @@ RENEWAL_ON = {
 }
 
 
+def money(book: Book) -> list[str]:
+    return sorted(one.event.id for one in book.told if speaks_of_money(one.event))
+
+
 @given(st.data())
-def test_any_order_and_duplication_ends_in_the_same_state(data: st.DataObject) -> None:
+def test_any_order_and_duplication_ends_in_the_same_state_and_tells_of_the_same_money_once(data: st.DataObject) -> None:
     life = data.draw(lives(with_own_acts=False))
     retelling = data.draw(retellings(life))
+    book, plain = retelling.of(life), straight(life, retelling.until)
 
-    assert state(retelling.of(life).customer) == state(straight(life, retelling.until).customer)
+    assert state(book.customer) == state(plain.customer)
+    assert money(book) == money(plain)
+    assert len(set(money(book))) == len(money(book))
+    # The sequence counts every event from one without a gap.
+    assert [one.wire.sequence for one in book.told] == list(range(1, len(book.told) + 1))
+    assert book.customer.sequence == len(book.told)
+    for subscription in book.customer.subscriptions:
+        told = [one.event for one in book.told if one.event.original_transaction_id == subscription.id]
+        # A status that was overtaken is never told backwards. Expirations are caused by time alone.
+        moments = [event.at for event in told if event.type is not EventType.EXPIRATION]
+        assert moments == sorted(moments)
+        # What was told last of renewal agrees with the status, until the store has ended it.
+        if subscription.status.ended is None:
+            last = [event.type for event in told if event.type in RENEWAL_OFF | RENEWAL_ON][-1]
+            assert (last in RENEWAL_ON) == subscription.status.auto_renew
 
 
-@given(st.data())
-def test_any_order_and_duplication_tells_of_the_same_money_once(data: st.DataObject) -> None:
-    life = data.draw(lives(with_own_acts=False))
-    retelling = data.draw(retellings(life))
-
-    told = [one.event.id for one in retelling.of(life).told if speaks_of_money(one.event)]
-    expected = [one.event.id for one in straight(life, retelling.until).told if speaks_of_money(one.event)]
-
-    assert sorted(told) == sorted(expected)
-    assert len(set(told)) == len(told)
-
-
-@given(st.data())
-def test_the_money_a_store_tells_of_is_the_money_the_service_saw_as_it_happened(data: st.DataObject) -> None:
-    life = data.draw(lives(with_own_acts=False))
-
+@given(lives(with_own_acts=False))
+def test_the_money_a_store_tells_of_is_the_money_the_service_saw_as_it_happened(life: Life) -> None:
     def amounts(book: Book) -> list[tuple[Ms, str, str | None, object]]:
         return [
             (one.event.at, one.event.type, one.event.transaction_id, one.event.price)
@@ -81,68 +86,18 @@ def test_the_money_a_store_tells_of_is_the_money_the_service_saw_as_it_happened(
     assert sorted(amounts(life.book), key=repr) == sorted(amounts(straight(life, life.ended_at)), key=repr)
 
 
-@given(st.data())
-def test_a_status_that_was_overtaken_is_never_told_backwards(data: st.DataObject) -> None:
-    """The events of a subscription come in the order of their moments, except expirations, which time alone causes."""
-    life = data.draw(lives(with_own_acts=False))
-    retelling = data.draw(retellings(life))
-    book = retelling.of(life)
-
-    for subscription in book.customer.subscriptions:
-        moments = [
-            one.event.at
-            for one in book.told
-            if one.event.original_transaction_id == subscription.id and one.event.type is not EventType.EXPIRATION
-        ]
-        assert moments == sorted(moments)
-
-
-@given(st.data())
-def test_what_was_told_last_of_renewal_agrees_with_the_status(data: st.DataObject) -> None:
-    life = data.draw(lives(with_own_acts=False))
-    retelling = data.draw(retellings(life))
-    book = retelling.of(life)
-
-    for subscription in book.customer.subscriptions:
-        told = [
-            one.event.type
-            for one in book.told
-            if one.event.original_transaction_id == subscription.id and one.event.type in RENEWAL_OFF | RENEWAL_ON
-        ]
-        # Once the store has ended it, nothing is told of renewal any more.
-        if subscription.status.ended is None:
-            assert (told[-1] in RENEWAL_ON) == subscription.status.auto_renew
-
-
-@given(st.data())
-def test_sequence_counts_every_event_from_one_without_a_gap(data: st.DataObject) -> None:
-    life = data.draw(lives(with_own_acts=False))
-    retelling = data.draw(retellings(life))
-    book = retelling.of(life)
-
-    assert [one.wire.sequence for one in book.told] == list(range(1, len(book.told) + 1))
-    assert book.customer.sequence == len(book.told)
-
-
 @given(lives(), st.data())
-def test_what_was_seen_before_changes_nothing_and_tells_nothing(life: Life, data: st.DataObject) -> None:
-    if not life.snapshots:
-        return
+def test_what_was_seen_before_and_time_that_has_passed_change_nothing_and_tell_nothing(
+    life: Life, data: st.DataObject
+) -> None:
     customer = life.book.customer
-    _, snapshot = data.draw(st.sampled_from(life.snapshots))
-
-    after = take_in(customer, snapshot, life.ended_at)
-
-    assert after == customer
-    assert diff(customer, after) == ()
-
-
-@given(lives())
-def test_time_that_has_passed_already_changes_nothing(life: Life) -> None:
-    customer = life.book.customer
-
     assert list(steps(customer, CATALOG, life.ended_at)) == []
     assert let_time_pass(customer, life.ended_at) is customer
+    if life.snapshots:
+        _, snapshot = data.draw(st.sampled_from(life.snapshots))
+        after = take_in(customer, snapshot, life.ended_at)
+        assert after == customer
+        assert diff(customer, after) == ()
 
 
 LATER = 500 * DAY
@@ -175,36 +130,31 @@ def later(one: Ms | None, other: Ms | None) -> Ms | None:
 
 
 @given(two_lives())
-def test_a_merge_is_told_once_with_what_both_held_and_the_number_after_both(drawn: tuple[Life, Life, Ms]) -> None:
+def test_a_merge_is_told_once_and_afterwards_time_tells_exactly_what_it_would_have_told_of_both(
+    drawn: tuple[Life, Life, Ms],
+) -> None:
     anonymous, named, now = drawn
     before = [holds(life.book, now) for life in (anonymous, named)]
     numbers = [len(life.book.told) for life in (anonymous, named)]
     both = {id: later(*(one.get(id, 0) for one in before)) for one in before for id in one}
+    expected = alone(anonymous.book, now + LATER) | alone(named.book, now + LATER)
 
     assert named.book.absorb(anonymous.book, now) == [EventType.SUBSCRIBER_ALIAS]
 
-    told = named.book.last
+    alias = named.book.last
     assert holds(named.book, now) == both
-    assert set(told.entitlements) == set(both)
-    assert told.sequence == max(numbers) + 1 == named.book.customer.sequence
-    assert isinstance(told.merged_sequences, list)
-    assert [one.sequence for one in told.merged_sequences] == numbers
-    assert {told.app_user_id, *told.aliases} == {ANONYMOUS, "ann"}
-
-
-@given(two_lives())
-def test_after_a_merge_time_tells_exactly_what_it_would_have_told_of_both(drawn: tuple[Life, Life, Ms]) -> None:
-    anonymous, named, now = drawn
-    expected = alone(anonymous.book, now + LATER) | alone(named.book, now + LATER)
-    named.book.absorb(anonymous.book, now)
+    assert set(alias.entitlements) == set(both)
+    assert alias.sequence == max(numbers) + 1 == named.book.customer.sequence
+    assert isinstance(alias.merged_sequences, list)
+    assert [one.sequence for one in alias.merged_sequences] == numbers
+    assert {alias.app_user_id, *alias.aliases} == {ANONYMOUS, "ann"}
     first = len(named.book.told)
-    number = named.book.customer.sequence
 
     named.book.pass_time(now + LATER)
 
     told = named.book.told[first:]
     assert sorted(one.event.id for one in told) == sorted(expected)
-    assert [one.wire.sequence for one in told] == list(range(number + 1, number + 1 + len(told)))
+    assert [one.wire.sequence for one in told] == list(range(alias.sequence + 1, alias.sequence + 1 + len(told)))
     everything = [one.event.id for one in (*anonymous.book.told, *named.book.told)]
     assert len(set(everything)) == len(everything)
 

@@ -1,4 +1,4 @@
-"""Accounts, passwords, links to choose one, and the limit on guesses, against a real database."""
+"""Accounts, passwords, the limit on guesses, known devices and members of a project, against a real database."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import asyncio
 import pytest
 from argon2 import PasswordHasher
 
-from latchkey.domain.refusal import Conflict, Invalid, NotFound
-from latchkey.domain.team.account import INVITATION_LASTS
+from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
+from latchkey.domain.team.account import INVITATION_LASTS, Role
 from latchkey.domain.team.guessing import ACCOUNT, ADDRESS, DEVICE, PAIR
 from latchkey.storage.database import Database
-from latchkey.usecases.access import accounts, sessions
+from latchkey.usecases.access import accounts, projects, sessions, team
+from latchkey.usecases.access.devices import KNOWN_FOR, MOST_ACCOUNTS, Devices
 from latchkey.usecases.access.sessions import TooManyGuesses, WrongCredentials
 
 NOW = 1_800_000_000_000
@@ -63,23 +64,6 @@ async def test_who_has_no_password_does_not_get_in_with_an_empty_one(database: D
     await accounts.create_account(database, "ann@example.com", NOW)
     assert await guess(database, "") == "WrongCredentials"
     assert await guess(database, "p" * 1_000_000) == "WrongCredentials"
-
-
-async def test_after_ten_wrong_guesses_from_one_address_each_next_one_waits_longer(database: Database) -> None:
-    await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
-    for _ in range(PAIR.free):
-        assert await guess(database) == "WrongCredentials"
-    # The right password is refused too: otherwise the answer would reveal that it is right.
-    with pytest.raises(TooManyGuesses, match=r"Too many wrong passwords\. Try again in 3 seconds\.") as refused:
-        await sessions.sign_in(database, "ann@example.com", PASSWORD, "192.0.2.1", NOW + 1_000)
-    assert refused.value.retry_after == PAIR.first - 1_000
-    # Trying does not prolong the wait, and only this address has to wait.
-    assert await guess(database, PASSWORD, now=NOW + PAIR.first - 1) == "TooManyGuesses"
-    assert await guess(database, PASSWORD, address="192.0.2.2") == "in"
-    assert await guess(database, now=NOW + PAIR.first) == "WrongCredentials"
-    assert await guess(database, PASSWORD, now=NOW + 3 * PAIR.first - 1) == "TooManyGuesses"
-    assert await guess(database, PASSWORD, now=NOW + 3 * PAIR.first) == "in"
-    assert await guess(database, now=NOW + 3 * PAIR.first) == "WrongCredentials"
 
 
 async def test_nobody_can_keep_the_owner_out_of_a_known_device(database: Database) -> None:
@@ -165,3 +149,127 @@ async def test_no_token_is_in_the_database(database: Database) -> None:
         kept = await connection.fetch("select i::text from account_tokens i union all select s::text from sessions s")
     assert len(kept) == 2
     assert not any(token in row[0] or token.encode().hex() in row[0] for token in tokens for row in kept)
+
+
+@pytest.fixture
+async def project(database: Database) -> str:
+    return (await projects.create_project(database, "Mine", NOW)).id
+
+
+async def join(database: Database, project_id: str, name: str, role: Role = Role.OWNER) -> str:
+    account, _ = await team.add_member(database, project_id, f"{name}@example.com", role, NOW)
+    return account.id
+
+
+async def roles(database: Database, project_id: str) -> dict[str, Role]:
+    return {member.account.email.partition("@")[0]: member.role for member in await team.members(database, project_id)}
+
+
+async def test_two_owners_who_leave_at_once_do_not_leave_nobody(database: Database, project: str) -> None:
+    for turn in range(5):
+        ann, bob = await join(database, project, f"ann{turn}"), await join(database, project, f"bob{turn}")
+        for member in await team.members(database, project):
+            if member.account.id not in (ann, bob):
+                await team.remove_member(database, project, member.account.id)
+        left = await asyncio.gather(
+            team.remove_member(database, project, ann),
+            team.set_role(database, project, bob, Role.VIEWER, NOW),
+            return_exceptions=True,
+        )
+        assert [type(one) for one in left if one is not None] == [Refusal]
+        assert list((await roles(database, project)).values()).count(Role.OWNER) == 1
+
+
+async def test_who_is_not_there_cannot_be_changed(database: Database, project: str) -> None:
+    await join(database, project, "ann")
+    other = (await projects.create_project(database, "Other", NOW)).id
+    bob = await join(database, other, "bob")
+    with pytest.raises(NotFound):
+        await team.remove_member(database, project, bob)
+    with pytest.raises(NotFound):
+        await team.set_role(database, project, bob, Role.OWNER, NOW)
+    assert await roles(database, project) == {"ann": Role.OWNER}
+    assert await roles(database, other) == {"bob": Role.OWNER}
+
+
+async def test_removing_somebody_takes_their_role_from_a_session_that_is_open(database: Database, project: str) -> None:
+    await join(database, project, "ann")
+    bob = await join(database, project, "bob", Role.SUPPORT)
+    token = await sessions.open_session(database, bob, "192.0.2.1", "a browser", NOW)
+    before = await sessions.find_session(database, token, project, NOW)
+    await team.remove_member(database, project, bob)
+    after = await sessions.find_session(database, token, project, NOW)
+    assert before is not None
+    assert after is not None
+    assert (before.role, after.role) == (Role.SUPPORT, None)
+
+
+async def test_a_new_link_is_no_way_into_a_project_of_others(database: Database, project: str) -> None:
+    other = (await projects.create_project(database, "Other", NOW)).id
+    ann, bob = await join(database, project, "ann"), await join(database, project, "bob", Role.VIEWER)
+    account, token = await team.new_link(database, project, bob, ann, NOW)
+    assert account.email == "bob@example.com"
+    assert await accounts.invited(database, token, NOW) == account
+    # Bob joins another project: Ann's link would open that one, too.
+    await join(database, other, "bob", Role.OWNER)
+    with pytest.raises(Refusal, match="that you do not own"):
+        await team.new_link(database, project, bob, ann, NOW)
+    await team.add_member(database, other, "ann@example.com", Role.DEVELOPER, NOW)
+    with pytest.raises(Refusal, match="that you do not own"):
+        await team.new_link(database, project, bob, ann, NOW)
+    await team.set_role(database, other, ann, Role.OWNER, NOW)
+    await team.new_link(database, project, bob, ann, NOW)
+    carl = await join(database, other, "carl", Role.VIEWER)
+    with pytest.raises(NotFound):
+        await team.new_link(database, project, carl, ann, NOW)
+
+
+DEVICES = Devices(b"k" * 32)
+
+
+def test_a_device_is_known_to_whom_signed_in_with_it_and_to_nobody_else() -> None:
+    cookie = DEVICES.remember("", "acc_ann", NOW)
+    device = DEVICES.known(cookie, "acc_ann", NOW + 1)
+    assert device == cookie.partition(".")[0]
+    assert DEVICES.known(cookie, "acc_bob", NOW + 1) is None
+
+
+def test_it_is_forgotten_after_half_a_year_and_renewed_by_signing_in() -> None:
+    cookie = DEVICES.remember("", "acc_ann", NOW)
+    assert DEVICES.known(cookie, "acc_ann", NOW + KNOWN_FOR - 1)
+    assert DEVICES.known(cookie, "acc_ann", NOW + KNOWN_FOR) is None
+    renewed = DEVICES.remember(cookie, "acc_ann", NOW + KNOWN_FOR)
+    assert DEVICES.known(renewed, "acc_ann", NOW + KNOWN_FOR) == cookie.partition(".")[0]
+    assert len(renewed) == len(cookie)
+
+
+def test_several_people_may_share_a_browser_and_the_newest_stay_known() -> None:
+    cookie = ""
+    for number in range(MOST_ACCOUNTS + 1):
+        cookie = DEVICES.remember(cookie, f"acc_{number}", NOW + number)
+    known = [DEVICES.known(cookie, f"acc_{number}", NOW + 100) is not None for number in range(MOST_ACCOUNTS + 1)]
+    assert known == [False] + [True] * MOST_ACCOUNTS
+
+
+def test_two_browsers_are_two_devices() -> None:
+    assert DEVICES.remember("", "acc_ann", NOW) != DEVICES.remember("", "acc_ann", NOW)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "", ".", "x", "a" * 32, "a" * 32 + ".1-" + "0" * 64, "a" * 100_000, "é" * 32, "٣" * 32,
+        "a" * 32 + (".1-" + "0" * 64) * 100,
+    ],
+)  # fmt: skip
+def test_what_we_did_not_sign_proves_nothing_and_does_no_harm(broken: str) -> None:
+    assert DEVICES.known(broken, "acc_ann", NOW) is None
+    assert DEVICES.known(DEVICES.remember(broken, "acc_ann", NOW), "acc_ann", NOW)
+
+
+def test_every_part_of_the_cookie_is_signed() -> None:
+    cookie = DEVICES.remember("", "acc_ann", NOW)
+    for place, letter in enumerate(cookie):
+        changed = cookie[:place] + ("1" if letter != "1" else "2") + cookie[place + 1 :]
+        assert DEVICES.known(changed, "acc_ann", NOW + KNOWN_FOR // 2) is None
+    assert Devices(b"x" * 32).known(cookie, "acc_ann", NOW) is None

@@ -11,7 +11,7 @@ import pytest
 from latchkey.domain.customers.filter import Filter
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.instants import DAY, MINUTE
-from latchkey.domain.refusal import Conflict, NotFound
+from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
 from latchkey.storage.customer_lists import bulk_grants
 from latchkey.storage.database import Connection
 from latchkey.usecases.customer_lists import bulk
@@ -77,6 +77,24 @@ async def test_who_was_erased_meanwhile_fails_and_leaves_no_name(shop: Shop) -> 
     await shop.database.pool.execute("update bulk_grant_customers set outcome = 'failed', error = 'no ben here'")
     await erase(shop.changes, shop.project_id, "ben")
     assert (ERASED, "") in await bulk.failures(shop.database, shop.project_id, draft.id), "an error may quote the id"
+
+
+@pytest.mark.parametrize(
+    ("what", "ids", "refusal"),
+    [
+        (Terms(entitlement_id="none", duration=None, ends_at=None, skip_holders=True), ["ann"], NotFound),
+        (terms("fortnightly"), ["ann"], Invalid),
+        (terms(None, ends_at=1), ["ann"], Refusal),
+        (terms(), ["nobody"], Invalid),
+        (terms(), [], Invalid),
+        (terms(), [f"user{number}" for number in range(bulk.MOST_CUSTOMERS + 1)], Invalid),
+    ],
+    ids=["entitlement", "duration", "past", "unknown", "nobody", "too many"],
+)
+async def test_what_cannot_be_is_refused(shop: Shop, what: Terms, ids: list[str], refusal: type[Refusal]) -> None:
+    await create_customer(shop.changes, shop.project_id, "ann")
+    with pytest.raises(refusal):
+        await prepared(shop, ids, what)
 
 
 async def test_of_two_who_start_at_once_the_second_is_told_that_it_runs(

@@ -8,14 +8,14 @@ from collections import Counter
 import pytest
 
 from latchkey.domain.access.entitlements import active
-from latchkey.domain.access.remapping import Grant, Remapping, difference
+from latchkey.domain.access.remapping import Grant, Remapping
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.domain.stores.test_store.orders import ActionName
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.customers.state_format import decode
-from latchkey.usecases.catalog.entitlements import create_entitlement, detach_products
-from latchkey.usecases.catalog.mapping import ChangedMeanwhile, Preview, load_grid, preview_mapping, save_mapping
+from latchkey.usecases.catalog.entitlements import create_entitlement
+from latchkey.usecases.catalog.mapping import load_grid, preview_mapping, save_mapping
 from latchkey.usecases.catalog.products import delete_product
 from latchkey.usecases.customers.grants import grant
 from latchkey.usecases.customers.identities import log_in
@@ -96,23 +96,6 @@ async def test_the_preview_says_of_every_entitlement_how_many_really_gain_and_lo
     assert concerned > 50, "the changes concern hardly anybody, so the comparison says little"
 
 
-async def test_a_count_without_time_goes_on_where_it_stopped(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(customer_walk, "AT_ONCE", 3)
-    for number in range(10):
-        await shop.act("purchase", f"customer {number}", "pro_monthly")
-    grid = await load_grid(shop.database, shop.project_id)
-    change = difference(grid.grants, grid.grants - {Grant("pro_monthly", "pro")})
-    seen: list[tuple[int, bool]] = []
-    preview: Preview | None = None
-    while preview is None or not preview.place.done:
-        preview = await preview_mapping(
-            shop.database, Catalogs(), shop.project_id, change, grid.version, shop.time, preview, seconds=0
-        )
-        seen.append((preview.losses["pro"], preview.place.done))
-        assert 0 < preview.place.share <= 1
-    assert seen == [(3, False), (6, False), (9, False), (10, True)]
-
-
 async def test_only_what_is_there_can_be_mapped_and_all_of_it_or_nothing(shop: Shop) -> None:
     await delete_product(shop.database, shop.project_id, "pro_yearly", shop.time)
     grid = await load_grid(shop.database, shop.project_id)
@@ -133,18 +116,6 @@ async def test_only_what_is_there_can_be_mapped_and_all_of_it_or_nothing(shop: S
         shop.time,
     )
     assert "pro_yearly" not in {one.id for one in (await load_grid(shop.database, shop.project_id)).products}
-
-
-async def test_whoever_is_second_is_told_at_the_preview_and_at_the_saving(shop: Shop) -> None:
-    grid = await load_grid(shop.database, shop.project_id)
-    change = Remapping(frozenset({Grant("coins_100", "pro")}))
-    await detach_products(shop.database, shop.project_id, "team", ["team_monthly"], shop.time)
-    with pytest.raises(ChangedMeanwhile):
-        await preview_mapping(shop.database, Catalogs(), shop.project_id, change, grid.version, shop.time)
-    with pytest.raises(ChangedMeanwhile):
-        await save_mapping(shop.database, shop.project_id, change, grid.version, shop.time)
-    now = await load_grid(shop.database, shop.project_id)
-    assert (now.version, now.grants) == (grid.version + 1, grid.grants - {Grant("team_monthly", "team")})
 
 
 async def test_nobody_of_another_project_is_counted(shop: Shop) -> None:

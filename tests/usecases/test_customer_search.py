@@ -13,8 +13,8 @@ from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.customers.attributes import set_attributes
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in, transfer
-from latchkey.usecases.customers.profile import movements, timeline
-from latchkey.usecases.customers.search import By, Found, newest, search
+from latchkey.usecases.customers.profile import timeline
+from latchkey.usecases.customers.search import By, Found, search
 from latchkey.usecases.engine.changes import Change
 from latchkey.usecases.sandbox.demo import add_catalog
 from tests.domain.shop import subscribed
@@ -135,16 +135,6 @@ async def test_nonsense_finds_nobody(shop: Shop) -> None:
         assert await find(shop, text) == Found([])
 
 
-async def test_the_list_begins_with_the_newest_and_goes_on_where_it_ended(shop: Shop) -> None:
-    for number in range(7):
-        await note(shop, f"user_{number}", "")
-    first = await newest(shop.database, shop.changes.catalogs, shop.project_id, shop.time, limit=4)
-    assert [view.customer.app_user_id for view in first.views] == ["user_6", "user_5", "user_4", "user_3"]
-    rest = await newest(shop.database, shop.changes.catalogs, shop.project_id, shop.time, before=first.before, limit=4)
-    assert [view.customer.app_user_id for view in rest.views] == ["user_2", "user_1", "user_0"]
-    assert rest.before is None
-
-
 async def test_a_search_that_finds_too_many_says_so(shop: Shop) -> None:
     for number in range(5):
         await note(shop, f"user_{number}", "")
@@ -224,15 +214,3 @@ async def test_it_goes_back_page_after_page_also_into_the_time_before_a_merge(sh
         found = await pages(shop, "alice", limit)
         assert [id for page in found for id in page] == everything[::-1]
         assert all(len(page) == limit for page in found[:-1])
-
-
-async def test_movements_go_back_page_after_page(shop: Shop) -> None:
-    for number in range(5):
-        await shop.show("alice", f"test_1_{number}", "coins_100")
-        shop.time += 1
-    key = await key_of(shop, "alice")
-    first = await movements(shop.database, shop.project_id, key, limit=3)
-    assert ([one.balance for one in first.items], first.more) == ([500, 400, 300], True)
-    last = first.items[-1]
-    rest = await movements(shop.database, shop.project_id, key, before=(last.at, last.key, last.code), limit=3)
-    assert ([one.balance for one in rest.items], rest.more) == ([200, 100], False)

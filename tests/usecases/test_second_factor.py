@@ -16,7 +16,7 @@ from latchkey.domain.team.guessing import CODE
 from latchkey.domain.team.second_factor import HALF_LASTS, RECOVERY_CODES, STEP
 from latchkey.storage.access import second_factors as stored
 from latchkey.storage.database import Database
-from latchkey.usecases.access import accounts, second_factor, sessions
+from latchkey.usecases.access import accounts, sessions
 from latchkey.usecases.access.accounts import Account
 from latchkey.usecases.access.keys import hash_of
 from latchkey.usecases.access.second_factor import SecondFactors, WrongCode
@@ -88,13 +88,6 @@ async def test_a_code_works_once_and_earlier_ones_do_not_work_after_it(phone: Ph
     assert not await phone.passes(before)
     assert await phone.passes(after)
     assert not await phone.passes(now, NOW + STEP)
-
-
-async def test_a_clock_may_be_wrong_by_one_step(phone: Phone) -> None:
-    assert not await phone.passes(phone.code(NOW - 2 * STEP))
-    assert not await phone.passes(phone.code(NOW + 2 * STEP))
-    assert await phone.passes(phone.code(NOW - STEP))
-    assert await phone.passes(phone.code(NOW + STEP))
 
 
 async def test_of_many_attempts_at_once_with_one_code_one_succeeds(phone: Phone) -> None:
@@ -207,12 +200,3 @@ async def test_a_half_sign_in_is_used_up_once_and_ends_by_itself(database: Datab
     token = await phone.factors.begin_half(phone.account.id, NOW)
     await accounts.set_password(database, phone.account.id, "correct horse battery", NOW)
     assert await phone.factors.waiting(token, NOW) is None
-
-
-async def test_it_is_removed_with_its_recovery_codes(database: Database, phone: Phone) -> None:
-    await second_factor.remove(database, phone.account.id)
-    assert not (await accounts.load_account(database, phone.account.id)).has_second_factor
-    assert not await phone.passes(phone.recovery[0])
-    assert await phone.factors.codes_left(phone.account.id) == 0
-    with pytest.raises(Refusal, match="no second factor"):
-        await second_factor.remove(database, phone.account.id)
