@@ -31,7 +31,7 @@ from latchkey.cli.demo_app.story import PAGES, policy, tell
 from latchkey.client import ClientError
 from latchkey.consumer import Consumer
 from latchkey.consumer.api.access_guard import JwtUsers
-from latchkey.consumer.api.http_endpoint import Endpoint, RequestRefused, TooLargeError, body_of, reply
+from latchkey.consumer.api.http_endpoint import Endpoint, RequestRefused, body_of, reply
 from latchkey.now import real_now
 
 USERS = {"mia": "Mia", "noah": "Noah", "zoe": "Zoe"}
@@ -168,7 +168,5 @@ def _page(path: str) -> Callable[[Request], Awaitable[Response]]:
 async def _body(request: Request, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(await body_of(request, BODY_LIMIT), type=kind)
-    except TooLargeError:
-        raise RequestRefused(413, "Payload too large") from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise RequestRefused(400, "Invalid body") from None

@@ -82,19 +82,6 @@ class AccessRefused(HTTPException):
         self.body = body
 
 
-def not_authenticated() -> AccessRefused:
-    return AccessRefused(401, {"error": "Not authenticated"})
-
-
-def access_denied(entitlement_id: str) -> AccessRefused:
-    return AccessRefused(403, {"error": "Access denied", "required_entitlement": entitlement_id})
-
-
-def access_unknown(reason: str) -> AccessRefused:
-    """Neither the service nor a local record can tell whether the user has access. That is not a no."""
-    return AccessRefused(500, {"error": reason})
-
-
 async def refused(_: Request, error: Exception) -> Response:
     """The handler that apps register for `AccessRefused`."""
     assert isinstance(error, AccessRefused)
@@ -117,13 +104,14 @@ class Guard:
         """The user's id; raises if access is refused."""
         user = await identified(self._identify, request)
         if user is None:
-            raise not_authenticated()
+            raise AccessRefused(401, {"error": "Not authenticated"})
         view = await self._billing.view(user)
         holds = view.lets(self._entitlement_id, self._now())
         if holds is None:
-            raise access_unknown(view.failure or UNKNOWN)
+            # Neither the service nor a local record can tell. That does not mean no access.
+            raise AccessRefused(500, {"error": view.failure or UNKNOWN})
         if not holds:
-            raise access_denied(self._entitlement_id)
+            raise AccessRefused(403, {"error": "Access denied", "required_entitlement": self._entitlement_id})
         return user
 
     @overload

@@ -33,16 +33,15 @@ class RequestRefused(Exception):
         self.body = {"error": error, **more}
 
 
-class TooLargeError(Exception):
+class TooLargeError(RequestRefused):
     """The body is larger than it may be."""
+
+    def __init__(self) -> None:
+        super().__init__(413, "Payload too large")
 
 
 def reply(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return Response(msgspec.json.encode(body), status, headers, media_type="application/json")
-
-
-def refusal(refused: RequestRefused) -> Response:
-    return reply(refused.body, refused.status)
 
 
 class Endpoint:
@@ -61,7 +60,7 @@ class Endpoint:
             else:
                 response = await handler(request)
         except RequestRefused as refused:
-            response = refusal(refused)
+            response = reply(refused.body, refused.status)
         except ClientDisconnect:
             return
         except Exception:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from latchkey.client import ClientError, NotFound
 from latchkey.consumer.api.access_guard import Identify, identified
-from latchkey.consumer.api.http_endpoint import RequestRefused, TooLargeError, body_of, reply
+from latchkey.consumer.api.http_endpoint import RequestRefused, body_of, reply
 from latchkey.consumer.api.operator_endpoints import ConsumerMetrics
 from latchkey.consumer.billing_service import UNKNOWN, BillingService, View, failure_text
 from latchkey.consumer.consumer_settings import Settings
@@ -45,8 +45,6 @@ class DeviceEndpoints:
         user = await _user(self._identify, request)
         try:
             new = _decoder.decode(await body_of(request, BODY_LIMIT))
-        except TooLargeError:
-            raise RequestRefused(413, "Payload too large") from None
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise RequestRefused(400, "Invalid device") from None
         now = self._now()

@@ -104,7 +104,7 @@ class WebhookReceiver:
             body = await body_of(request, self._settings.body_limit_bytes)
         except TooLargeError:
             self._metrics.refused("too_large")
-            raise RequestRefused(413, "Payload too large") from None
+            raise
         if self._signatures and not self._signatures.verify(headers, body):
             self._metrics.refused("unauthorized")
             raise RequestRefused(401, "Unauthorized")
