@@ -166,9 +166,9 @@ async def converge(
             Killable("delivery", folder, service, None),
             Killable("consumer", folder, consumer, consumer_socket),
         ]
-        for one in processes:
-            stack.callback(one.stop)
-        await asyncio.gather(*(asyncio.to_thread(one.start) for one in processes))
+        for process in processes:
+            stack.callback(process.stop)
+        await asyncio.gather(*(asyncio.to_thread(process.start) for process in processes))
 
         http = ClientBuilder().add_root_certificate_pem(certs.authority.read_bytes()).http1_only()
         http = http.timeout(timedelta(seconds=60)).default_headers(
@@ -200,7 +200,7 @@ async def converge(
             await asking.client.close()
             await asking._store.close()
         books = await _books(database, store)
-        kills = {one.role: one.kills for one in processes}
+        kills = {process.role: process.kills for process in processes}
         return _report(
             seed, seconds, store, lives, proxy, kills, drained_in, before, unexplained, mended, waiting, after, books,
             wrong_answers,
@@ -248,13 +248,13 @@ async def _books(database: Database, store: ConsumerStorage) -> _Books:
         here = await connection.scalar(select(func.sum(currency_transactions.c.amount))) or 0
     bodies = [json.decode(row["body"]) for row in await database.pool.fetch("select body::text as body from events")]
     there = sum(
-        one["amount"] * (-1 if one["transaction_type"] == "debit" and one["amount"] > 0 else 1)
-        for one in bodies
-        if one["type"] == "VIRTUAL_CURRENCY_TRANSACTION"
+        body["amount"] * (-1 if body["transaction_type"] == "debit" and body["amount"] > 0 else 1)
+        for body in bodies
+        if body["type"] == "VIRTUAL_CURRENCY_TRANSACTION"
     )
     errors = await database.pool.fetch("select error, count(*) from attempts where error is not null group by error")
     return _Books(
-        {one["id"] for one in bodies}, processed, {row["error"]: row["count"] for row in errors}, int(here), there
+        {body["id"] for body in bodies}, processed, {row["error"]: row["count"] for row in errors}, int(here), there
     )
 
 

@@ -126,8 +126,8 @@ class Lives:
         if listed is None:
             return
         told = await self._send("GET", f"{self._v2}/customers/{path}/events?limit=100", None)
-        self.erased |= {one["id"] for one in listed["items"]}
-        self.erased |= {id for one in (told or {"items": []})["items"] for id in one.get("transferred_from") or ()}
+        self.erased |= {item["id"] for item in listed["items"]}
+        self.erased |= {id for item in (told or {"items": []})["items"] for id in item.get("transferred_from") or ()}
         await self._send("DELETE", f"{self._v1}/subscribers/{path}", None)
         await self._post(f"{self._v2}/customers", {"id": user, "test_clock_id": clock.id})
         self.did["erase"] += 1

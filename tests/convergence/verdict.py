@@ -49,8 +49,8 @@ async def compare(store: ConsumerStorage, client: Client, ids: Sequence[str]) ->
     """Compare the copy of every id with V2. Ends are compared in whole seconds, as webhooks write them."""
     verdict = Verdict()
     events = [event async for event in client.events()]
-    read = {id: one for id, one in zip(ids, await _together(client, ids), strict=True) if one is not None}
-    verdict.customers = {id: one.customer_id for id, one in read.items()}
+    read = {id: seen for id, seen in zip(ids, await _together(client, ids), strict=True) if seen is not None}
+    verdict.customers = {id: seen.customer_id for id, seen in read.items()}
     named = {id for event in events for id in (event.app_user_id, event.original_app_user_id, *event.aliases)}
     last = {read[event.app_user_id].customer_id: event.type for event in events if event.app_user_id in read}
     async with store.database.reading() as connection:
@@ -95,7 +95,7 @@ async def _seen(client: Client, id: str) -> _Seen | None:
     held = customer.active_entitlements
     assert held.next_page is None
     subscriber = (await client.subscriber(id)).subscriber if held.items else None
-    return _Seen(customer.id, {one.entitlement_id: _second(one.expires_at) for one in held.items}, subscriber)
+    return _Seen(customer.id, {item.entitlement_id: _second(item.expires_at) for item in held.items}, subscriber)
 
 
 async def _together(client: Client, ids: Sequence[str]) -> list[_Seen | None]:

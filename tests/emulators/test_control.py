@@ -52,7 +52,7 @@ async def test_a_life_told_through_the_control_api(desk: Desk, apple_keys: Apple
     assert (status, clock["now"]) == (200, to_iso(desk.store.clock.now()))
     assert (await desk.get(purchase))["active"] is False
     told = (await desk.get(f"/notifications?purchase={bought['purchase']}"))["notifications"]
-    assert [one["kind"] for one in told] == [
+    assert [event["kind"] for event in told] == [
         "EXPIRED/VOLUNTARY",
         "DID_CHANGE_RENEWAL_STATUS/AUTO_RENEW_DISABLED",
         "SUBSCRIBED/INITIAL_BUY",
@@ -78,7 +78,7 @@ async def test_a_notification_can_come_later_than_the_sale(desk: Desk) -> None:
 async def test_products_can_be_added_and_sold(desk: Desk) -> None:
     new = {"id": "gold", "period": "P1W", "price": 2.5, "currency": "EUR", "group": "gold"}
     assert (await desk.ask("PUT", "/products", new))[0] == 200
-    assert "gold" in [one["id"] for one in (await desk.get("/products"))["products"]]
+    assert "gold" in [product["id"] for product in (await desk.get("/products"))["products"]]
     status, bought = await desk.ask("POST", "/purchases", {"product_id": "gold"})
     assert (status, bought["product_id"]) == (200, "gold")
 

@@ -28,8 +28,8 @@ async def connected(keys: AppleKeys, **options: Any) -> AsyncIterator[tuple[Appl
 
 
 def kinds(service: Service) -> list[str]:
-    told = [jwt.decode(one.body["signedPayload"], options={"verify_signature": False}) for one in service.taken]
-    return [one["notificationType"] for one in told]
+    told = [jwt.decode(request.body["signedPayload"], options={"verify_signature": False}) for request in service.taken]
+    return [event["notificationType"] for event in told]
 
 
 async def test_in_production_apple_tries_six_times_over_a_week(apple_keys: AppleKeys) -> None:
@@ -39,8 +39,8 @@ async def test_in_production_apple_tries_six_times_over_a_week(apple_keys: Apple
         await store.move(START + 10 * DAY)
         (message,) = store.outbox.messages
         first = message.attempts[0].at
-        assert [(one.at - first) // HOUR for one in message.attempts] == [0, 1, 13, 37, 85, 157]
-        assert {one.status for one in message.attempts} == {503}
+        assert [(attempt.at - first) // HOUR for attempt in message.attempts] == [0, 1, 13, 37, 85, 157]
+        assert {attempt.status for attempt in message.attempts} == {503}
         assert message.state == "given up"
 
 
@@ -168,7 +168,7 @@ async def test_a_lie_that_is_taken_does_not_count_as_delivered(apple_keys: Apple
         assert store.outbox.messages[0].state == "waiting"
         assert store.outbox.messages[0].attempts[0].did == "lied about signature"
         await store.calm()
-        assert [one.id for one in store.outbox.waiting()] == []
+        assert [message.id for message in store.outbox.waiting()] == []
         assert len(service.taken) == 2
 
 
@@ -178,7 +178,7 @@ async def test_the_same_seed_misbehaves_the_same(apple_keys: AppleKeys) -> None:
             store.misbehave(drop=0.3, duplicate=0.3, reorder=0.3, late=0.3, seed=seed)
             for number in range(30):
                 store.sell(product_id="coins_100", buyer=str(number))
-            return [one.fate for one in store.outbox.messages]
+            return [message.fate for message in store.outbox.messages]
 
     assert await fates(1) == await fates(1)
     assert await fates(1) != await fates(2)

@@ -55,8 +55,8 @@ class Life:
 
     def has_access(self) -> bool:
         now = self.now()
-        ends = [one.access_ends_at for one in self.customer.subscriptions]
-        ends += [one.access_ends_at or now + 1 for one in self.customer.purchases]
+        ends = [subscription.access_ends_at for subscription in self.customer.subscriptions]
+        ends += [purchase.access_ends_at or now + 1 for purchase in self.customer.purchases]
         return any(end > now for end in ends)
 
     def _after(self, seen: Seen, now: Ms) -> Customer:
@@ -69,13 +69,13 @@ class Life:
         return take_in(self.customer, settle(before, snapshot, now, unordered=seen.unordered), now)
 
     def _id(self, seen: Seen, own: str) -> str:
-        known = [self.ids[one] for one in (seen.handle, *seen.replaces) if one in self.ids]
+        known = [self.ids[handle] for handle in (seen.handle, *seen.replaces) if handle in self.ids]
         return self.ids.setdefault(seen.handle, known[0] if known else own)
 
     def _has_a_gap(self, seen: Seen) -> bool:
         assert isinstance(seen.snapshot, Subscription)
         before = self.customer.subscription(seen.snapshot.store, self._id(seen, seen.snapshot.id))
-        numbers = {one.number for one in before.periods} if before is not None else set()
+        numbers = {period.number for period in before.periods} if before is not None else set()
         return seen.snapshot.current.number - 1 not in numbers
 
     def _tell(self, before: Customer) -> list[str]:

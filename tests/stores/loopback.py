@@ -72,8 +72,8 @@ async def serving(handler: Handler) -> AsyncIterator[str]:
     finally:
         server.close()
         ending = list(connections)
-        for one in ending:
-            one.cancel()
+        for task in ending:
+            task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
 
 

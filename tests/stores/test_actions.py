@@ -49,7 +49,7 @@ async def v1(world: World, path: str, body: Any = None, who: str = ADA) -> Reply
 
 
 async def types(world: World, who: str = ADA) -> list[str]:
-    return [one["type"] for one in await world.events(who)]
+    return [event["type"] for event in await world.events(who)]
 
 
 def said(reply: Reply) -> tuple[int, str | int]:
@@ -93,13 +93,13 @@ async def test_google_gives_one_payment_back_and_access_stays(google: World) -> 
     await google.move(google.now + 33 * DAY)
     found = await subscription(google, google.store.known(purchase).id)
     listed = (await google.client.get(f"/v2/projects/{PROJECT}/subscriptions/{found['id']}/transactions")).json()
-    first, second = (one["id"] for one in listed["items"])
+    first, second = (item["id"] for item in listed["items"])
     assert second == f"{first}..0"
     for order in (first, second):
         reply = await act(google, found, f"transactions/{order}/actions/refund")
         assert reply.status == 200, reply
         assert reply.json()["id"] == order
-    assert [one.refunded_at is not None for one in google.store.books.purchases[purchase].orders] == [True, True]
+    assert [order.refunded_at is not None for order in google.store.books.purchases[purchase].orders] == [True, True]
     after = await subscription(google, first)
     assert (after["gives_access"], after["auto_renewal_status"]) == (True, "will_renew")
     await google.settle()
@@ -120,7 +120,7 @@ async def test_a_prepaid_plan_is_a_subscription_and_google_refunds_it(google: Wo
     purchase = await bought(google, "pro_monthly:prepaid")
     found = await subscription(google, google.store.known(purchase).id)
     assert (found["product_id"], found["auto_renewal_status"]) == ("pro_monthly:prepaid", "will_not_renew")
-    assert [one["id"] for one in found["entitlements"]["items"]] == ["pro"]
+    assert [item["id"] for item in found["entitlements"]["items"]] == ["pro"]
     assert said(await act(google, found, "actions/cancel")) == (422, "unprocessable_entity_error")
     reply = await act(google, found, "actions/refund")
     assert (reply.status, reply.json()["status"]) == (200, "expired")
@@ -271,7 +271,7 @@ async def test_a_renewal_of_the_app_store_leads_to_its_subscription(apple: World
     await apple.move(apple.now + 33 * DAY)
     found = await subscription(apple, purchase)
     listed = (await apple.client.get(f"/v2/projects/{PROJECT}/subscriptions/{found['id']}/transactions")).json()
-    _, renewal = (one["id"] for one in listed["items"])
+    _, renewal = (item["id"] for item in listed["items"])
     assert await subscription(apple, renewal) == found
     assert found["management_url"] == "https://apps.apple.com/account/subscriptions"
     url = await apple.client.get(f"/v2/projects/{PROJECT}/subscriptions/{found['id']}/authenticated_management_url")
@@ -283,7 +283,7 @@ async def test_a_renewal_of_the_app_store_leads_to_its_subscription(apple: World
 
 async def access(world: World) -> set[str]:
     customer = (await world.client.get(f"/v2/projects/{PROJECT}/customers/ada")).json()
-    return {one["entitlement_id"] for one in customer["active_entitlements"]["items"]}
+    return {item["entitlement_id"] for item in customer["active_entitlements"]["items"]}
 
 
 async def on_a_test_clock(world: World) -> str:
@@ -304,7 +304,7 @@ async def test_a_refund_by_a_clock_ahead_of_ours_ends_access_at_once(google: Wor
         google.store.act(bought, done)
         await google.settle()
     events = await google.events("ada")
-    moments = [one["event_timestamp_ms"] for one in events]
+    moments = [event["event_timestamp_ms"] for event in events]
     assert (len(moments), moments, moments[-1] > ours) == (4, sorted(moments), True)
     assert (events[-1]["type"], events[-1]["entitlements"], await access(google)) == ("REFUND", {}, set())
     told = (await google.client.get("/v1/subscribers/ada")).json()

@@ -88,7 +88,7 @@ def test_googles_partial_refunds_have_their_days_also_after_the_rest_went_back()
     done[1] |= {"createTime": "2026-01-01T00:00:03Z"}
     for state in ("PARTIALLY_REFUNDED", "REFUNDED"):
         told = periods.parts_back(order(state=state, orderHistory={"partialRefundEvents": done}))
-        assert [(one.at % 10_000, one.micros) for one in told] == [(3_000, 10_000), (9_000, 2_000_000)]
+        assert [(event.at % 10_000, event.micros) for event in told] == [(3_000, 10_000), (9_000, 2_000_000)]
     assert periods.parts_back(order(orderHistory={"partialRefundEvents": done})) == ()
     assert periods.parts_back(None) == ()
 
@@ -98,4 +98,4 @@ def test_the_test_store_keeps_the_country_when_a_product_changes() -> None:
     abroad = actions.sold_in(sold, "DE")
     assert isinstance(abroad, Subscription)
     changed = actions.change_product(abroad, TEAM_MONTHLY, NOON + DAY, at_renewal=False)
-    assert [one.country for one in changed.periods] == ["DE", "DE"]
+    assert [period.country for period in changed.periods] == ["DE", "DE"]

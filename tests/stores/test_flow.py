@@ -16,7 +16,7 @@ BUYER = "6f1c2d1e-0000-4000-8000-00000000ada1"
 
 
 async def types(world: World, app_user_id: str) -> list[str]:
-    return [one["type"] for one in await world.events(app_user_id)]
+    return [event["type"] for event in await world.events(app_user_id)]
 
 
 async def test_a_notification_becomes_an_event_and_access(apple: World) -> None:
@@ -152,7 +152,7 @@ async def test_twelve_users_who_show_one_receipt_at_once_get_an_answer_and_one_o
     replies = await asyncio.gather(*(apple.show_receipt(bought, user) for user in users))
     assert {reply.status for reply in replies} == {200}
     shown = [(await apple.client.get(f"/v1/subscribers/{user}")).json()["subscriber"] for user in users]
-    assert len([one for one in shown if one["entitlements"]]) == 1
+    assert len([item for item in shown if item["entitlements"]]) == 1
 
 
 async def test_a_forged_receipt_is_invalid_and_gives_nothing(apple: World) -> None:
@@ -285,13 +285,13 @@ async def test_processing_everything_again_changes_nothing(apple: World) -> None
     await apple.settle()
     for user in ("ada", "bob", "cat"):
         assert (await apple.show_receipt(bought, user)).status == 200
-    before = [one["id"] for user in ("ada", "bob", "cat") for one in await apple.events(user)]
+    before = [event["id"] for user in ("ada", "bob", "cat") for event in await apple.events(user)]
     again = {"since_ms": apple.now - DAY}
     reply = await apple.client.post(f"/v2/projects/{PROJECT}/store_notifications/reprocess", again)
     assert reply.json()["count"] >= 4, reply
     await apple.process()
     assert (await apple.owner(bought)).app_user_id == "cat"
-    assert [one["id"] for user in ("ada", "bob", "cat") for one in await apple.events(user)] == before
+    assert [event["id"] for user in ("ada", "bob", "cat") for event in await apple.events(user)] == before
 
 
 async def test_of_an_invalid_receipt_only_its_size_and_hash_are_kept(apple: World) -> None:
@@ -311,10 +311,10 @@ async def test_a_grace_period_that_is_not_paid_ends_once_and_at_its_own_end(appl
     await apple.settle()
     apple.store.act(bought, "fail_billing", grace_days=16)
     await apple.move(apple.now + 33 * DAY)
-    [issue] = [one for one in await apple.events(BUYER) if one["type"] == "BILLING_ISSUE"]
+    [issue] = [event for event in await apple.events(BUYER) if event["type"] == "BILLING_ISSUE"]
     await apple.move(apple.now + 90 * DAY)
     events = await apple.events(BUYER)
-    assert [one["type"] for one in events] == ["INITIAL_PURCHASE", "BILLING_ISSUE", "EXPIRATION"]
+    assert [event["type"] for event in events] == ["INITIAL_PURCHASE", "BILLING_ISSUE", "EXPIRATION"]
     assert events[-1]["event_timestamp_ms"] == events[-1]["expiration_at_ms"] == issue["grace_period_expires_at_ms"]
     shown = (await apple.client.get(f"/v1/subscribers/{BUYER}")).json()["subscriber"]
     assert shown["entitlements"]["pro"]["expires_date"] == to_iso(issue["grace_period_expires_at_ms"])

@@ -18,13 +18,13 @@ DOWN: dict[str, Any] = {"kind": "error", "status": 503}
 
 
 async def types(world: World, app_user_id: str) -> list[str]:
-    return [one["type"] for one in await world.events(app_user_id)]
+    return [event["type"] for event in await world.events(app_user_id)]
 
 
 async def access(world: World, app_user_id: str) -> set[str]:
     reply = await world.client.get(f"/v2/projects/{PROJECT}/customers/{app_user_id}/active_entitlements")
     assert reply.status == 200, reply
-    return {one["entitlement_id"] for one in reply.json()["items"]}
+    return {item["entitlement_id"] for item in reply.json()["items"]}
 
 
 async def v1(world: World, app_user_id: str) -> dict[str, Any]:
@@ -116,12 +116,12 @@ async def test_a_refunded_top_up_leaves_the_access_that_google_leaves(google: Wo
     assert await access(google, "ada") == {"pro"}
     google.store.act(second, "refund")
     await google.settle()
-    [truth] = [one for one in google.store.expected_states() if not one.replaced]
+    [truth] = [state for state in google.store.expected_states() if not state.replaced]
     assert not truth.active
     assert await access(google, "ada") == set()
     shown = await v1(google, "ada")
     assert shown["subscriptions"]["pro_monthly:prepaid"]["refunded_at"] is not None
-    assert all(one["expires_date"] <= to_iso(google.now) for one in shown["entitlements"].values())
+    assert all(item["expires_date"] <= to_iso(google.now) for item in shown["entitlements"].values())
     await google.move(google.now + 90 * DAY)
     assert await types(google, "ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE", "REFUND"]
 
@@ -186,8 +186,8 @@ async def test_a_prepaid_plan_takes_the_place_of_a_subscription(google: World) -
     await google.settle()
     assert await access(google, "ada") == {"pro"}
     told = await google.events("ada")
-    assert sorted(one["type"] for one in told) == ["EXPIRATION", "INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"]
-    assert all("pro" in one["entitlements"] for one in told)
+    assert sorted(event["type"] for event in told) == ["EXPIRATION", "INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"]
+    assert all("pro" in event["entitlements"] for event in told)
     google.store.act(second, "refund")
     await google.settle()
     assert await access(google, "ada") == set()
@@ -202,7 +202,7 @@ async def test_a_server_sees_two_plans_of_one_product_apart_the_prepaid_one_too(
     shown = await v1(google, "ada")
     assert set(shown["non_subscriptions"]) == {"pro_lifetime"}
     assert set(shown["subscriptions"]) == {"pro_monthly:prepaid", "pro_monthly:monthly"}
-    assert {one["product_id"] for one in await google.events("ada")} == {*shown["subscriptions"], "pro_lifetime"}
+    assert {event["product_id"] for event in await google.events("ada")} == {*shown["subscriptions"], "pro_lifetime"}
     plan = shown["subscriptions"]["pro_monthly:prepaid"]
     assert (plan["period_type"], plan["store"]) == ("prepaid", "play_store")
 
@@ -250,7 +250,7 @@ async def test_an_end_is_told_after_an_outage_as_the_store_tells_it(google: Worl
     assert await types(google, "ada") == ["INITIAL_PURCHASE"]
     await google.process()
     told = await google.events("ada")
-    assert [one["type"] for one in told] == ["INITIAL_PURCHASE", "CANCELLATION", "EXPIRATION"]
+    assert [event["type"] for event in told] == ["INITIAL_PURCHASE", "CANCELLATION", "EXPIRATION"]
     assert told[-1]["expiration_reason"] == "UNSUBSCRIBE"
 
 

@@ -51,7 +51,7 @@ async def test_a_purchase_that_was_shown_in_an_outage_begins_with_whoever_showed
     market.store.behave()
     await market.store.deliver()
     await market.move(market.now + HOUR, every=5 * MINUTE)
-    told = [one for one in await types(market, "ada") if one != "INVOICE_ISSUANCE"]
+    told = [type for type in await types(market, "ada") if type != "INVOICE_ISSUANCE"]
     assert told == ["TEMPORARY_ENTITLEMENT_GRANT", "INITIAL_PURCHASE"]
     assert await access(market, "ada") == {"pro"}
 
@@ -72,7 +72,7 @@ async def test_a_store_that_falters_again_does_not_let_the_notification_overtake
     await billing.process()
     billing.store.behave()
     await billing.move(billing.now + HOUR, every=MINUTE)
-    told = [one for one in await types(billing, "ada") if one != "INVOICE_ISSUANCE"]
+    told = [type for type in await types(billing, "ada") if type != "INVOICE_ISSUANCE"]
     assert told == ["INITIAL_PURCHASE"]
 
 
@@ -84,7 +84,7 @@ async def test_a_store_that_falters_again_does_not_let_the_notification_overtake
         ({"kind": "error", "status": 500}, True),
         ({"kind": "truncated"}, False),
     ],
-    ids=lambda one: one["kind"] if isinstance(one, dict) else "",
+    ids=lambda fault: fault["kind"] if isinstance(fault, dict) else "",
 )
 async def test_only_a_store_that_does_not_answer_brings_temporary_access(
     market: World, fault: dict[str, Any], gives: bool
@@ -115,7 +115,7 @@ async def test_a_receipt_of_which_apple_does_not_know_the_purchase_says_nothing_
     odd = chain.sign({"bundleId": bundle_id, "environment": "Production", "signedDate": apple.now})
     reply = await apple.show_receipt(purchase, "ada", fetch_token=odd)
     assert (reply.status, reply.json()["code"]) == (503, 7101), reply
-    assert {one.status for one in await apple.journal() if one.source == "receipt"} == {"waiting"}
+    assert {entry.status for entry in await apple.journal() if entry.source == "receipt"} == {"waiting"}
     assert (await apple.client.get(f"/v2/projects/{PROJECT}/customers/ada")).status == 404
 
 

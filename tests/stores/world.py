@@ -103,7 +103,7 @@ class World:
     async def journal(self, **wanted: Any) -> list[Entry]:
         """Without the trial notifications that saving credentials brings about."""
         found = await journal.page(self.database, PROJECT, Filter(**wanted), after=None, limit=1000)
-        return [one for one in found if not one.kind.startswith("TEST")]
+        return [item for item in found if not item.kind.startswith("TEST")]
 
     async def events(self, app_user_id: str) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
@@ -113,7 +113,7 @@ class World:
             assert reply.status == 200, reply
             items += reply.json()["items"]
             following = reply.json()["next_page"]
-        return [one for one in items if one["app_user_id"] == app_user_id or app_user_id in one["aliases"]]
+        return [item for item in items if item["app_user_id"] == app_user_id or app_user_id in item["aliases"]]
 
     async def show_receipt(self, purchase: str, app_user_id: str, **more: Any) -> Reply:
         body = {**self.store.receipt(purchase), "app_user_id": app_user_id, **more}

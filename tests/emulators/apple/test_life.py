@@ -200,7 +200,7 @@ LIVES: list[tuple[str, list[Any], list[str], AppleStatus | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("steps", "told", "status"), [one[1:] for one in LIVES], ids=[one[0] for one in LIVES])
+@pytest.mark.parametrize(("steps", "told", "status"), [row[1:] for row in LIVES], ids=[row[0] for row in LIVES])
 def test_a_life_and_what_apple_tells_of_it(steps: list[Any], told: list[str], status: AppleStatus | None) -> None:
     world = live(*steps)
     assert world.sent == told
@@ -211,8 +211,8 @@ def test_periods_follow_each_other_without_a_gap() -> None:
     purchase = live(("buy", {"trial": True}), "P1Y").purchase
     for before, after in zip(purchase.transactions, purchase.transactions[1:], strict=False):
         assert before.expires_at == after.purchased_at
-    assert [one.price.micros for one in purchase.transactions[:3]] == [0, 9_990_000, 9_990_000]
-    assert {one.reason for one in purchase.transactions[1:]} == {"RENEWAL"}
+    assert [transaction.price.micros for transaction in purchase.transactions[:3]] == [0, 9_990_000, 9_990_000]
+    assert {transaction.reason for transaction in purchase.transactions[1:]} == {"RENEWAL"}
 
 
 def test_a_payment_within_the_grace_period_misses_nothing_and_one_after_it_starts_anew() -> None:
@@ -232,7 +232,7 @@ def test_an_upgrade_begins_at_once_and_marks_what_it_left() -> None:
 
 def test_an_introductory_price_lasts_for_its_periods() -> None:
     purchase = live(("buy", {"product_id": "basic_monthly", "intro": True}), "P4M").purchase
-    assert [one.price.micros for one in purchase.transactions] == [990_000] * 3 + [4_990_000] * 2
+    assert [transaction.price.micros for transaction in purchase.transactions] == [990_000] * 3 + [4_990_000] * 2
 
 
 def test_a_resubscription_goes_on_under_the_first_transaction_id() -> None:

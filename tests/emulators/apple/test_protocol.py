@@ -61,8 +61,8 @@ async def test_apples_library_accepts_every_notification_and_finds_the_purchase_
         store.act(id, "fail_billing", grace_days=16)
         await store.move(START + 8 * DAY)
         check = verifier(apple_keys)
-        told = [check.verify_and_decode_notification(one.body["signedPayload"]) for one in service.taken]
-        assert [(one.notificationType, one.subtype) for one in told] == [
+        told = [check.verify_and_decode_notification(request.body["signedPayload"]) for request in service.taken]
+        assert [(event.notificationType, event.subtype) for event in told] == [
             (NotificationTypeV2.SUBSCRIBED, Subtype.INITIAL_BUY),
             (NotificationTypeV2.DID_FAIL_TO_RENEW, Subtype.GRACE_PERIOD),
         ]
@@ -78,7 +78,7 @@ async def test_apples_library_accepts_every_notification_and_finds_the_purchase_
         renewal = check.verify_and_decode_renewal_info(data.signedRenewalInfo)
         assert (renewal.rawAutoRenewStatus, renewal.isInBillingRetryPeriod) == (1, True)
         assert renewal.gracePeriodExpiresDate == (bought.expiresDate or 0) + 16 * DAY
-        assert len({one.notificationUUID for one in told}) == 2
+        assert len({event.notificationUUID for event in told}) == 2
         assert told[0].signedDate is not None
         assert told[1].signedDate is not None
         assert told[0].signedDate < told[1].signedDate
@@ -127,10 +127,12 @@ async def test_the_history_has_every_transaction_of_the_customer_in_pages(apple_
         while more:
             page = await ask("get_transaction_history", id, revision, TransactionHistoryRequest(), V2)
             revision, more = page.revision, page.hasMore
-            seen += [verifier(apple_keys).verify_and_decode_signed_transaction(one) for one in page.signedTransactions]
+            seen += [
+                verifier(apple_keys).verify_and_decode_signed_transaction(signed) for signed in page.signedTransactions
+            ]
         assert len(seen) == 26
-        assert {one.originalTransactionId for one in seen} == {id}
-        assert [one.purchaseDate for one in seen] == sorted(one.purchaseDate or 0 for one in seen)
+        assert {purchase.originalTransactionId for purchase in seen} == {id}
+        assert [purchase.purchaseDate for purchase in seen] == sorted(purchase.purchaseDate or 0 for purchase in seen)
 
 
 V2 = GetTransactionHistoryVersion.V2
@@ -166,8 +168,8 @@ async def test_missed_notifications_are_found_in_the_history(apple_keys: AppleKe
         asked = NotificationHistoryRequest(startDate=START - DAY, endDate=START + DAY)
         both = await ask("get_notification_history", None, asked)
         check = verifier(apple_keys)
-        told = [check.verify_and_decode_notification(one.signedPayload) for one in both.notificationHistory]
-        assert [one.rawNotificationType for one in told] == ["SUBSCRIBED", "DID_CHANGE_RENEWAL_STATUS"]
+        told = [check.verify_and_decode_notification(item.signedPayload) for item in both.notificationHistory]
+        assert [event.rawNotificationType for event in told] == ["SUBSCRIBED", "DID_CHANGE_RENEWAL_STATUS"]
         asked.onlyFailures = True
         (lost,) = (await ask("get_notification_history", None, asked)).notificationHistory
         assert lost.sendAttempts[0].sendAttemptResult is SendAttemptResult.NO_RESPONSE

@@ -209,7 +209,7 @@ LIVES: list[tuple[str, list[Any], list[str], GoogleState]] = [
 ]
 
 
-@pytest.mark.parametrize(("steps", "told", "state"), [one[1:] for one in LIVES], ids=[one[0] for one in LIVES])
+@pytest.mark.parametrize(("steps", "told", "state"), [row[1:] for row in LIVES], ids=[row[0] for row in LIVES])
 def test_a_life_and_what_google_tells_of_it(steps: list[Any], told: list[str], state: GoogleState) -> None:
     world = live(*steps)
     assert world.sent == told
@@ -219,7 +219,7 @@ def test_a_life_and_what_google_tells_of_it(steps: list[Any], told: list[str], s
 def test_renewals_are_numbered_as_google_numbers_them() -> None:
     purchase = live("buy", "P3M").purchase
     first = purchase.orders[0].id
-    assert [one.id for one in purchase.orders] == [first, f"{first}..0", f"{first}..1", f"{first}..2"]
+    assert [order.id for order in purchase.orders] == [first, f"{first}..0", f"{first}..1", f"{first}..2"]
     for before, after in zip(purchase.orders, purchase.orders[1:], strict=False):
         assert before.ends_at == after.bought_at
 
@@ -264,8 +264,8 @@ def test_a_top_up_adds_its_time() -> None:
 
 def test_an_introductory_price_lasts_for_its_periods() -> None:
     purchase = live(("buy", {"product_id": "basic_monthly:monthly", "intro": True}), "P4M").purchase
-    assert [one.phase for one in purchase.orders] == [GooglePhase.INTRODUCTORY] * 3 + [GooglePhase.BASE] * 2
-    assert [one.price.micros for one in purchase.orders] == [990_000] * 3 + [4_990_000] * 2
+    assert [order.phase for order in purchase.orders] == [GooglePhase.INTRODUCTORY] * 3 + [GooglePhase.BASE] * 2
+    assert [order.price.micros for order in purchase.orders] == [990_000] * 3 + [4_990_000] * 2
 
 
 def test_ids_have_googles_form_and_differ() -> None:

@@ -75,7 +75,7 @@ async def test_googles_library_accepts_every_push_and_it_names_the_purchase(goog
         store.send_test()
         await store.deliver()
         bought, revoked, voided, coins, test = map(told, service.taken)
-        assert {one["packageName"] for one in (bought, revoked, voided, coins, test)} == {PACKAGE}
+        assert {pushed["packageName"] for pushed in (bought, revoked, voided, coins, test)} == {PACKAGE}
         assert bought["subscriptionNotification"]["notificationType"] == 4
         assert bought["subscriptionNotification"]["purchaseToken"] == token
         assert bought["eventTimeMillis"] == str(START + 1)
@@ -83,9 +83,9 @@ async def test_googles_library_accepts_every_push_and_it_names_the_purchase(goog
         assert voided["voidedPurchaseNotification"]["productType"] == 1
         assert coins["oneTimeProductNotification"]["sku"] == "coins_100"
         assert test["testNotification"]
-        assert len({one.body["message"]["messageId"] for one in service.taken}) == 5
-        for one in service.taken:
-            claims = claims_of(store, one)
+        assert len({request.body["message"]["messageId"] for request in service.taken}) == 5
+        for request in service.taken:
+            claims = claims_of(store, request)
             assert (claims["email"], claims["email_verified"]) == (store.app.push_service_account, True)
 
 
@@ -151,9 +151,9 @@ async def test_orders_tell_each_paid_period(google_keys: GoogleKeys) -> None:
         assert (status, trial["total"], trial["state"]) == (200, {"currencyCode": "USD"}, "PROCESSED")
         assert trial["lineItems"][0]["subscriptionDetails"]["offerPhaseDetails"] == {"freeTrialDetails": {}}
         ids = [first, f"{first}..0", f"{first}..1"]
-        status, both = await ask("GET", "/orders:batchGet", params=[("orderIds", one) for one in ids])
-        assert (status, [one["orderId"] for one in both["orders"]]) == (200, ids)
-        details = [one["lineItems"][0]["subscriptionDetails"] for one in both["orders"]]
+        status, both = await ask("GET", "/orders:batchGet", params=[("orderIds", id) for id in ids])
+        assert (status, [order["orderId"] for order in both["orders"]]) == (200, ids)
+        details = [order["lineItems"][0]["subscriptionDetails"] for order in both["orders"]]
         assert details[1]["servicePeriodStartTime"] == details[0]["servicePeriodEndTime"]
 
 
@@ -171,12 +171,12 @@ async def test_a_one_time_purchase_is_acknowledged_consumed_and_voided(google_ke
         store.act(token, "refund")
         assert (await ask("GET", read))[1]["purchaseStateContext"] == {"purchaseState": "CANCELLED"}
         _, listed = await ask("GET", "/purchases/voidedpurchases")
-        assert [one["orderId"] for one in listed["voidedPurchases"]] == [store.known(token).id]
+        assert [item["orderId"] for item in listed["voidedPurchases"]] == [store.known(token).id]
 
 
 async def test_voided_subscriptions_are_listed_when_asked_for(google_keys: GoogleKeys) -> None:
     async with play_store(google_keys) as store, running(store) as served:
-        tokens = [store.sell(product_id="pro_monthly:monthly", buyer=str(one)) for one in range(3)]
+        tokens = [store.sell(product_id="pro_monthly:monthly", buyer=str(number)) for number in range(3)]
         for token in tokens:
             store.act(token, "refund")
         ask = await asking(store, served)
@@ -185,7 +185,7 @@ async def test_voided_subscriptions_are_listed_when_asked_for(google_keys: Googl
         more: dict[str, str] = {}
         while True:
             _, page = await ask("GET", "/purchases/voidedpurchases", params={"type": "1", "maxResults": "2", **more})
-            seen += [one["purchaseToken"] for one in page["voidedPurchases"]]
+            seen += [purchase["purchaseToken"] for purchase in page["voidedPurchases"]]
             if "tokenPagination" not in page:
                 break
             more = {"token": page["tokenPagination"]["nextPageToken"]}
@@ -297,11 +297,11 @@ async def test_pubsub_tries_again_with_growing_waits_for_a_week(google_keys: Goo
         store.sell(product_id="coins_100")
         await store.move(START + 30_000_000)
         (message,) = store.outbox.messages
-        at = [one.at for one in message.attempts]
+        at = [attempt.at for attempt in message.attempts]
         waits = [(after - before) // 1000 for before, after in itertools.pairwise(at)]
         assert waits[:8] == [10, 20, 40, 80, 160, 320, 600, 600]
-        tokens = {one.headers["authorization"] for one in service.taken}
-        ids = {one.body["message"]["messageId"] for one in service.taken}
+        tokens = {request.headers["authorization"] for request in service.taken}
+        ids = {request.body["message"]["messageId"] for request in service.taken}
         assert (len(ids), len(tokens) >= 1) == (1, True)
         service.status = 204
         await store.move(START + 40_000_000)

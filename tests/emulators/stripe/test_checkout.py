@@ -54,7 +54,7 @@ async def test_an_embedded_session_is_paid_by_the_page_and_makes_the_subscriptio
         assert (paid.subscription.status, paid.subscription.metadata["app_user_id"]) == ("active", "ada")
         assert (paid.customer.email, paid.line_items.data[0].price.id) == ("ada@example.com", "price_pro_monthly")
         of = await desk.ask(lambda v1: v1.checkout.sessions.list({"subscription": paid.subscription.id}))
-        assert [one.id for one in of.data] == [made.id]
+        assert [item.id for item in of.data] == [made.id]
         assert (await as_page(desk, f"{path}/confirm", client_secret=secret))[0] == 400
 
 
@@ -64,7 +64,7 @@ async def test_a_session_can_begin_with_a_trial_or_be_for_one_payment(stripe_key
         trial = await desk.ask(lambda v1: v1.checkout.sessions.create(body))
         _, shown = await as_page(desk, f"/v1/payment_pages/{trial.id}/confirm", client_secret=trial.client_secret)
         assert shown["free"] is True
-        assert [one.in_trial for one in desk.store.expected_states()] == [True]
+        assert [state.in_trial for state in desk.store.expected_states()] == [True]
         once = embedded(
             mode="payment",
             line_items=[{"price": "price_coins_100", "quantity": 2}],
@@ -96,7 +96,7 @@ async def test_the_hosted_page_takes_payment_and_sends_the_customer_back(stripe_
         paid = await asyncio.to_thread(requests.post, made.url, allow_redirects=False)
         assert (paid.status_code, paid.headers["location"]) == (303, f"https://shop.example/thanks?session={made.id}")
         assert (await asyncio.to_thread(requests.get, made.url)).status_code == 410
-        assert [one.active for one in desk.store.expected_states()] == [True]
+        assert [state.active for state in desk.store.expected_states()] == [True]
 
 
 async def test_the_hosted_page_offers_a_trial_as_one_and_says_when_it_is_over(stripe_keys: StripeKeys) -> None:

@@ -173,14 +173,14 @@ LIVES: list[tuple[str, list[Any], list[str], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("steps", "told", "status"), [one[1:] for one in LIVES], ids=[one[0] for one in LIVES])
+@pytest.mark.parametrize(("steps", "told", "status"), [row[1:] for row in LIVES], ids=[row[0] for row in LIVES])
 def test_a_life_sends_the_events_that_stripe_sends(steps: list[Any], told: list[str], status: str) -> None:
     world = live(*steps)
     assert (world.sent, world.subscription.status) == (told, status)
 
 
 def test_billing_dates_follow_the_day_of_the_first_payment() -> None:
-    ends = [one.lines[0].ends for one in live("buy", "P4M").invoices]
+    ends = [invoice.lines[0].ends for invoice in live("buy", "P4M").invoices]
     days = [(end - START) // DAY_S for end in ends]
     assert days == [28, 59, 89, 120, 150]
 
@@ -206,7 +206,7 @@ def test_prorations_that_wait_come_with_the_next_invoice() -> None:
     world = live("buy", "P14D", ("change", {"product_id": "team_monthly", "proration": "create_prorations"}))
     assert len(world.subscription.pending) == 2
     world.pass_by("P1M")
-    assert [one.amount for one in world.invoices[-1].lines] == [-500, 1500, 2999]
+    assert [line.amount for line in world.invoices[-1].lines] == [-500, 1500, 2999]
     assert not world.subscription.pending
 
 
@@ -242,7 +242,7 @@ TRUTHS: list[tuple[str, list[Any], dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("steps", "true"), [one[1:] for one in TRUTHS], ids=[one[0] for one in TRUTHS])
+@pytest.mark.parametrize(("steps", "true"), [row[1:] for row in TRUTHS], ids=[row[0] for row in TRUTHS])
 def test_the_truth_of_a_purchase(steps: list[Any], true: dict[str, Any]) -> None:
     truth = live(*steps).expected
     assert {name: getattr(truth, name) for name in true} == true
@@ -272,7 +272,7 @@ REFUSED: list[tuple[list[Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("steps", "words"), REFUSED, ids=[one[1] for one in REFUSED])
+@pytest.mark.parametrize(("steps", "words"), REFUSED, ids=[row[1] for row in REFUSED])
 def test_what_makes_no_sense_is_refused(steps: list[Any], words: str) -> None:
     with pytest.raises(Refusal) as refusal:
         live(*steps)

@@ -59,8 +59,8 @@ async def test_stripes_library_takes_every_webhook_and_it_names_the_object(strip
         store.act(id, "cancel")
         store.send_test()
         await store.deliver()
-        events = [event_in(one, stripe_keys.webhook_secret) for one in service.taken]
-        assert [one.type for one in events] == [
+        events = [event_in(request, stripe_keys.webhook_secret) for request in service.taken]
+        assert [event.type for event in events] == [
             "customer.subscription.created",
             "invoice.finalized",
             "invoice.paid",
@@ -71,8 +71,8 @@ async def test_stripes_library_takes_every_webhook_and_it_names_the_object(strip
         assert (created.data.object.id, created.data.object.metadata["app_user_id"]) == (id, "user-7")
         assert paid.data.object.parent.subscription_details.subscription == id
         assert updated.data.previous_attributes["cancel_at_period_end"] is False
-        assert {(one.api_version, one.livemode) for one in events} == {(API_VERSION, False)}
-        assert len({one.id for one in events}) == 5
+        assert {(event.api_version, event.livemode) for event in events} == {(API_VERSION, False)}
+        assert len({event.id for event in events}) == 5
 
 
 @pytest.mark.parametrize("lie", sorted(StripeEmulator.lies))
@@ -114,7 +114,7 @@ async def test_a_subscription_is_told_in_stripes_fields(stripe_keys: StripeKeys)
         assert said.latest_invoice.payments.data == []
         desk.store.act(id, "change", product_id="pro_yearly", deferred=True)
         said = await desk.ask(lambda v1: v1.subscriptions.retrieve(id, wanted))
-        assert [one["items"][0].price for one in said.schedule.phases] == ["price_pro_monthly", "price_pro_yearly"]
+        assert [phase["items"][0].price for phase in said.schedule.phases] == ["price_pro_monthly", "price_pro_yearly"]
 
 
 async def test_invoices_tell_each_paid_period_with_its_payment(stripe_keys: StripeKeys) -> None:
@@ -128,12 +128,12 @@ async def test_invoices_tell_each_paid_period_with_its_payment(stripe_keys: Stri
             )
 
         second, first, trial = await desk.ask(read)
-        assert [one.billing_reason for one in (trial, first, second)] == [
+        assert [invoice.billing_reason for invoice in (trial, first, second)] == [
             "subscription_create",
             "subscription_cycle",
             "subscription_cycle",
         ]
-        assert [one.amount_paid for one in (trial, first, second)] == [0, 999, 999]
+        assert [invoice.amount_paid for invoice in (trial, first, second)] == [0, 999, 999]
         (line,) = first.lines.data
         assert line.period.start == trial.lines.data[0].period.end
         assert line.parent.subscription_item_details.proration is False
@@ -143,7 +143,7 @@ async def test_invoices_tell_each_paid_period_with_its_payment(stripe_keys: Stri
         found = await desk.ask(
             lambda v1: v1.invoice_payments.list({"payment": {"type": "payment_intent", "payment_intent": intent}})
         )
-        assert [one.invoice for one in found.data] == [first.id]
+        assert [item.invoice for item in found.data] == [first.id]
         (charge,) = (await desk.ask(lambda v1: v1.charges.list({"payment_intent": intent}))).data
         assert (charge.amount, charge.paid, charge.billing_details.address.country) == (999, True, "US")
 
@@ -171,7 +171,7 @@ async def test_refunds_and_disputes_show_where_the_money_went(stripe_keys: Strip
         desk.store.act(coins, "dispute")
         desk.store.act(coins, "win_dispute")
         (dispute,) = (await desk.ask(lambda v1: v1.disputes.list())).data
-        assert (dispute.status, [one.amount for one in dispute.balance_transactions]) == ("won", [-199, 199])
+        assert (dispute.status, [movement.amount for movement in dispute.balance_transactions]) == ("won", [-199, 199])
 
 
 async def test_a_subscription_is_changed_and_cancelled_through_the_api(stripe_keys: StripeKeys) -> None:
@@ -188,7 +188,7 @@ async def test_a_subscription_is_changed_and_cancelled_through_the_api(stripe_ke
         changed = await desk.ask(lambda v1: v1.subscriptions.update(made.id, change))
         assert changed["items"].data[0].price.product == "team_monthly"
         pending = await desk.ask(lambda v1: v1.invoice_items.list({"customer": customer.id, "pending": True}))
-        assert [one.proration for one in pending.data] == [True, True]
+        assert [item.proration for item in pending.data] == [True, True]
         removal: Any = {"items": [{"id": made["items"].data[0].id, "deleted": True}]}
         with pytest.raises(stripe.InvalidRequestError):
             await desk.ask(lambda v1: v1.subscriptions.update(made.id, removal))
@@ -204,12 +204,12 @@ async def test_the_log_of_events_is_read_page_by_page(stripe_keys: StripeKeys) -
 
         def read(v1: Any) -> list[Any]:
             asked = {"types": ["invoice.paid", "charge.succeeded"], "created": {"gte": since}, "limit": 1}
-            return [one.type for one in v1.events.list(asked).auto_paging_iter()]
+            return [event.type for event in v1.events.list(asked).auto_paging_iter()]
 
         assert sorted(await desk.ask(read)) == ["charge.succeeded", "invoice.paid"]
         # Stripe lists the events of the last 30 days.
         everything = await desk.ask(lambda v1: v1.events.list({"limit": 100}))
-        assert min(one.created for one in everything.data) >= since - 86400
+        assert min(item.created for item in everything.data) >= since - 86400
 
 
 async def test_a_request_with_the_same_key_is_carried_out_once(stripe_keys: StripeKeys) -> None:
@@ -260,7 +260,7 @@ async def test_stripe_tries_again_three_times_in_test_mode(stripe_keys: StripeKe
         store.sell(product_id="coins_100")
         await store.move(START + DAY)
         (message,) = store.outbox.messages
-        at = [one.at for one in message.attempts]
+        at = [attempt.at for attempt in message.attempts]
         assert [(after - before) // 60_000 for before, after in itertools.pairwise(at)] == [5, 60, 180]
         assert message.state == "given up"
 

@@ -76,7 +76,7 @@ async def test_the_embedded_page_is_paid(browser: Browser, stripe_keys: StripeKe
         await page.get_by_label("Card number").fill("4242 4242 4242 4242")
         await page.get_by_role("button", name="Pay").click()
         await expect(page).to_have_title("complete")
-        assert [one.active for one in desk.store.expected_states()] == [True]
+        assert [state.active for state in desk.store.expected_states()] == [True]
 
 
 ELEMENTS = """async ([key, secret]) => {

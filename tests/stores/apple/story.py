@@ -56,14 +56,14 @@ class Story:
         return (
             *(
                 replace(
-                    one,
-                    status=replace(one.status, as_of=quiet, renewal_off_at=None),
+                    subscription,
+                    status=replace(subscription.status, as_of=quiet, renewal_off_at=None),
                     periods=tuple(
                         replace(p, as_of=quiet, money_back=()) if p.refunded_at is None else replace(p, as_of=quiet)
-                        for p in one.periods
+                        for p in subscription.periods
                     ),
                 )
-                for one in self.customer.subscriptions
+                for subscription in self.customer.subscriptions
             ),
-            *(replace(one, told_at=None) for one in self.customer.purchases),
+            *(replace(purchase, told_at=None) for purchase in self.customer.purchases),
         )

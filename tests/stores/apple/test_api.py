@@ -87,7 +87,7 @@ def last(chain: AppleChain, about: dict[str, Any], renews: dict[str, Any], statu
 def history(chain: AppleChain, *told: dict[str, Any], more: str | None = None) -> Reply:
     return Reply.json(
         {
-            "signedTransactions": [chain.sign(one) for one in told],
+            "signedTransactions": [chain.sign(event) for event in told],
             "hasMore": more is not None,
             "revision": more or "end",
             "bundleId": BUNDLE_ID,
@@ -115,7 +115,7 @@ async def test_a_subscription_is_read_again_with_all_pages_and_its_status(
     )
     [seen] = (await adapter.read_again(app, "1", Environment.PRODUCTION)).seen
     assert isinstance(seen.snapshot, Subscription)
-    assert [one.id for one in seen.snapshot.periods] == ["1", "2", "3"]
+    assert [period.id for period in seen.snapshot.periods] == ["1", "2", "3"]
     assert (seen.snapshot.status.auto_renew, seen.complete, seen.unordered) == (False, True, False)
     assert apple.paths() == [HISTORY, HISTORY, STATUSES]
 
@@ -158,7 +158,7 @@ async def test_pages_that_never_end_are_given_up(
     with pytest.raises(StoreDown, match="does not end"):
         await adapter.read_again(app, "1", Environment.PRODUCTION)
     with pytest.raises(StoreDown, match="does not end"):
-        [one async for one in adapter.missed(app, START - DAY, START)]
+        [missed async for missed in adapter.missed(app, START - DAY, START)]
 
 
 @pytest.mark.parametrize("code", [4040002, 4040004, 4040006])
@@ -236,17 +236,17 @@ async def test_what_was_missed_comes_from_both_environments_and_all_pages(
     production.answers[NOTIFICATIONS] = lambda request: Reply.json(pages[request.query.get("paginationToken", [""])[0]])
     sandbox.answers[NOTIFICATIONS] = Reply.json({"notificationHistory": [{"signedPayload": third}]})
     async with two_servers(monkeypatch, production, sandbox):
-        found = [one async for one in adapter.missed(connected(adapter, chain), START - DAY, START)]
-    assert [one.payload for one in found] == [first, second, third]
+        found = [missed async for missed in adapter.missed(connected(adapter, chain), START - DAY, START)]
+    assert [item.payload for item in found] == [first, second, third]
     assert found[0] == await adapter.verify(connected(adapter, chain), incoming(first))
     assert production.asked[0].json() == {"startDate": START - DAY, "endDate": START}
 
 
 async def test_history_goes_back_no_further_than_apples(adapter: AppleAdapter, app: ConnectedApp, apple: Apple) -> None:
     apple.answers[NOTIFICATIONS] = Reply.json({"notificationHistory": []})
-    assert [one async for one in adapter.missed(app, 0, START)] == []
+    assert [missed async for missed in adapter.missed(app, 0, START)] == []
     assert START - 180 * DAY < apple.asked[0].json()["startDate"] < START - 179 * DAY
-    assert [one async for one in adapter.missed(app, START, START)] == []
+    assert [missed async for missed in adapter.missed(app, START, START)] == []
     assert len(apple.asked) == 1
 
 
@@ -258,10 +258,10 @@ async def test_missed_needs_one_environment_that_knows_the_app(
     sandbox.answers[NOTIFICATIONS] = Reply.json({"notificationHistory": []})
     async with two_servers(monkeypatch, production, sandbox):
         app = connected(adapter, chain)
-        assert [one async for one in adapter.missed(app, START - DAY, START)] == []
+        assert [missed async for missed in adapter.missed(app, START - DAY, START)] == []
         sandbox.answers[NOTIFICATIONS] = Reply(401)
         with pytest.raises(CredentialsRefused):
-            [one async for one in adapter.missed(app, START - DAY, START)]
+            [missed async for missed in adapter.missed(app, START - DAY, START)]
 
 
 # Checking credentials.
@@ -329,7 +329,7 @@ async def asked_for_consumption(adapter: AppleAdapter, app: ConnectedApp, chain:
     payload = notification(chain, "CONSUMPTION_REQUEST", about=one_time()) | {"signedDate": START - ago}
     kept = await adapter.verify(app, incoming(chain.sign(payload)))
     reading = await adapter.read(app, kept.payload)
-    assert [one.handle for one in reading.seen] == ["900"]
+    assert [purchase.handle for purchase in reading.seen] == ["900"]
     return reading.note
 
 

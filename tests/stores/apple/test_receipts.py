@@ -182,7 +182,10 @@ async def test_a_storekit_1_receipt_is_looked_up_at_apple(adapter: AppleAdapter,
     first, second = transaction(told_on=40), transaction("2", day=30, told_on=40, transactionReason="RENEWAL")
     coins = one_time(told_on=40)
     answers: dict[str, Any] = {
-        "/inApps/v2/history/1": {"signedTransactions": [chain.sign(one) for one in (first, coins)], "hasMore": False},
+        "/inApps/v2/history/1": {
+            "signedTransactions": [chain.sign(transaction) for transaction in (first, coins)],
+            "hasMore": False,
+        },
         "/inApps/v1/subscriptions/1": {
             "data": [
                 {
@@ -201,7 +204,7 @@ async def test_a_storekit_1_receipt_is_looked_up_at_apple(adapter: AppleAdapter,
     async with apple(adapter, chain, answers) as app:
         subscription, purchase = (await adapter.read_receipt(app, AppReceipt(token=storekit_1(chain)))).seen
     assert isinstance(subscription.snapshot, Subscription)
-    assert [one.id for one in subscription.snapshot.periods] == ["1", "2"]
+    assert [period.id for period in subscription.snapshot.periods] == ["1", "2"]
     assert not subscription.snapshot.status.auto_renew
     assert subscription.complete
     assert purchase.snapshot.id == "900"

@@ -216,7 +216,7 @@ async def test_a_snapshot_tells(busy_shop: Shop, row: Row) -> None:
         sent = _of(who, body)
         reply = await post(shop, "purchases", sent)
         assert reply.status == 200, reply
-        told = [one["type"] for one in reply.json()["events"]]
+        told = [event["type"] for event in reply.json()["events"]]
         # The same again is known.
         again = await post(shop, "purchases", sent)
         assert (again.status, again.json()["outcome"], again.json()["events"]) == (200, "unchanged", []), again
@@ -228,12 +228,15 @@ async def test_a_snapshot_tells(busy_shop: Shop, row: Row) -> None:
     store = row.sent[0]["store"]
     listed = await walk(shop, f"customers/{who}/events?limit=100")
     expected = (*row.tells, *row.then)
-    assert tuple(one["type"] for one in listed)[len(listed) - len(expected) :] == expected
-    assert {one["store"] for one in listed if one["store"] is not None} == {store}
+    assert tuple(item["type"] for item in listed)[len(listed) - len(expected) :] == expected
+    assert {item["store"] for item in listed if item["store"] is not None} == {store}
     assert (await holds(shop, who) == {"pro"}) is row.access
     v1 = (await shop.v1(who)).json()["subscriber"]
-    bought = [*v1["subscriptions"].values(), *(one for many in v1["non_subscriptions"].values() for one in many)]
-    assert {one["store"] for one in bought} == {store}
+    bought = [
+        *v1["subscriptions"].values(),
+        *(bought_once for many in v1["non_subscriptions"].values() for bought_once in many),
+    ]
+    assert {purchase["store"] for purchase in bought} == {store}
 
 
 def _of(who: str, body: dict[str, Any]) -> dict[str, Any]:

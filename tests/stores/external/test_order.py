@@ -43,7 +43,7 @@ def body_of(seen: Subscription | Purchase, as_of: Ms) -> NewSnapshot:
             "auto_resume_at": status.pause.resumes_at if status.pause is not None else None,
             "ended_reason": status.ended,
         }
-        periods = [_period(one) for one in seen.periods]
+        periods = [_period(period) for period in seen.periods]
         said = {
             "subscription": {
                 "store_subscription_identifier": seen.id,
@@ -84,8 +84,8 @@ def _period(one: Period) -> dict[str, Any]:
 
 
 def _money_back(facts: tuple[MoneyBack, ...]) -> dict[str, Any]:
-    refunds = [one.at for one in facts if not one.reversal]
-    reversals = [one.at for one in facts[-1:] if one.reversal]
+    refunds = [fact.at for fact in facts if not fact.reversal]
+    reversals = [fact.at for fact in facts[-1:] if fact.reversal]
     return {
         "refunded_at": refunds[-1] if refunds else None,
         "refund_reversed_at": reversals[-1] if reversals else None,
@@ -109,7 +109,7 @@ def in_two(sent: NewSnapshot) -> list[NewSnapshot]:
     id = subscription.store_subscription_identifier
     payments = SentSubscription(store_subscription_identifier=id, periods=subscription.periods)
     status = subscription.model_copy(update={"periods": []})
-    return [sent.model_copy(update={"subscription": one}) for one in (payments, status)]
+    return [sent.model_copy(update={"subscription": part}) for part in (payments, status)]
 
 
 def replay(arrivals: list[tuple[Ms, NewSnapshot]], until: Ms) -> Book:
@@ -157,11 +157,11 @@ def state(customer: Customer) -> Customer:
     """Without the number of events and the revisions of moments, which count how often something was concluded."""
     subscriptions = tuple(
         replace(
-            one,
-            status=replace(one.status, as_of=Moment(one.status.as_of.at)),
-            periods=tuple(replace(period, as_of=Moment(period.as_of.at)) for period in one.periods),
+            subscription,
+            status=replace(subscription.status, as_of=Moment(subscription.status.as_of.at)),
+            periods=tuple(replace(period, as_of=Moment(period.as_of.at)) for period in subscription.periods),
         )
-        for one in customer.subscriptions
+        for subscription in customer.subscriptions
     )
     balances = {code: one for code, one in customer.balances.items() if one}
     return replace(customer, sequence=0, subscriptions=subscriptions, balances=balances)
@@ -171,7 +171,7 @@ def of_money(book: Book) -> list[tuple[str, EventType]]:
     def speaks(event: Event) -> bool:
         return event.type in MONEY or (event.type is EventType.PRODUCT_CHANGE and event.price is not None)
 
-    return [(one.event.id, one.event.type) for one in book.told if speaks(one.event)]
+    return [(event.event.id, event.event.type) for event in book.told if speaks(event.event)]
 
 
 @given(st.data())
@@ -220,9 +220,9 @@ def test_any_order_of_refunds_ends_in_the_same_state_and_on_the_same_days_of_cha
     known = data.draw(refunds(of_subscription=data.draw(st.booleans())))
     order = data.draw(st.permutations(range(len(known))))
     again = data.draw(st.lists(st.sampled_from(range(len(known))), max_size=3))
-    until = max(one.as_of for one in known)
+    until = max(snapshot.as_of for snapshot in known)
 
-    straight = replay([(one.as_of, one) for one in known], until + 1)
+    straight = replay([(snapshot.as_of, snapshot) for snapshot in known], until + 1)
     retold = replay([(until, known[index]) for index in (*order, *again)], until + 1)
 
     # Who is first heard of later was first seen later.
@@ -236,4 +236,4 @@ def charted(book: Book) -> list[PeriodRow]:
 
 def cancellations(book: Book) -> set[Ms]:
     wanted = {EventType.CANCELLATION, EventType.TRIAL_CANCELLED}
-    return {one.event.at for one in book.told if one.event.type in wanted}
+    return {event.event.at for event in book.told if event.event.type in wanted}

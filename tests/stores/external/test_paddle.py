@@ -90,7 +90,7 @@ class World:
         return outcome
 
     async def events(self, who: str) -> list[str]:
-        return [one["type"] for one in await walk(self.shop, f"customers/{who}/events?limit=100")]
+        return [event["type"] for event in await walk(self.shop, f"customers/{who}/events?limit=100")]
 
 
 @pytest.fixture(scope="module")

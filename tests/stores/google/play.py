@@ -99,7 +99,7 @@ class Play(StoreHttp):
         if room == ["orders"]:
             return self._found(self.orders.get(last))
         if last == "orders:batchGet":
-            wanted = [self.orders.get(one) for one in query["orderIds"]]
+            wanted = [self.orders.get(id) for id in query["orderIds"]]
             return error(404, "orderNotFound") if None in wanted else self._json(200, {"orders": wanted})
         if last == "voidedpurchases":
             return self._json(200, {"voidedPurchases": self.voided} if self.voided else {})

@@ -242,7 +242,7 @@ class TestSubscriptions:
         )
         assert add_on.snapshot.current.price.micros == 2_000_000
         again = await google.read_again(app, add_on.handle, Environment.PRODUCTION)
-        assert [one.handle for one in again.seen] == [TOKEN, f"{TOKEN}#extra"]
+        assert [purchase.handle for purchase in again.seen] == [TOKEN, f"{TOKEN}#extra"]
 
     async def test_an_add_on_that_will_be_removed_does_not_renew(
         self, google: GoogleAdapter, app: ConnectedApp, play: Play
@@ -281,7 +281,7 @@ class TestSubscriptions:
         whole = only(await google.read_again(app, TOKEN, Environment.PRODUCTION))
         assert whole.complete is True
         assert isinstance(whole.snapshot, Subscription)
-        assert [one.purchased_at for one in whole.snapshot.periods] == [START + n * MONTH for n in range(4)]
+        assert [period.purchased_at for period in whole.snapshot.periods] == [START + n * MONTH for n in range(4)]
 
     async def test_an_order_that_google_does_not_know_leaves_a_gap(
         self, google: GoogleAdapter, app: ConnectedApp, play: Play
@@ -291,7 +291,7 @@ class TestSubscriptions:
         play.renew()
         play.orders.pop(ORDER)
         read = subscription(await google.read_again(app, TOKEN, Environment.PRODUCTION))
-        assert [one.id for one in read.periods] == [f"{ORDER}..0"]
+        assert [period.id for period in read.periods] == [f"{ORDER}..0"]
 
     async def test_a_chain_is_asked_for_once(self, google: GoogleAdapter, app: ConnectedApp, play: Play) -> None:
         play.buy("first", "GPA.1")
@@ -339,8 +339,8 @@ class TestNotifications:
         now = time.time_ns() // 1_000_000
         play.sell()
         play.voided = [{"purchaseToken": TOKEN, "orderId": ORDER, "voidedTimeMillis": str(now - DAY)}]
-        found = [one async for one in google.missed(app, now - 90 * DAY, now)]
-        assert [(one.external_id, one.kind, one.subject) for one in found] == [
+        found = [missed async for missed in google.missed(app, now - 90 * DAY, now)]
+        assert [(item.external_id, item.kind, item.subject) for item in found] == [
             (f"voided/{ORDER}/{now - DAY}", "VOIDED_PURCHASE", TOKEN)
         ]
         play.products[TOKEN]["purchaseStateContext"] = {"purchaseState": "CANCELLED"}
@@ -420,7 +420,7 @@ async def test_it_works_over_http_too(keys: SigningKey) -> None:
         if "subscriptionsv2" in request.path:
             return Reply.json(play.subscriptions[TOKEN])
         if request.path.endswith("orders:batchGet"):
-            return Reply.json({"orders": [play.orders[one] for one in request.query["orderIds"]]})
+            return Reply.json({"orders": [play.orders[id] for id in request.query["orderIds"]]})
         return Reply.json(play.orders[ORDER])
 
     async with serving(handle) as address:
@@ -433,4 +433,4 @@ async def test_it_works_over_http_too(keys: SigningKey) -> None:
             await google.acknowledge(app, TOKEN, "pro:monthly", subscription=True)
         finally:
             await google.close()
-    assert [one.method for one in asked] == ["POST", *["GET"] * 5, "POST"]
+    assert [request.method for request in asked] == ["POST", *["GET"] * 5, "POST"]

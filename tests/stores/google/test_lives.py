@@ -53,7 +53,10 @@ async def test_an_item_that_vanishes_from_a_purchase_ends_there(life: Life, play
     assert await life.hear(notice(17, at=MID)) == ["EXPIRATION UNSUBSCRIBE"]
     play.now = MID + DAY
     assert await life.read_again(TOKEN) == []
-    ends = {one.current.product_id: (one.access_ends_at, one.status.ended) for one in life.customer.subscriptions}
+    ends = {
+        subscription.current.product_id: (subscription.access_ends_at, subscription.status.ended)
+        for subscription in life.customer.subscriptions
+    }
     kept = "extra" if position == 0 else "pro"
     assert ends == {f"{gone}:monthly": (MID, Reason.UNSUBSCRIBE), f"{kept}:monthly": (END, None)}
 
@@ -65,9 +68,12 @@ async def test_renewals_that_were_never_heard_of_are_filled_in(life: Life, play:
         play.now = START + 7 * DAY + month * MONTH
         play.renew()
     assert await life.hear(notice(2)) == ["INITIAL_PURCHASE CONVERSION", "RENEWAL", "RENEWAL"]
-    assert [one.id for one in life.subscription.periods] == [ORDER, *(f"{ORDER}..{number}" for number in range(3))]
-    assert [one.number for one in life.subscription.periods] == [0, 1, 2, 3]
-    assert [one.price.micros for one in life.subscription.periods] == [0, 9_990_000, 9_990_000, 9_990_000]
+    assert [period.id for period in life.subscription.periods] == [
+        ORDER,
+        *(f"{ORDER}..{number}" for number in range(3)),
+    ]
+    assert [period.number for period in life.subscription.periods] == [0, 1, 2, 3]
+    assert [period.price.micros for period in life.subscription.periods] == [0, 9_990_000, 9_990_000, 9_990_000]
     assert life.subscription.periods[0].period_type is PeriodType.TRIAL
 
 
@@ -86,8 +92,12 @@ async def test_a_chain_of_upgrades_is_one_subscription_also_where_one_was_never_
         "PRODUCT_CHANGE max:monthly>ultra:monthly",
     ]
     assert life.subscription.id == ORDER
-    assert [one.product_id for one in life.subscription.periods] == ["pro:monthly", "max:monthly", "ultra:monthly"]
-    assert [one.ends_at for one in life.subscription.periods] == [MID, MID + DAY, MID + DAY + MONTH]
+    assert [period.product_id for period in life.subscription.periods] == [
+        "pro:monthly",
+        "max:monthly",
+        "ultra:monthly",
+    ]
+    assert [period.ends_at for period in life.subscription.periods] == [MID, MID + DAY, MID + DAY + MONTH]
 
 
 async def test_what_was_paid_before_an_upgrade_is_told_even_if_the_upgrade_is_heard_of_first(
@@ -114,7 +124,7 @@ async def test_a_change_that_waits_for_the_end_is_announced_and_then_a_renewal(l
     free(play, NEXT)
     assert await life.hear(notice(4, "second")) == ["PRODUCT_CHANGE pro:monthly>basic"]
     assert await life.read_again("second") == []
-    assert [one.id for one in life.subscription.periods] == [ORDER]
+    assert [period.id for period in life.subscription.periods] == [ORDER]
     play.now = END
     play.subscriptions["second"]["lineItems"][0].pop("deferredItemReplacement")
     play.renew("second", item={"productId": "basic"})
@@ -122,7 +132,7 @@ async def test_a_change_that_waits_for_the_end_is_announced_and_then_a_renewal(l
     assert await life.hear(notice(2, "second")) == ["RENEWAL"]
     assert await life.hear(notice(17, "second")) == []
     assert await life.read_again("second") == []
-    assert [one.id for one in life.subscription.periods] == [ORDER, f"{NEXT}..0"]
+    assert [period.id for period in life.subscription.periods] == [ORDER, f"{NEXT}..0"]
     play.now = END + MONTH
     play.renew("second")
     assert await life.hear(notice(2, "second")) == ["RENEWAL"]

@@ -297,7 +297,10 @@ async def test_notifications_that_come_late_and_in_any_order_lead_to_the_same_st
         life = Life(google, app, lambda: play.now)
         for notification in (*order, *reversed(order)):
             await life.hear(notification)
-        standing = [(one.id, one.periods, undated(one.status), one.expired) for one in life.customer.subscriptions]
+        standing = [
+            (subscription.id, subscription.periods, undated(subscription.status), subscription.expired)
+            for subscription in life.customer.subscriptions
+        ]
         told = sorted((event.type, event.transaction_id, event.at) for event in life.told.values())
         ends.append((standing, life.customer.purchases, told))
     assert all(end == ends[0] for end in ends)

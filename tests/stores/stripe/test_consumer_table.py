@@ -52,14 +52,16 @@ async def test_the_last_event_of_a_change_leaves_the_consumer_where_the_subscrip
                 await stripe.do(dice.choice(ACTS))
         await hear_all(life, stripe, nothing)
         told, number = [*life.told.values()][number:], len(life.told)
-        for one in told:
-            state = state_after_event(one.type, life.has_access(), state)
-        stands = [SAYS[one.type] for one in told if one.type in SAYS]
+        for event in told:
+            state = state_after_event(event.type, life.has_access(), state)
+        stands = [SAYS[event.type] for event in told if event.type in SAYS]
         if told and not life.has_access():
             assert state.subscription_status == "expired"
         elif stands:
             assert state.subscription_status == stands[-1], told
             assert state.billing_issue or stands[-1] != "billing_issue"
-        issued = {one.transaction_id: place for place, one in enumerate(told) if one.type is EventType.INVOICE_ISSUANCE}
-        assert all(issued.get(one.transaction_id, place) <= place for place, one in enumerate(told)), told
-        assert [one.at for one in told] == sorted(one.at for one in told)
+        issued = {
+            event.transaction_id: place for place, event in enumerate(told) if event.type is EventType.INVOICE_ISSUANCE
+        }
+        assert all(issued.get(event.transaction_id, place) <= place for place, event in enumerate(told)), told
+        assert [event.at for event in told] == sorted(event.at for event in told)

@@ -236,7 +236,7 @@ async def test_a_buyer_with_another_email_is_another_customer_of_stripe(form: Co
     for email in emails:
         order = ordered("team_monthly", email=email)
         await form.stripe.confirm_sale(form.app, order, None)
-    made = {one.customer for one in form.desk.store.books.subscriptions.values()}
+    made = {subscription.customer for subscription in form.desk.store.books.subscriptions.values()}
     assert len(made) == 2
     assert victim.id not in made
 
