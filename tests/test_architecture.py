@@ -406,10 +406,10 @@ def test_no_product_module_is_named_like_a_test() -> None:
 
 
 def rooms() -> list[Path]:
-    """Folders with several modules; a subject is one, with its folders. Alembic's versions are files, not a room."""
+    """Folders with several modules. A subject is one room with its folders, and so are the consumer and push."""
     below = [path.relative_to(SOURCE).parent.parts for path in sources() if path.name != "__init__.py"]
-    folders = {SOURCE.joinpath(*(parts[:2] if parts[:1] == ("subjects",) else parts)) for parts in below}
-    return sorted(folder for folder in folders if folder != SOURCE and folder.name != "versions")
+    depth = {"subjects": 2, "consumer": 1, "push": 1}
+    return sorted({SOURCE.joinpath(*parts[: depth.get(parts[0])]) for parts in below if parts})
 
 
 def test_every_room_says_what_lives_in_it_what_does_not_and_where_to_begin() -> None:
