@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import permutations, takewhile
 from typing import Any
 
 import jwt
@@ -26,6 +26,7 @@ from tests.stores.apple.story import Story
 PRODUCTS: tuple[dict[str, Any], ...] = (
     {"id": "yearly", "period": "P365D", "price": 49.99, "level": 1},
     {"id": "monthly", "period": "P30D", "price": 4.99, "trial": "P7D", "level": 2},
+    {"id": "quarterly", "period": "P90D", "price": 12.99, "level": 2},
     {"id": "basic", "period": "P30D", "price": 1.99, "level": 3},
     {"id": "coins", "kind": "consumable", "price": 4.99},
     {"id": "lifetime", "kind": "non_consumable", "price": 99.99},
@@ -121,6 +122,7 @@ def _decoded(signed: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Row:
+    # Begins with the type and the subtype of what the App Store sends last.
     name: str
     steps: Sequence[Step]
     # Types of the events of the last step, with what matters of each. Moments are days from the start.
@@ -168,24 +170,41 @@ ROWS = [
     ),
     Row("DID_RENEW", ["buy", "P30D"], [("RENEWAL", {"renewal_number": 1})], RENEW),
     Row("DID_RENEW BILLING_RECOVERY", ["buy", GRACE, "P30D", "P5D", "recover"], [("RENEWAL", {})], ["P5D", "cancel"]),
+    Row("DID_RENEW BILLING_RECOVERY, retried", ["buy", "fail_billing", "P30D", "P20D", "recover"], [("RENEWAL", {})]),
+    Row("DID_RENEW, the card replaced in time", ["buy", "fail_billing", "recover", "P30D"], [("RENEWAL", {})]),
     Row("DID_RENEW after a trial", [TRIAL, "P7D"], [("INITIAL_PURCHASE", {"is_trial_conversion": True})], RENEW),
     Row(
-        "AUTO_RENEW_DISABLED",
+        "DID_CHANGE_RENEWAL_STATUS AUTO_RENEW_DISABLED",
         ["buy", "P10D", "cancel"],
         [("CANCELLATION", {"cancellation_reason": "UNSUBSCRIBE"})],
         ["P1D", "uncancel"],
     ),
-    Row("AUTO_RENEW_DISABLED in a trial", [TRIAL, "P2D", "cancel"], [("TRIAL_CANCELLED", {})], ["P5D"]),
-    Row("AUTO_RENEW_ENABLED", ["buy", "P10D", "cancel", "P2D", "uncancel"], [("UNCANCELLATION", {})], ["P18D"]),
-    Row("RENEWAL_PREF UPGRADE", ["buy", "P10D", ("change", YEARLY)], [TO_YEARLY], ["P365D"]),
-    Row("RENEWAL_PREF DOWNGRADE", ["buy", "P10D", ("change", BASIC)], [TO_BASIC], ["P20D"]),
     Row(
-        "RENEWAL_PREF, back",
+        "DID_CHANGE_RENEWAL_STATUS AUTO_RENEW_DISABLED in a trial",
+        [TRIAL, "P2D", "cancel"],
+        [("TRIAL_CANCELLED", {})],
+        ["P5D"],
+    ),
+    Row(
+        "DID_CHANGE_RENEWAL_STATUS AUTO_RENEW_ENABLED",
+        ["buy", "P10D", "cancel", "P2D", "uncancel"],
+        [("UNCANCELLATION", {})],
+        ["P18D"],
+    ),
+    Row("DID_CHANGE_RENEWAL_PREF UPGRADE", ["buy", "P10D", ("change", YEARLY)], [TO_YEARLY], ["P365D"]),
+    Row(
+        "DID_CHANGE_RENEWAL_PREF DOWNGRADE, to another length of the same level",
+        ["buy", "P10D", ("change", {"product_id": "quarterly"})],
+        [("PRODUCT_CHANGE", {"product_id": "monthly", "new_product_id": "quarterly"})],
+    ),
+    Row("DID_CHANGE_RENEWAL_PREF DOWNGRADE", ["buy", "P10D", ("change", BASIC)], [TO_BASIC], ["P20D"]),
+    Row(
+        "DID_CHANGE_RENEWAL_PREF, back",
         ["buy", "P10D", ("change", BASIC), "P1D", ("change", MONTHLY)],
         [("PRODUCT_CHANGE", {"product_id": "basic", "new_product_id": "monthly"})],
         ["P19D"],
     ),
-    silent("RENEWAL_PREF, nothing pending", says("DID_CHANGE_RENEWAL_PREF")),
+    silent("DID_CHANGE_RENEWAL_PREF, nothing pending", says("DID_CHANGE_RENEWAL_PREF")),
     Row("OFFER_REDEEMED", ["buy", "P9D", ("redeem", CODE)], [], ["P21D"]),
     Row(
         "OFFER_REDEEMED INITIAL_BUY",
@@ -301,6 +320,11 @@ ROWS = [
         ["P16D"],
     ),
     Row(
+        "REFUND_REVERSED too late",
+        ["buy", "P12D", "refund", "P40D", "reverse_refund"],
+        [("EXPIRATION", {}), ("REFUND_REVERSED", {})],
+    ),
+    Row(
         "REVOKE",
         [("buy", FAMILY), "P12D", "end_family_sharing"],
         [("EXPIRATION", {"expiration_reason": "UNKNOWN", "at": 12, "is_family_share": True})],
@@ -340,7 +364,7 @@ ROWS = [
     silent("METADATA_UPDATE", says("METADATA_UPDATE")),
     silent("MIGRATION", says("MIGRATION")),
     silent("PRICE_CHANGE", says("PRICE_CHANGE")),
-    silent("SOMETHING_NEW", says("SOMETHING_NEW", "AND_UNHEARD_OF")),
+    silent("SOMETHING_NEW AND_UNHEARD_OF", says("SOMETHING_NEW", "AND_UNHEARD_OF")),
     Row("TEST", [says("TEST")], []),
     Row(
         "RENEWAL_EXTENSION SUMMARY",
@@ -354,7 +378,7 @@ ROWS = [
         [],
     ),
     Row(
-        "EXTERNAL_PURCHASE_TOKEN",
+        "EXTERNAL_PURCHASE_TOKEN UNREPORTED",
         [
             sends(
                 "EXTERNAL_PURCHASE_TOKEN",
@@ -393,13 +417,17 @@ def found(event: Event, name: str) -> object:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 async def test_a_notification_becomes_its_events(story: Story, store: AppStore, row: Row) -> None:
     happened: list[Event] = []
+    sent: dict[str, Any] = {}
     for step in row.steps:
         happened = []
         for signed in await store.do(step):
+            sent = _decoded(signed)
             happened += await story.hears(signed)
             known = story.customer
             assert await story.hears(signed) == [], "the same again tells nothing"
             assert story.customer == known, "and changes nothing"
+    named = " ".join(takewhile(lambda word: word.strip(",").isupper(), row.name.split())).strip(",")
+    assert " ".join([sent["notificationType"], *([sent["subtype"]] if "subtype" in sent else [])]) == named
     assert [event.type for event in happened] == [type for type, _ in row.events]
     for event, (_, wanted) in zip(happened, row.events, strict=True):
         assert {name: found(event, name) for name in wanted} == wanted
