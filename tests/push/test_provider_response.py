@@ -8,15 +8,15 @@ import pytest
 from msgspec import json
 
 from latchkey.push.provider_response import interpret
-from latchkey.push.push_errors import (
+from latchkey.push.push_notification import (
     BrokenError,
     BusyError,
     KeyRefusedError,
     NonsenseError,
     NotificationRefusedError,
     PushError,
+    PushResult,
 )
-from latchkey.push.push_notification import PushResult
 from latchkey.push.sandbox.protocol import NONSENSE
 
 NOBODY = "All included players are not subscribed"

@@ -10,16 +10,16 @@ from structlog.testing import capture_logs
 from latchkey.cli.authority import Certificates
 from latchkey.push.provider_response import RetryPolicy
 from latchkey.push.push_client import PushClient
-from latchkey.push.push_errors import (
+from latchkey.push.push_notification import (
     BrokenError,
     BusyError,
     KeyRefusedError,
     NotificationRefusedError,
+    PushNotification,
     PushNotSentError,
     RefusedError,
     UnreachableError,
 )
-from latchkey.push.push_notification import PushNotification
 from tests.patience import PATIENCE
 from tests.push.hostile_provider import BEHAVIOURS, misbehaving
 from tests.push.push_provider import APP_ID, KEY, QUICK, Provider, answering

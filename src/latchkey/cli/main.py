@@ -21,7 +21,7 @@ from latchkey.cli.listeners import CannotListenError
 from latchkey.cli.readiness import ConsumerFailedError, DidNotBecomeReadyError, NotReadyError
 from latchkey.cli.start import loaded
 from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal, StoreRefused, StoreUnreachable
-from latchkey.push.push_errors import PushError
+from latchkey.push.push_notification import PushError
 from latchkey.runtime.device_errors import DeviceError
 from latchkey.settings import SettingsRefusedError
 from latchkey.storage.errors import StorageError, WrongAddressError

@@ -23,8 +23,7 @@ from latchkey.cli.reach import DATA
 from latchkey.cli.stop_signal import StopSignal
 from latchkey.http_client import HttpClient, HttpError
 from latchkey.now import real_now
-from latchkey.push.push_errors import PushError, UnreachableError
-from latchkey.push.push_notification import PushNotification, PushResult
+from latchkey.push.push_notification import PushError, PushNotification, PushResult, UnreachableError
 from latchkey.settings import Problem, SettingsRefusedError
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from latchkey.consumer.storage.consumer_storage import ConsumerStorage
 from latchkey.consumer.storage.jobs import Job, NewJob
 from latchkey.push.provider_response import RetryPolicy
 from latchkey.push.push_client import PushClient
-from latchkey.push.push_errors import NotificationRefusedError, PushNotSentError
-from latchkey.push.push_notification import PushNotification, PushResult
+from latchkey.push.push_notification import NotificationRefusedError, PushNotification, PushNotSentError, PushResult
 
 log = structlog.get_logger()
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from latchkey.push.push_errors import (
+from latchkey.push.push_notification import (
     BrokenError,
     BusyError,
     KeyRefusedError,
     NonsenseError,
     NotificationRefusedError,
     PushError,
+    PushResult,
 )
-from latchkey.push.push_notification import PushResult
 
 # The provider's error if none of the ids can be reached; with a status of 200, or 400 in older versions.
 _NOBODY = "not subscribed"

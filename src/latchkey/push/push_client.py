@@ -23,8 +23,15 @@ import structlog
 
 from latchkey.http_client import HttpClient, HttpError, causes_of, parse_retry_after
 from latchkey.push.provider_response import RetryPolicy, interpret
-from latchkey.push.push_errors import BusyError, PushError, PushNotSentError, RefusedError, UnreachableError
-from latchkey.push.push_notification import PushNotification, PushResult
+from latchkey.push.push_notification import (
+    BusyError,
+    PushError,
+    PushNotification,
+    PushNotSentError,
+    PushResult,
+    RefusedError,
+    UnreachableError,
+)
 
 log = structlog.get_logger()
 
