@@ -1,4 +1,4 @@
-"""The control API: how people and scripts sell, act, move the clock and make a pretend store misbehave.
+"""The control API: how people and scripts sell, act, move the clock and make a store emulator misbehave.
 
 GET  /control                                  what this is, its clock, its counts
 GET  /control/products                         what is for sale;   PUT adds or replaces one
@@ -42,7 +42,7 @@ from latchkey.emulators.notification_outbox import Notification
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _LARGEST_BODY = 256 * 1024
-# A life of a thousand renewals is no use to anybody; a slip of the finger should not start one.
+# A thousand renewals in one move are a typing mistake.
 _FARTHEST: Ms = 20 * 366 * DAY
 
 Handler = Callable[[Request], Awaitable[Any]]
@@ -205,10 +205,10 @@ def moment(move: _ClockMove, now: Ms) -> Ms:
         to = move.to
     else:
         try:
-            said = datetime.fromisoformat(str(move.to))
+            given = datetime.fromisoformat(str(move.to))
         except ValueError:
             raise Invalid("to is epoch milliseconds or ISO 8601.", param="to") from None
-        to = int((said if said.tzinfo else said.replace(tzinfo=UTC)).timestamp() * 1000)
+        to = int((given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp() * 1000)
     if to < now:
         raise Refusal(f"The clock only moves forward, and it is {to_iso(now)} already.", param="to")
     if to - now > _FARTHEST:

@@ -1,4 +1,4 @@
-"""What the pretend stores share: a clock, an outbox, misbehaviour, and how time is moved."""
+"""What the store emulators share: a clock, an outbox, misbehaviour, and how time is moved."""
 
 from __future__ import annotations
 

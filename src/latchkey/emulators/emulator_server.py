@@ -1,4 +1,4 @@
-"""A pretend store on the network: its API, and beside it the control API, which is always on loopback only."""
+"""A store emulator on the network: its API, and beside it the control API, which is always on loopback only."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Fate:
 
 
 class Dice:
-    """Misbehaviour that is drawn. `lies` are those that this store can tell."""
+    """Misbehaviour that is drawn. `lies` are those that this store knows."""
 
     def __init__(self, lies: frozenset[str]) -> None:
         self._known = lies
@@ -116,9 +116,9 @@ class Dice:
         )
 
     def lie(self) -> str | None:
-        told, which = self._random.random(), self._random.random()
+        chance, which = self._random.random(), self._random.random()
         lies = self.wanted.lies
-        return lies[int(which * len(lies))] if lies and told < self.wanted.lie else None
+        return lies[int(which * len(lies))] if lies and chance < self.wanted.lie else None
 
     def api_fault(self) -> ApiFault | None:
         fault = self.wanted.api

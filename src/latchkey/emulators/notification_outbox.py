@@ -68,8 +68,8 @@ class NotificationOutbox:
     ) -> None:
         self.url: str | None = None
         self.messages: list[Notification] = []
-        # Hears of every attempt.
-        self.told: Callable[[Notification, SendAttempt], None] = lambda _, __: None
+        # Called after every attempt.
+        self.attempted: Callable[[Notification, SendAttempt], None] = lambda _, __: None
         self._clock = clock
         self._dice = dice
         self._write = write
@@ -144,7 +144,7 @@ class NotificationOutbox:
             message.state = "lost"
             dropped = SendAttempt(at=self._clock.now(), did="dropped")
             message.attempts.append(dropped)
-            self.told(message, dropped)
+            self.attempted(message, dropped)
             return
         for _ in range(message.fate.copies):
             attempt = await self._attempt(message, self._dice.lie())
@@ -177,7 +177,7 @@ class NotificationOutbox:
         message.attempts.append(attempt)
         if attempt.status in self._accepted and lie is None:
             message.state = "delivered"
-        self.told(message, attempt)
+        self.attempted(message, attempt)
         return attempt
 
     def _build(self) -> HttpClient:

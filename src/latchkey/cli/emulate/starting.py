@@ -67,7 +67,7 @@ async def run(store: Emulator[Any, Any], folder: Folder, wishes: Wishes) -> None
     folder.remember_port(listening.getsockname()[1])
     async with running(store, listening=listening, control=control, tls=tls) as served:
         write_json(folder.credentials, store.credentials(served.base_url))
-        store.outbox.told = lambda message, attempt: _show(console, message, attempt)
+        store.outbox.attempted = lambda message, attempt: _show(console, message, attempt)
         _introduce(console, store, folder, wishes, served)
         write_json(folder.control, {"store": store.name, "control_url": served.control_url})
         ticking = asyncio.create_task(keep_time(store))

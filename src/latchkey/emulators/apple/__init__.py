@@ -1,1 +1,1 @@
-"""A pretend App Store."""
+"""The App Store emulator."""

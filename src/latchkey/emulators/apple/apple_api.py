@@ -1,4 +1,4 @@
-"""The App Store Server API of the pretend App Store: the endpoints that a server of an app calls.
+"""The App Store Server API of the emulator: the endpoints that a server of an app calls.
 
 Every call has to show a token that was signed with the key of the credentials, as Apple demands it.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import jwt
 import msgspec
@@ -36,6 +36,7 @@ _PRODUCT_TYPES = {
 }
 
 Handler = Callable[[Request], Awaitable[Response]]
+T = TypeVar("T")
 
 
 class AppleApiError(Exception):
@@ -154,10 +155,7 @@ class _Api:
         return _json({"signedTransactions": signed, "revision": revision, "hasMore": more})
 
     async def extend(self, request: Request) -> Response:
-        try:
-            asked = msgspec.json.decode(await request.body(), type=_Extension)
-        except msgspec.DecodeError:
-            raise AppleApiError(4000000, "Bad request.") from None
+        asked = await _decoded(request, _Extension)
         if not 1 <= asked.extendByDays <= 90:
             raise AppleApiError(4000009, "Invalid extend by days value.")
         if not 0 <= asked.extendReasonCode <= 3:
@@ -180,20 +178,14 @@ class _Api:
 
     async def consumption(self, request: Request) -> Response:
         _, transaction = self._transaction(request)
-        try:
-            told = msgspec.json.decode(await request.body(), type=dict[str, Any])
-        except msgspec.DecodeError:
-            raise AppleApiError(4000000, "Bad request.") from None
-        if told.get("customerConsented") is not True:
+        usage = await _decoded(request, dict[str, Any])
+        if usage.get("customerConsented") is not True:
             raise AppleApiError(4000035, "Invalid request. The customer consented field is invalid.")
-        self._store.consumption[transaction.id] = told
+        self._store.consumption[transaction.id] = usage
         return Response(status_code=202)
 
     async def notifications(self, request: Request) -> Response:
-        try:
-            asked = msgspec.json.decode(await request.body(), type=_NotificationHistory)
-        except msgspec.DecodeError:
-            raise AppleApiError(4000000, "Bad request.") from None
+        asked = await _decoded(request, _NotificationHistory)
         if asked.startDate < self._store.clock.now() - _HISTORY:
             raise AppleApiError(4000012, "Invalid request. The start date is earlier than the earliest allowed date.")
         if asked.startDate >= asked.endDate:
@@ -291,6 +283,13 @@ class _NotificationHistory(msgspec.Struct):
     notificationSubtype: str | None = None  # noqa: N815
     transactionId: str | None = None  # noqa: N815
     onlyFailures: bool = False  # noqa: N815
+
+
+async def _decoded(request: Request, type: type[T]) -> T:
+    try:
+        return msgspec.json.decode(await request.body(), type=type)
+    except msgspec.DecodeError:
+        raise AppleApiError(4000000, "Bad request.") from None
 
 
 def _history_item(message: Notification) -> dict[str, Any]:

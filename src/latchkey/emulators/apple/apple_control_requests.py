@@ -1,4 +1,4 @@
-"""What one can ask of the pretend App Store in JSON: products, sales, and acts on a purchase."""
+"""Control API requests of the App Store emulator: products, sales and acts in JSON."""
 
 from __future__ import annotations
 

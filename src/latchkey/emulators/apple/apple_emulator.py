@@ -1,4 +1,4 @@
-"""The pretend App Store: the books, the keys that sign, and what is sent."""
+"""The App Store emulator: the books, the keys that sign, and what is sent."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
         self.app = app
         self._retries = app.environment == "Production" if retries is None else retries
         self._signed_at: Ms = 0
-        # What the service told about consumption, by transaction id.
+        # What the service reported about consumption, by transaction id.
         self.consumption: dict[str, Any] = {}
         # When the service extended subscriptions, by original transaction id: Apple does it twice a year.
         self.extensions: dict[str, list[Ms]] = {}
@@ -189,7 +189,7 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
         return chain.sign(apple_payloads.notification(app, notice, id, at, shown, renewing))
 
     def _reading_at(self) -> Ms:
-        """The date of what is signed for a read: never before what was already said."""
+        """The date of what is signed for a read: never earlier than the last one."""
         self._signed_at = max(self._signed_at, self.clock.now())
         return self._signed_at
 

@@ -1,1 +1,1 @@
-"""A pretend Google Play."""
+"""The Google Play emulator."""

@@ -1,4 +1,4 @@
-"""The Google Play Developer API of the pretend Google Play, its token address, and the certificates of its pushes."""
+"""The Google Play Developer API of the emulator, its token address, and the certificates of its pushes."""
 
 from __future__ import annotations
 
@@ -232,10 +232,10 @@ class _Api:
             raise GoogleApiError(404, "purchaseTokenNotFound", "The purchase token was not found.")
         over = found.state is GoogleState.EXPIRED and found.expires_at is not None
         if over and (found.expires_at or 0) + READABLE_AFTER_END < self._store.clock.now():
-            said = (
+            message = (
                 "The subscription purchase is no longer available for query because it has been expired for too long."
             )
-            raise GoogleApiError(410, "subscriptionPurchaseNoLongerAvailable", said)
+            raise GoogleApiError(410, "subscriptionPurchaseNoLongerAvailable", message)
         return found
 
     def _check_product(self, request: Request, purchase: GooglePurchase) -> None:

@@ -1,4 +1,4 @@
-"""What one can ask of the pretend Google Play in JSON: products, sales, and acts on a purchase."""
+"""Control API requests of the Google Play emulator: products, sales and acts in JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What time brings: renewals, failed payments, pauses, ends, and the refund of what nobody acknowledged."""
+"""What time brings: renewals, failed payments, pauses, ends, and the refund of unacknowledged purchases."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def voided(books: GoogleBooks, at: Ms, purchase: GooglePurchase, order: str, *, 
         replace(paid, refunded_at=at, voided=revoke) if paid.id == order else paid for paid in purchase.orders
     )
     purchase = replace(purchase, orders=orders)
-    told: tuple[GoogleNotice, ...] = ()
+    notices: tuple[GoogleNotice, ...] = ()
     if revoke:
-        told = (
+        notices = (
             GoogleNotice(
                 at=at,
                 token=purchase.token,
@@ -53,8 +53,8 @@ def voided(books: GoogleBooks, at: Ms, purchase: GooglePurchase, order: str, *, 
             purchase = replace(purchase, state=GoogleState.CANCELED)
         elif purchase.state is not GoogleState.EXPIRED:
             purchase = ended(purchase, at, CancelledBy.DEVELOPER)
-            told = (noticed(at, purchase, NoticeCode.REVOKED), *told)
-    return kept(books, purchase), told
+            notices = (noticed(at, purchase, NoticeCode.REVOKED), *notices)
+    return kept(books, purchase), notices
 
 
 def ended(purchase: GooglePurchase, at: Ms, by: CancelledBy | None) -> GooglePurchase:
@@ -103,8 +103,8 @@ def renewed(books: GoogleBooks, at: Ms, purchase: GooglePurchase, *, follows: Ms
         fails_with=None,
         intro_left=left,
     )
-    told = (noticed(at, purchase, code),)
-    return kept(books, purchase), (*told, noticed(at, purchase, NoticeCode.ITEMS_CHANGED)) if changed else told
+    notices = (noticed(at, purchase, code),)
+    return kept(books, purchase), (*notices, noticed(at, purchase, NoticeCode.ITEMS_CHANGED)) if changed else notices
 
 
 def _next_change(purchase: GooglePurchase) -> Ms | None:

@@ -1,4 +1,4 @@
-"""The pretend Google Play: the books, the keys that sign, and what is pushed."""
+"""The Google Play emulator: the books, the keys that sign, and what is pushed."""
 
 from __future__ import annotations
 

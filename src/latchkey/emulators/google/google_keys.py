@@ -84,8 +84,8 @@ class SigningKey:
 
     def claimed_by(self, assertion: str, audience: str) -> dict[str, Any]:
         """The claims of an assertion that a holder of `service_account` signed for this token address, or for Google's:
-        Google's library names that one wherever it sends the assertion. ValueError where it is signed by somebody else,
-        meant for another address, or too old."""
+        Google's library names the latter wherever it sends the assertion. ValueError for another signer or address, or
+        an assertion that is too old."""
         try:
             return jwt.decode(
                 assertion,

@@ -57,7 +57,7 @@ def etag(purchase: GooglePurchase) -> str:
 
 
 def old_subscription(purchase: GooglePurchase) -> dict[str, Any]:
-    """A SubscriptionPurchase, the older form. It alone tells when a pause that has not begun will end."""
+    """A SubscriptionPurchase, the older form. Only it has the end of a pause that has not begun."""
     return _without_none(
         kind="androidpublisher#subscriptionPurchase",
         startTimeMillis=str(purchase.started_at),
@@ -155,34 +155,34 @@ def voided(purchase: GooglePurchase, order: GoogleOrder) -> dict[str, Any]:
 
 def push(notice: GoogleNotice, package: str, id: str, subscription_name: str) -> dict[str, Any]:
     """The body of a Pub/Sub push."""
-    told: dict[str, Any] = {"version": "1.0", "packageName": package, "eventTimeMillis": str(notice.at)}
+    notification: dict[str, Any] = {"version": "1.0", "packageName": package, "eventTimeMillis": str(notice.at)}
     if notice.code is not None:
-        told["subscriptionNotification"] = {
+        notification["subscriptionNotification"] = {
             "version": "1.0",
             "notificationType": int(notice.code),
             "purchaseToken": notice.token,
         }
     elif notice.one_time is not None:
-        told["oneTimeProductNotification"] = {
+        notification["oneTimeProductNotification"] = {
             "version": "1.0",
             "notificationType": notice.one_time,
             "purchaseToken": notice.token,
             "sku": notice.sku,
         }
     elif notice.voided_order is not None:
-        told["voidedPurchaseNotification"] = {
+        notification["voidedPurchaseNotification"] = {
             "purchaseToken": notice.token,
             "orderId": notice.voided_order,
             "productType": 1 if notice.subscription else 2,
             "refundType": 1,
         }
     else:
-        told["testNotification"] = {"version": "1.0"}
+        notification["testNotification"] = {"version": "1.0"}
     published = instant(notice.at)
     return {
         "message": {
             "attributes": {},
-            "data": base64.b64encode(msgspec.json.encode(told)).decode(),
+            "data": base64.b64encode(msgspec.json.encode(notification)).decode(),
             "messageId": id,
             "message_id": id,
             "publishTime": published,

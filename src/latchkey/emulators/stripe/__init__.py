@@ -1,1 +1,1 @@
-"""A pretend Stripe."""
+"""The Stripe emulator."""

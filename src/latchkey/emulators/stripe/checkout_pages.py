@@ -1,4 +1,4 @@
-"""What a browser sees of the pretend Stripe: the hosted checkout page, and a stand-in for Stripe.js.
+"""What a browser sees of the Stripe emulator: the hosted checkout page, and a stand-in for Stripe.js.
 
 Stripe.js asks with the publishable key and the client secret of one object, in a form, from any page. The hosted page
 (`/pay/cs_...`) needs no script."""
@@ -83,13 +83,13 @@ class _Pages:
         session = self._session(request)
         if session.status != "open":
             return _page(f"<h1>This checkout is {session.status}</h1><p>You can close this page.</p>", 410)
-        said = summary(self._store.books, session)
-        amount = int(Decimal(said["total"]).scaleb(DECIMALS))
-        due = "Nothing is due today" if said["free"] else money(amount, said["currency"].upper())
+        checkout = summary(self._store.books, session)
+        amount = int(Decimal(checkout["total"]).scaleb(DECIMALS))
+        due = "Nothing is due today" if checkout["free"] else money(amount, checkout["currency"].upper())
         back = f"<p><a href='{escape(str(session.cancel_url))}'>Back</a></p>" if _is_web(session.cancel_url) else ""
         return _page(
-            f"<h1>{escape(said['name'])}</h1><p class=due>{due}</p>"
-            f"<form method=post><button class=first>{'Start trial' if said['free'] else 'Pay'}</button>"
+            f"<h1>{escape(checkout['name'])}</h1><p class=due>{due}</p>"
+            f"<form method=post><button class=first>{'Start trial' if checkout['free'] else 'Pay'}</button>"
             "<button name=payment_method value=pm_card_chargeDeclined>Pay with a card that is declined</button>"
             f"</form>{back}"
         )
@@ -134,7 +134,7 @@ def _is_web(url: str | None) -> bool:
 
 
 def _refused(request: Request, message: str, status: int) -> Response:
-    """A card can be declined and another one tried; what is not there stays so."""
+    """After a declined card the customer may try another one; not so where nothing was found."""
     again = "" if status == 404 else f"<p><a href='{escape(request.url.path)}'>Try again</a></p>"
     return _page(f"<h1>Not paid</h1><p role=alert>{escape(message)}</p>{again}", status)
 

@@ -229,7 +229,7 @@ def _charged(
     *,
     later: bool,
 ) -> None:
-    """A change is told of, and invoiced now or with the next invoice."""
+    """Sends the update, and invoices it now or with the next invoice."""
     if later:
         subscription, lines = changes.put(subscription, pending=(*subscription.pending, *lines)), ()
     if not lines:

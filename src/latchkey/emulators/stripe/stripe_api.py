@@ -1,4 +1,4 @@
-"""The API of the pretend Stripe: form-encoded requests, JSON answers, and Stripe's errors."""
+"""The API of the Stripe emulator: form-encoded requests, JSON answers, and Stripe's errors."""
 
 from __future__ import annotations
 
@@ -210,10 +210,10 @@ class _Api:
 
     async def confirm(self, request: Request, asked: dict[str, Any]) -> Any:
         """A declined card is an error, but the failed try is kept."""
-        said = await self._change(writes.confirm_intent)(request, asked)
-        if said["status"] == "requires_payment_method":
+        shown = await self._change(writes.confirm_intent)(request, asked)
+        if shown["status"] == "requires_payment_method":
             raise StripeError(402, "Your card was declined.", code="card_declined")
-        return said
+        return shown
 
     async def checkout(self, request: Request, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
         session = self._store.books.sessions[str(request.path_params["id"])]
@@ -327,14 +327,14 @@ def refused(error: StripeError) -> Response:
     declined = error.status == 402
     if declined:
         kind = "card_error"
-    said: dict[str, Any] = {"message": error.message, "type": kind}
+    body: dict[str, Any] = {"message": error.message, "type": kind}
     if error.code is not None and error.code != kind:
-        said["code"] = error.code
+        body["code"] = error.code
     if declined:
-        said["decline_code"] = "generic_decline"
+        body["decline_code"] = "generic_decline"
     if error.param is not None:
-        said["param"] = error.param
-    return Response(msgspec.json.encode({"error": said}), error.status, {}, "application/json")
+        body["param"] = error.param
+    return Response(msgspec.json.encode({"error": body}), error.status, {}, "application/json")
 
 
 def _found(books: StripeBooks, id: str) -> dict[str, Any]:

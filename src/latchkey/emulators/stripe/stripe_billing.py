@@ -42,7 +42,7 @@ def draft(
     changes: StripeChangeset, of: StripeSubscription, reason: str, lines: tuple[InvoiceLine, ...]
 ) -> StripeInvoice:
     """A new invoice with these lines and the prorations that wait. It becomes the subscription's latest. The caller
-    tells of it, after what it tells of the subscription."""
+    emits its event, after that of the subscription."""
     made = sum(invoice.subscription == of.id for invoice in changes.books.invoices.values())
     invoice = StripeInvoice(
         id=changes.id("in"),

@@ -139,7 +139,7 @@ class StripeSubscription:
     days_until_due: int | None = None
     # Prorations that the next invoice will have.
     pending: tuple[InvoiceLine, ...] = ()
-    # How the pretend customer and the account behave: payments fail from now on; the waits between tries in days; what
+    # How the emulated customer and the account behave: payments fail from now on; the waits between tries in days; what
     # follows the last one; how long an invoice is a draft; what follows a trial without a card (None: there is a card).
     failing: bool = False
     retry_days: tuple[int, ...] = (3, 5, 7)

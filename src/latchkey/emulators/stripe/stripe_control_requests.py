@@ -64,7 +64,7 @@ class StripeProductRequest(ProductRequest, frozen=True, kw_only=True):
 class StripeSaleRequest(SaleRequest, frozen=True, kw_only=True):
     # Further items of the same subscription or checkout.
     also: tuple[str, ...] = ()
-    # The user of your app, and where Stripe is told of it. `key` is the name of the metadata field.
+    # Where Stripe gets the user of your app, `account_token`. `key` is the name of the metadata field.
     said_in: Literal["metadata", "session", "reference", "customer"] = "metadata"
     key: str = "app_user_id"
     country: str | None = "US"
@@ -87,9 +87,9 @@ class StripeSaleRequest(SaleRequest, frozen=True, kw_only=True):
         if not 1 <= self.quantity <= 1000 or not 0 <= self.draft_minutes <= 24 * 60:
             raise Invalid("quantity is 1 to 1000, draft_minutes 0 to 1440.", param="quantity")
         cart = [(stripe_purchases.price_named(changes, name), self.quantity) for name in (self.product_id, *self.also)]
-        told = {} if self.account_token is None else {self.key: self.account_token}
+        named = {} if self.account_token is None else {self.key: self.account_token}
         customer = stripe_purchases.customer_named(
-            changes, self.buyer, self.country, told if self.said_in == "customer" else {}
+            changes, self.buyer, self.country, named if self.said_in == "customer" else {}
         )
         recurring = cart[0][0].interval is not None
         trial_end = stripe_purchases.trial_end_of(changes, cart[0][0]) if self.trial else None
@@ -100,8 +100,8 @@ class StripeSaleRequest(SaleRequest, frozen=True, kw_only=True):
                 "subscription" if recurring else "payment",
                 customer=customer.id,
                 client_reference_id=self.account_token if self.said_in == "reference" else None,
-                metadata=told if self.said_in == "session" or not recurring else {},
-                made_metadata=told if self.said_in == "metadata" else {},
+                metadata=named if self.said_in == "session" or not recurring else {},
+                made_metadata=named if self.said_in == "metadata" else {},
                 trial_end=trial_end,
             )
             session = stripe_purchases.complete_session(changes, session)
@@ -110,7 +110,7 @@ class StripeSaleRequest(SaleRequest, frozen=True, kw_only=True):
             changes,
             customer,
             cart,
-            metadata=told if self.said_in == "metadata" else {},
+            metadata=named if self.said_in == "metadata" else {},
             trial_end=trial_end,
             waits=self.incomplete,
             declined=self.declined,

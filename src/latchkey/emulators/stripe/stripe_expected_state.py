@@ -1,4 +1,4 @@
-"""What the pretend Stripe thinks of its purchases, in neutral words: see `expected_state.py`."""
+"""What the Stripe emulator knows of its purchases, in neutral words: see `expected_state.py`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def expected_of_subscription(books: StripeBooks, subscription: StripeSubscriptio
         StripeStatus.UNPAID,
         StripeStatus.CANCELED,
     )
-    # A change that nobody has paid for is not bought yet.
+    # An unpaid change is not bought yet.
     price = books.prices[latest[1].price if in_debt and latest else subscription.items[0].price]
     following = books.prices[subscription.next_price].name if subscription.next_price else None
     customer = books.customers[subscription.customer]
@@ -122,7 +122,9 @@ def expected_of_session(books: StripeBooks, session: CheckoutSession) -> list[Ex
         return []
     intent = books.intents[session.intent]
     customer = books.customers.get(session.customer or "")
-    told = session.client_reference_id or next(iter((session.metadata or session.made_metadata).values()), None)
+    account_token = session.client_reference_id or next(
+        iter((session.metadata or session.made_metadata).values()), None
+    )
     taken_at = _charge_taken_at(books, intent.charge)
     several = len(session.items) > 1
     return [
@@ -130,7 +132,7 @@ def expected_of_session(books: StripeBooks, session: CheckoutSession) -> list[Ex
             purchase=session.id,
             id=f"{intent.id}#{item.id}" if several else intent.id,
             buyer=(customer.name if customer else None) or "somebody",
-            account_token=told,
+            account_token=account_token,
             kind="one_time",
             product_id=books.prices[item.price].name,
             periods=1,

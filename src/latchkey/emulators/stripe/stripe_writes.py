@@ -249,8 +249,8 @@ def merged(before: dict[str, str], asked: Asked) -> dict[str, str]:
     """An empty value takes a key away; without keys, all of them."""
     if asked.get("metadata") == "":
         return {}
-    said = _inside(asked, "metadata")
-    return {name: str(value) for name, value in {**before, **said}.items() if value != ""}
+    given = _inside(asked, "metadata")
+    return {name: str(value) for name, value in {**before, **given}.items() if value != ""}
 
 
 def number(asked: Asked, name: str, ordinary: int | None = None) -> int:
