@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 
 from latchkey.dashboard.form import Form
 from latchkey.subjects.charts.page import figures as words
-from latchkey.subjects.charts.page.choices import applied, asked_words
 from latchkey.subjects.charts.page.view import (
     RANGES,
     Environment,
     Offered,
     View,
+    applied,
     dates_of,
     jumps_by_day,
     params,
     query_of,
+    summary_line,
     usual_resolution,
     view_of,
     without,
@@ -96,7 +97,7 @@ def test_everything_that_was_chosen_is_in_the_address() -> None:
     )
     assert (request.selectors, request.compare) == ({"revenue_type": "proceeds"}, True)
     assert sorted(params(view, OFFERED)) == sorted(parse_qsl(query))
-    assert asked_words(view, OFFERED) == (
+    assert summary_line(view, OFFERED) == (
         "Sandbox · 2026-01-01 to 2026-01-31 · by week · broken down by country · Product: pro_monthly or pro_yearly"
         " · Store: Not known · plan: gold · EUR"
     )

@@ -13,9 +13,8 @@ from latchkey.dashboard.pages.welcome import welcome
 from latchkey.dashboard.snippets import first_purchase
 from latchkey.domain.purchases.purchase import USD
 from latchkey.subjects.charts.page.cards import card, requests
-from latchkey.subjects.charts.page.choices import offered_to
-from latchkey.subjects.charts.page.presentation import Shown, main_series
-from latchkey.subjects.charts.page.view import Environment, Offered, environment_of
+from latchkey.subjects.charts.page.presentation import Presentation, main_series
+from latchkey.subjects.charts.page.view import Environment, Offered, environment_of, offered_to
 from latchkey.subjects.charts.rules.chart import Value
 from latchkey.subjects.charts.rules.definition import Unit
 from latchkey.subjects.charts.usecases import read_charts
@@ -70,7 +69,7 @@ async def show_overview(visit: Visit) -> Response:
         cards=[card(found[name].definition, found[name]) for name in CARDS],
         titles=TITLES,
         # Without the period before: the cards compare.
-        pictures=[(data, Shown(data)) for data in (replace(found[one], previous=None) for one in PICTURES)],
+        pictures=[(data, Presentation(data)) for data in (replace(found[one], previous=None) for one in PICTURES)],
         query=_query(environment, offered, days, currency),
         csv=visit.path("figures.csv", environment=environment.slug, days=days, currency=currency),
         anybody=anybody,

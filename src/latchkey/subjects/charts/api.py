@@ -207,7 +207,7 @@ async def read_overview_metrics(
 
 
 def environment_of(name: str) -> str:
-    known = {one.lower(): one.value for one in Environment}
+    known = {environment.lower(): environment.value for environment in Environment}
     return known.get(name.lower(), name)
 
 
@@ -223,12 +223,12 @@ def _begin(last: date, resolution: Resolution) -> date:
 def _filters(text: str | None) -> tuple[Filter, ...]:
     example = '[{"name": "country", "values": ["DE"]}]'
     found = _decoded(text or "[]", list[FilterBody], "filters", example, "A filter")
-    if len(found) > MOST_FILTERS or any(not 1 <= len(one.values) <= MOST_VALUES for one in found):
+    if len(found) > MOST_FILTERS or any(not 1 <= len(entry.values) <= MOST_VALUES for entry in found):
         raise Invalid(
             f"There are at most {MOST_FILTERS} filters, each with 1 to {MOST_VALUES} values.", param="filters"
         )
-    _refuse_nul((text for one in found for text in (one.name, *one.values)), "filters")
-    return tuple(Filter(_ALIASES.get(one.name, one.name), tuple(one.values)) for one in found)
+    _refuse_nul((text for entry in found for text in (entry.name, *entry.values)), "filters")
+    return tuple(Filter(_ALIASES.get(entry.name, entry.name), tuple(entry.values)) for entry in found)
 
 
 def _selectors(text: str | None) -> dict[str, str]:

@@ -69,7 +69,7 @@ def chart(
             values=[] if aggregates else list(_values(data, previous.series, previous.periods, measures, segments)),
             summary=_summary(previous.series, kept, segments if request.segment is not None else None),
         ),
-        variants=[_variant(one) for one in data.variants],
+        variants=[_variant(variant) for variant in data.variants],
         unsupported_params=unsupported or wire.UnsupportedParams(filters=[]),
         environment=environment_name(request.environment),
         left_out=wire.LeftOut(payments=data.left_out.payments, currencies=list(data.left_out.currencies)),
@@ -103,17 +103,17 @@ def _measures(data: ChartData) -> list[wire.ChartMeasure]:
             for id, title, unit in found
         ]
     # With segments the total may be left undrawn while the segments of the same measure are drawn.
-    drawn = {one.measure for one in data.drawn}
+    drawn = {series.measure for series in data.drawn}
     return [
         wire.ChartMeasure(
-            id=one.measure,
-            display_name=one.title,
-            unit=UNITS[one.unit],
-            chartable=one.measure in drawn,
-            is_net=one.is_net,
+            id=series.measure,
+            display_name=series.title,
+            unit=UNITS[series.unit],
+            chartable=series.measure in drawn,
+            is_net=series.is_net,
         )
-        for one in data.series
-        if one.segment is None
+        for series in data.series
+        if series.segment is None
     ]
 
 
@@ -121,7 +121,9 @@ def _segments(data: ChartData) -> list[wire.Named]:
     if data.heat_map is not None:
         titles = {_row_key(row): row.label for row in data.heat_map.rows}
     else:
-        titles = {_key(one): one.title for one in data.series if one.segment is not None and one.is_drawn}
+        titles = {
+            _key(series): series.title for series in data.series if series.segment is not None and series.is_drawn
+        }
     return [*(wire.Named(id=id, display_name=title) for id, title in titles.items()), TOTAL]
 
 
@@ -159,13 +161,13 @@ def _values(
         return
     places = {one.id: place for place, one in enumerate(measures)}
     segment_places = {one.id: place for place, one in enumerate(segments)}
-    for one in series:
-        for of, value in zip(periods, one.values, strict=True):
+    for line in series:
+        for of, value in zip(periods, line.values, strict=True):
             yield wire.ChartValue(
                 cohort=_at(of.first),
-                measure=places[one.measure],
-                segment=segment_places[_key(one)] if with_segments else UNSET,
-                value=shown(value, one.unit),
+                measure=places[line.measure],
+                segment=segment_places[_key(line)] if with_segments else UNSET,
+                value=shown(value, line.unit),
                 incomplete=not of.complete,
             )
 
@@ -176,9 +178,9 @@ def _summary(
     found: dict[str, Any] = {}
     for aggregate in aggregates:
         by_segment: dict[str, dict[str, Value]] = {one.id: {} for one in segments or (TOTAL,)}
-        for one in series:
-            value = one.total if aggregate == "total" else one.average
-            by_segment[_key(one)][one.measure] = shown(value, one.unit)
+        for line in series:
+            value = line.total if aggregate == "total" else line.average
+            by_segment[_key(line)][line.measure] = shown(value, line.unit)
         found[aggregate] = by_segment if segments is not None else by_segment[TOTAL.id]
     return found
 
@@ -216,27 +218,29 @@ def options(definition: Definition, dimensions: Sequence[Dimension]) -> wire.Cha
     return wire.ChartOptions(
         resolutions=[wire.Named(id=str(place), display_name=one.capitalize()) for place, one in enumerate(Resolution)],
         segments=[
-            wire.ChartDimension(id=one.id, display_name=one.title, group_display_name=one.group or UNSET)
-            for one in dimensions
-            if definition.allows_segment(one.id)
+            wire.ChartDimension(
+                id=dimension.id, display_name=dimension.title, group_display_name=dimension.group or UNSET
+            )
+            for dimension in dimensions
+            if definition.allows_segment(dimension.id)
         ],
         filters=[
             wire.ChartFilter(
-                id=one.id,
-                display_name=one.title,
-                group_display_name=one.group or UNSET,
-                options=[wire.Named(id=value.id, display_name=value.title) for value in one.values],
+                id=dimension.id,
+                display_name=dimension.title,
+                group_display_name=dimension.group or UNSET,
+                options=[wire.Named(id=value.id, display_name=value.title) for value in dimension.values],
             )
-            for one in dimensions
-            if definition.allows_filter(one.id)
+            for dimension in dimensions
+            if definition.allows_filter(dimension.id)
         ],
         user_selectors={
-            one.name: wire.ChartSelector(
-                display_name=one.title,
-                default=one.default,
-                options=[wire.Named(id=choice.id, display_name=choice.title) for choice in one.choices],
+            selector.name: wire.ChartSelector(
+                display_name=selector.title,
+                default=selector.default,
+                options=[wire.Named(id=choice.id, display_name=choice.title) for choice in selector.choices],
             )
-            for one in definition.selectors
+            for selector in definition.selectors
         },
     )
 
@@ -316,7 +320,7 @@ def _rows(data: ChartData, aggregates: Sequence[str]) -> Iterator[_Row]:
 
 
 def _series(data: ChartData) -> Iterator[_Row]:
-    titles = [_safe(_title(one.title, one.unit, data.currency)) for one in data.series]
+    titles = [_safe(_title(series.title, series.unit, data.currency)) for series in data.series]
     previous = data.previous
     header = ["first_day", "last_day", "complete", *titles]
     if previous is not None:
@@ -324,14 +328,14 @@ def _series(data: ChartData) -> Iterator[_Row]:
     yield header
     for place, period in enumerate(data.periods):
         row = [period.first.isoformat(), period.last.isoformat(), "yes" if period.complete else "no"]
-        row += [_number(one.values[place], one.unit) for one in data.series]
+        row += [_number(series.values[place], series.unit) for series in data.series]
         if previous is not None:
             row += _before(previous, place)
         yield row
 
 
 def _csv_summary(data: ChartData, aggregates: Sequence[str]) -> Iterator[_Row]:
-    titles = [_safe(_title(one.title, one.unit, data.currency)) for one in data.series]
+    titles = [_safe(_title(series.title, series.unit, data.currency)) for series in data.series]
     before = data.previous.series if data.previous is not None else ()
     yield ["summary", *titles, *(f"previous {title}" for title in titles if before)]
     for name in aggregates:
@@ -366,14 +370,14 @@ def _variants(data: ChartData) -> Iterator[_Row]:
         *(f"{name}{end}" for name in (*estimates, *against) for end in ends),
         "probability_better",
     ]
-    for one in data.variants:
-        row = [_safe(one.variant), str(one.customers), str(one.converted), str(one.payers)]
-        row.append(_number(one.revenue, Unit.MONEY))
+    for variant in data.variants:
+        row = [_safe(variant.variant), str(variant.customers), str(variant.converted), str(variant.payers)]
+        row.append(_number(variant.revenue, Unit.MONEY))
         for name in (*estimates, *against):
-            found: Estimate = getattr(one, name) or Estimate(None)
+            found: Estimate = getattr(variant, name) or Estimate(None)
             unit = Unit.MONEY if "revenue" in name else Unit.SHARE
             row += [_number(value, unit) for value in (found.value, found.low, found.high)]
-        yield [*row, _number(one.probability_better, Unit.SHARE)]
+        yield [*row, _number(variant.probability_better, Unit.SHARE)]
 
 
 def _title(title: str, unit: Unit, currency: str | None) -> str:

@@ -176,7 +176,9 @@ async def keep_erased(connection: Connection, key: int, customer: Customer, attr
 async def usual_environment(cache: FactCache, project_id: str, now: Ms) -> Environment:
     """The sandbox while everything was bought there."""
     facts = await cache.facts(project_id, now)
-    in_production, in_sandbox = await asyncio.to_thread(lambda: [facts.has_sales(one) for one in Environment])
+    in_production, in_sandbox = await asyncio.to_thread(
+        lambda: [facts.has_sales(environment) for environment in Environment]
+    )
     return Environment.SANDBOX if in_sandbox and not in_production else Environment.PRODUCTION
 
 
@@ -185,7 +187,9 @@ async def read_values(
 ) -> dict[str, list[str]]:
     """The values that facts have in each dimension, the most frequent first."""
     facts = await cache.facts(project_id, now)
-    return await asyncio.to_thread(lambda: {one: facts.values(environment, one, MOST_VALUES) for one in dimensions})
+    return await asyncio.to_thread(
+        lambda: {dimension: facts.values(environment, dimension, MOST_VALUES) for dimension in dimensions}
+    )
 
 
 async def read_options(
@@ -213,8 +217,10 @@ async def read_options(
     ]
     named = tuple(Choice(test.id, test.name) for test in tests)
     selectors = tuple(
-        replace(one, choices=named, default=named[0].id if named else "") if one.name == "experiment" else one
-        for one in definition.selectors
+        replace(selector, choices=named, default=named[0].id if named else "")
+        if selector.name == "experiment"
+        else selector
+        for selector in definition.selectors
     )
     return replace(definition, selectors=selectors), dimensions
 
@@ -225,20 +231,26 @@ async def supported(
     """The request without what the chart cannot do, and that. An experiment or an attribute that this project does not
     have is such a thing: nothing is counted by it, so a chart would show a 0 that means nothing."""
     definition = definition_of(request.name)
-    named = [one.dimension for one in request.filters] + ([request.segment] if request.segment else [])
+    named = [chosen.dimension for chosen in request.filters] + ([request.segment] if request.segment else [])
     missing: set[str] = set()
-    if any(one.startswith((EXPERIMENT, ATTRIBUTE)) for one in named):
+    if any(dimension.startswith((EXPERIMENT, ATTRIBUTE)) for dimension in named):
         chosen = await chosen_attributes(database, project_id)
-        missing = {one for one in named if one.startswith(ATTRIBUTE) and one.removeprefix(ATTRIBUTE) not in chosen}
+        missing = {
+            dimension
+            for dimension in named
+            if dimension.startswith(ATTRIBUTE) and dimension.removeprefix(ATTRIBUTE) not in chosen
+        }
         async with database.acquire() as connection:
-            for one in named:
-                id = one.removeprefix(EXPERIMENT)
-                if id != one and await experiments.load(connection, project_id, id) is None:
-                    missing.add(one)
+            for dimension in named:
+                id = dimension.removeprefix(EXPERIMENT)
+                if id != dimension and await experiments.load(connection, project_id, id) is None:
+                    missing.add(dimension)
     filters = tuple(
-        one for one in request.filters if definition.allows_filter(one.dimension) and one.dimension not in missing
+        chosen
+        for chosen in request.filters
+        if definition.allows_filter(chosen.dimension) and chosen.dimension not in missing
     )
-    left = [one.dimension for one in request.filters if one not in filters]
+    left = [chosen.dimension for chosen in request.filters if chosen not in filters]
     segment = request.segment
     if segment is None or (definition.allows_segment(segment) and segment not in missing):
         return replace(request, filters=filters), wire.UnsupportedParams(filters=left)

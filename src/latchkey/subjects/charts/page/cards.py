@@ -36,7 +36,9 @@ SECTIONS = {
 DAYS = 28
 # Charts whose card is a line over these days.
 LINES = tuple(
-    one.name for one in CHARTS if one.drawing not in (Drawing.HEAT_MAP, Drawing.INTERVALS) and not one.is_snapshot
+    definition.name
+    for definition in CHARTS
+    if definition.drawing not in (Drawing.HEAT_MAP, Drawing.INTERVALS) and not definition.is_snapshot
 )
 # So many months of cohorts are read.
 _MONTHS = 6
@@ -115,13 +117,17 @@ def card(definition: Definition, data: ChartData | None) -> Card:
         value, note = _first_period(data, data.heat_map)
         return Card(definition, tiles=_tiles(data.heat_map), value=value, note=note)
     if data.variants:
-        conversions = [one.conversion_to_paying for one in data.variants]
-        drawn, _ = intervals([(one.low, one.value, one.high) for one in conversions])
-        odds = {one.variant: one.probability_better for one in data.variants if one.probability_better is not None}
+        conversions = [variant.conversion_to_paying for variant in data.variants]
+        drawn, _ = intervals([(estimate.low, estimate.value, estimate.high) for estimate in conversions])
+        odds = {
+            variant.variant: variant.probability_better
+            for variant in data.variants
+            if variant.probability_better is not None
+        }
         best = max(odds, key=lambda variant: odds[variant], default=None)
         value, note = ("", "") if best is None else (texts.percent(odds[best]), f"that {best} converts better")
         return Card(definition, estimates=tuple(drawn), value=value, note=note)
-    drawn_now = [(one.title, figures.number_of(one.total, one.unit)) for one in data.drawn]
+    drawn_now = [(series.title, figures.number_of(series.total, series.unit)) for series in data.drawn]
     total = sum(value or 0 for _, value in drawn_now)
     bars = ranks(drawn_now, lambda value: f"{value:,.0f}")
     return Card(definition, ranks=bars, value=f"{total:,.0f}", note="active now")
@@ -165,7 +171,7 @@ def _headline(data: ChartData, main: Series) -> Headline:
         case "trial_conversion_rate":
             return _changed(data, main, _decided(data.series), _decided(earlier))
         case "churn" if _is_by_week(data):
-            before = next((_average(one.values) for one in earlier if one.id == main.id), None)
+            before = next((_average(series.values) for series in earlier if series.id == main.id), None)
             return _changed(data, main, _average(main.values), before, falling_is_good=True)
         case _:
             return headline(data, main)
@@ -178,7 +184,7 @@ def _is_by_week(data: ChartData) -> bool:
 
 
 def _average(values: Sequence[Value]) -> Value:
-    known = [one for one in values if one is not None]
+    known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 
 
@@ -189,5 +195,5 @@ def _changed(data: ChartData, main: Series, value: Value, before: Value, *, fall
 
 def _decided(series: tuple[Series, ...]) -> Value:
     """The rate, unless all trials still run: then nothing is known yet."""
-    found = {one.measure: one.total for one in series if one.segment is None}
+    found = {line.measure: line.total for line in series if line.segment is None}
     return None if not found or found["trials"] == found["pending"] else found["conversion_rate"]

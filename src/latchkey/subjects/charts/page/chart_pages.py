@@ -6,11 +6,19 @@ from starlette.responses import Response
 
 from latchkey.dashboard.page import Pages, Visit
 from latchkey.subjects.charts.page.cards import DAYS, LINES, cards, other_requests, requests
-from latchkey.subjects.charts.page.choices import applied, asked_words, choices_of, offered_to, shown_filters
 from latchkey.subjects.charts.page.figures import titled
-from latchkey.subjects.charts.page.presentation import Shown
-from latchkey.subjects.charts.page.result_tables import estimates_of, squares_of
-from latchkey.subjects.charts.page.view import environment_of, query_of, today, view_of
+from latchkey.subjects.charts.page.presentation import Presentation, estimates_of, squares_of
+from latchkey.subjects.charts.page.view import (
+    applied,
+    choices_of,
+    environment_of,
+    offered_to,
+    query_of,
+    shown_filters,
+    summary_line,
+    today,
+    view_of,
+)
 from latchkey.subjects.charts.render import chart_csv
 from latchkey.subjects.charts.rules.chart_requests import definition_of
 from latchkey.subjects.charts.usecases import read_chart, read_charts, read_values
@@ -52,12 +60,12 @@ async def show_chart(visit: Visit) -> Response:
         view=view,
         data=data,
         today=today(view.environment.now),
-        shown=Shown(data),
+        shown=Presentation(data),
         square=squares_of(data),
         estimates=estimates_of(data),
         choices=choices_of(view, offered),
         applied=applied(view, offered, values),
-        asked=asked_words(view, offered),
+        asked=summary_line(view, offered),
         csv=visit.path("charts", definition.name, "table.csv") + query_of(view, offered),
     )
 

@@ -32,7 +32,7 @@ def full(value: Value, unit: Unit, currency: str | None) -> str:
             return texts.number(value).replace("-", "−")
 
 
-def said(number: float, unit: Unit, currency: str | None) -> str:
+def drawn_in_full(number: float, unit: Unit, currency: str | None) -> str:
     """A drawn number in full."""
     micros = number * 1_000_000 if unit is Unit.MONEY else number / 100 if unit is Unit.SHARE else number
     return full(micros, unit, currency)
@@ -68,7 +68,7 @@ def period(one: Period, resolution: Resolution) -> str:
 def ticks(periods: Sequence[Period], resolution: Resolution) -> list[str]:
     """Short, for the axis. Over more than a year a day of the month would not say which year it is in."""
     with_year = bool(periods) and (periods[-1].last - periods[0].first).days > _DAYS_OF_A_YEAR
-    return [_tick(one, is_month=with_year or resolution is Resolution.MONTH) for one in periods]
+    return [_tick(period, is_month=with_year or resolution is Resolution.MONTH) for period in periods]
 
 
 def _tick(one: Period, *, is_month: bool) -> str:
@@ -130,7 +130,7 @@ def titled(data: ChartData) -> ChartData:
     previous = data.previous
     if previous is not None:
         previous = replace(previous, series=tuple(_titled(data.request.segment, one) for one in previous.series))
-    series = tuple(_titled(data.request.segment, one) for one in data.series)
+    series = tuple(_titled(data.request.segment, series) for series in data.series)
     return replace(data, series=series, previous=previous)
 
 

@@ -1,14 +1,19 @@
-"""A computed chart as its page shows it: headlines, picture, table."""
+"""A computed chart as its page shows it: headlines, picture, table, heat map, estimates."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from latchkey.dashboard import texts
 from latchkey.dashboard.drawing import picture as drawing
 from latchkey.dashboard.drawing.picture import PLACES, Picture
-from latchkey.dashboard.drawing.ranks import Rank, ranks
+from latchkey.dashboard.drawing.ranks import Interval, Rank, intervals, ranks
+from latchkey.dashboard.drawing.scale import heat
 from latchkey.subjects.charts.page import figures
-from latchkey.subjects.charts.rules.chart import ChartData, Period, Series, Value
+from latchkey.subjects.charts.page.figures import full
+from latchkey.subjects.charts.rules.chart import Cell, ChartData, Period, Series, Value
 from latchkey.subjects.charts.rules.definition import Drawing, Unit
 
 # Charts whose values are better when they fall.
@@ -36,12 +41,12 @@ class TableColumn:
     series: Series
 
 
-class Shown:
+class Presentation:
     def __init__(self, data: ChartData) -> None:
         self._data = data
         definition = data.definition
         has_series = data.drawing not in (Drawing.HEAT_MAP, Drawing.INTERVALS)
-        whole = [one for one in data.series if one.segment is None]
+        whole = [series for series in data.series if series.segment is None]
         if definition.is_snapshot:
             # The bars have their numbers beside them.
             whole = [one for one in whole if not one.is_drawn]
@@ -56,8 +61,8 @@ class Shown:
         # The dates of the period before: "2026-01-01 to 2026-01-31".
         self.before = ""
         if definition.is_snapshot:
-            last = [(one.title, _numbers(one)[-1] if one.values else None) for one in stacked_series(data)]
-            self.ranks = ranks(last, lambda value: figures.said(value, data.unit, data.currency))
+            last = [(series.title, _numbers(series)[-1] if series.values else None) for series in stacked_series(data)]
+            self.ranks = ranks(last, lambda value: figures.drawn_in_full(value, data.unit, data.currency))
         elif has_series:
             self.picture = pictured(data)
             self.others = max(len(stacked_series(data)) - PLACES, 0)
@@ -74,13 +79,13 @@ class Shown:
 def stacked_series(data: ChartData) -> list[Series]:
     """What the picture shows as series of their own."""
     over = line_over(data)
-    return [one for one in data.drawn if one is not over]
+    return [series for series in data.drawn if series is not over]
 
 
 def line_over(data: ChartData) -> Series | None:
     """The line over the others: the sum of a stack, or everything beside its segments."""
     broken_down = data.request.segment is not None
-    return next((one for one in data.drawn if one.is_net or (broken_down and one.segment is None)), None)
+    return next((series for series in data.drawn if series.is_net or (broken_down and series.segment is None)), None)
 
 
 def _compared(data: ChartData) -> dict[str, Series]:
@@ -108,32 +113,32 @@ def pictured(data: ChartData) -> Picture:
         data.definition.title,
         "lines" if data.drawing is Drawing.LINE else "bars",
         periods,
-        [drawn(one) for one in stacked_series(data)],
+        [drawn(series) for series in stacked_series(data)],
         lambda value: figures.axis(value, data.unit, data.currency),
-        lambda value: figures.said(value, data.unit, data.currency),
+        lambda value: figures.drawn_in_full(value, data.unit, data.currency),
         drawn(over) if over else None,
     )
 
 
 def listed(data: ChartData) -> list[Series]:
     """The columns of the table. Broken down, every segment has its main measure; the file has the others too."""
-    return [one for one in data.series if one.is_drawn or one.segment is None]
+    return [series for series in data.series if series.is_drawn or series.segment is None]
 
 
 def table_columns(data: ChartData) -> list[TableColumn]:
     over, compared = line_over(data), _compared(data)
     places = {one.id: place for place, one in enumerate(stacked_series(data)[:PLACES], 1)}
     found: list[TableColumn] = []
-    for one in listed(data):
-        found.append(TableColumn(one.title, places.get(one.id, 0 if one is over else None), one))
-        if earlier := compared.get(one.id):
-            found.append(TableColumn(f"{one.title}, {BEFORE}", None, earlier))
+    for series in listed(data):
+        found.append(TableColumn(series.title, places.get(series.id, 0 if series is over else None), series))
+        if earlier := compared.get(series.id):
+            found.append(TableColumn(f"{series.title}, {BEFORE}", None, earlier))
     return found
 
 
 def main_series(data: ChartData) -> Series | None:
     """The one number of a chart: the net, or the first series of everything."""
-    whole = [one for one in data.series if one.segment is None and one.unit is data.unit]
+    whole = [series for series in data.series if series.segment is None and series.unit is data.unit]
     return next((one for one in whole if one.is_net), whole[0] if whole else None)
 
 
@@ -159,3 +164,65 @@ def _total_words(data: ChartData, one: Series | None) -> str:
 
 def _numbers(one: Series) -> list[float | None]:
     return [figures.number_of(value, one.unit) for value in one.values]
+
+
+class Square(NamedTuple):
+    words: str = ""
+    # The value behind a share, as a hint.
+    hint: str = ""
+    # 0 to 10; None for a period that has not begun.
+    level: int | None = None
+
+
+def squares_of(data: ChartData) -> Callable[[Cell], Square]:
+    """How each cell of a heat map is shown."""
+    cells = [cell for row in data.heat_map.rows for cell in row.cells] if data.heat_map else []
+    # Money is no share of anything: colours are relative to the largest value.
+    largest = max((cell.value or 0 for cell in cells), default=0) or 1
+
+    def square(cell: Cell) -> Square:
+        value = full(cell.value, data.unit, data.currency)
+        if cell.value is None and cell.share is None:
+            return Square()
+        if data.unit is Unit.MONEY:
+            return Square(value, "", heat((cell.value or 0) / largest))
+        if cell.share is None:
+            # Of all cohorts together, before any of them is old enough.
+            return Square("–", value)
+        return Square(texts.percent(cell.share), value, heat(cell.share))
+
+    return square
+
+
+class Estimates(NamedTuple):
+    """One thing that was measured, for each variant that has it."""
+
+    title: str
+    # Variant, value, its interval in words ("" where there is too little data), and its interval as it is drawn.
+    variants: list[tuple[str, str, str, Interval | None]]
+    # Where zero stands, in percent from the left; None if it is not in the picture.
+    zero: float | None
+
+
+def estimates_of(data: ChartData) -> list[Estimates]:
+    measured = {
+        "Conversion to paying": ("conversion_to_paying", Unit.SHARE),
+        "Initial conversion": ("initial_conversion", Unit.SHARE),
+        "Revenue per customer": ("revenue_per_customer", Unit.MONEY),
+        "Difference in conversion to paying": ("conversion_difference", Unit.SHARE),
+        "Difference in revenue per customer": ("revenue_difference", Unit.MONEY),
+    }
+    found = []
+    for title, (name, unit) in measured.items():
+        known = [
+            (variant.variant, estimate) for variant in data.variants if (estimate := getattr(variant, name)) is not None
+        ]
+        drawn, zero = intervals([(estimate.low, estimate.value, estimate.high) for _, estimate in known])
+        variants = []
+        for (variant, estimate), picture in zip(known, drawn, strict=True):
+            value, low, high = (full(one, unit, data.currency) for one in (estimate.value, estimate.low, estimate.high))
+            has_interval = estimate.low is not None and estimate.high is not None
+            variants.append((variant, value, f"{low} to {high}" if has_interval else "", picture))
+        if variants:
+            found.append(Estimates(title, variants, zero))
+    return found

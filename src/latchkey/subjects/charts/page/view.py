@@ -1,4 +1,4 @@
-"""The address of a chart's page: what it asks for, and addresses that ask for something else.
+"""The form of a chart's page: what an address asks for, addresses that ask for something else, and what is offered.
 
 Everything that a reader chooses is in the address, so a page can be shared. Values that nobody offered count as the
 usual ones.
@@ -12,11 +12,17 @@ from datetime import UTC, date, datetime, timedelta
 from urllib.parse import urlencode
 
 from latchkey.dashboard.form import Form
+from latchkey.dashboard.page import Visit
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import USD
+from latchkey.domain.purchases.purchase import Environment as Named
+from latchkey.subjects.charts.page.figures import value_title
 from latchkey.subjects.charts.rules.chart import ChartRequest
-from latchkey.subjects.charts.rules.definition import Choice, Definition, Drawing, Unit
+from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT, Choice, Definition, Drawing, Unit, title_of
 from latchkey.subjects.charts.rules.facts import Filter, Resolution
+from latchkey.subjects.charts.usecases import chosen_attributes, usual_environment
+from latchkey.usecases.experiments.experiments import list_experiments
+from latchkey.usecases.sandbox.clocks import newest_clocks
 
 FILTER = "filter."
 NAMED = ("PRODUCTION", "SANDBOX")
@@ -100,8 +106,8 @@ def view_of(definition: Definition, query: Form, offered: Offered) -> View:
 def environment_of(query: Form, offered: Offered) -> Environment:
     """The one that was chosen, or the usual one."""
     asked = query.text("environment")
-    usual = next(one for one in offered.environments if one.id == offered.usual)
-    return next((one for one in offered.environments if one.slug == asked), usual)
+    usual = next(environment for environment in offered.environments if environment.id == offered.usual)
+    return next((environment for environment in offered.environments if environment.slug == asked), usual)
 
 
 def filterable(definition: Definition, offered: Offered) -> list[str]:
@@ -128,7 +134,7 @@ def params(view: View, offered: Offered) -> list[tuple[str, str]]:
             found.append(("by", request.resolution))
     if request.segment:
         found.append(("segment", request.segment))
-    found += [(FILTER + one.dimension, value or UNKNOWN) for one in request.filters for value in one.values]
+    found += [(FILTER + chosen.dimension, value or UNKNOWN) for chosen in request.filters for value in chosen.values]
     if request.currency != USD:
         found.append(("currency", request.currency))
     for selector in definition.selectors:
@@ -141,13 +147,13 @@ def params(view: View, offered: Offered) -> list[tuple[str, str]]:
 
 def query_of(view: View, offered: Offered) -> str:
     """As the end of an address: "?by=week", or nothing."""
-    said = params(view, offered)
-    return "?" + urlencode(said) if said else ""
+    chosen = params(view, offered)
+    return "?" + urlencode(chosen) if chosen else ""
 
 
 def without(view: View, dimension: str) -> View:
     """The same without the filters by a dimension."""
-    filters = tuple(one for one in view.request.filters if one.dimension != dimension)
+    filters = tuple(chosen for chosen in view.request.filters if chosen.dimension != dimension)
     return replace(view, request=replace(view.request, filters=filters))
 
 
@@ -181,9 +187,11 @@ def _dimensions(plain: Sequence[str], offered: Offered) -> list[str]:
 
 def _selectors(definition: Definition, query: Form, offered: Offered) -> dict[str, str]:
     found = {}
-    for one in definition.selectors:
-        choices = [choice.id for choice in one.choices or offered.choices.get(one.name, ())]
-        found[one.name] = query.choice(one.name, choices, _usual_choice(one.name, one.default, offered))
+    for selector in definition.selectors:
+        choices = [choice.id for choice in selector.choices or offered.choices.get(selector.name, ())]
+        found[selector.name] = query.choice(
+            selector.name, choices, _usual_choice(selector.name, selector.default, offered)
+        )
     return found
 
 
@@ -259,3 +267,113 @@ _RANGES: dict[str, Callable[[date], Range]] = {
     "year": lambda day: (date(day.year, 1, 1), day),
     "last_year": lambda day: (date(day.year - 1, 1, 1), date(day.year - 1, 12, 31)),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A filter with its values to tick."""
+
+    dimension: str
+    title: str
+    # Value as in an address, title, whether it is ticked.
+    values: Sequence[tuple[str, str, bool]]
+    # The query of the page without this filter.
+    without: str
+
+
+def choices_of(view: View, offered: Offered) -> dict[str, Sequence[object]]:
+    """The options of each field of the form; selectors with their names and titles."""
+    definition = view.definition
+    segments = [(one, dimension_title(one, offered)) for one in segmentable(definition, offered)]
+    used = {chosen.dimension for chosen in view.request.filters} | {view.adding}
+    filters = [(one, dimension_title(one, offered)) for one in filterable(definition, offered) if one not in used]
+    return {
+        "ranges": list(RANGES.items()),
+        "environments": [(environment.slug, environment.title) for environment in offered.environments],
+        "currencies": [(currency, currency) for currency in offered.currencies],
+        "segments": [("", "Nothing"), *segments] if segments else [],
+        "filters": [("", "Choose…"), *filters],
+        "selectors": [
+            (
+                selector.name,
+                selector.title,
+                [(choice.id, choice.title) for choice in selector.choices or offered.choices[selector.name]],
+            )
+            for selector in definition.selectors
+        ],
+    }
+
+
+def shown_filters(view: View) -> list[str]:
+    """The dimensions whose values the form shows: those of filters, and the one that was just added."""
+    used = [chosen.dimension for chosen in view.request.filters]
+    return used if not view.adding or view.adding in used else [*used, view.adding]
+
+
+def applied(view: View, offered: Offered, values: Mapping[str, Sequence[str]]) -> list[Applied]:
+    """`values` has what can be ticked, by dimension. Ticked values are listed even if nothing is counted for them."""
+    ticked = {chosen.dimension: chosen.values for chosen in view.request.filters}
+    found = []
+    for dimension in shown_filters(view):
+        chosen = ticked.get(dimension, ())
+        listed = [*values.get(dimension, ()), *(one for one in chosen if one not in values.get(dimension, ()))]
+        found.append(
+            Applied(
+                dimension,
+                dimension_title(dimension, offered),
+                [(one or UNKNOWN, value_title(dimension, one), one in chosen) for one in listed],
+                query_of(without(view, dimension), offered),
+            )
+        )
+    return found
+
+
+def summary_line(view: View, offered: Offered) -> str:
+    """In one line, for the page and for paper: what is shown."""
+    request = view.request
+    parts = [view.environment.title]
+    if not view.definition.is_snapshot:
+        parts += [f"{request.first} to {request.last}", f"by {request.resolution}"]
+    if request.segment:
+        parts.append(f"broken down by {dimension_title(request.segment, offered).lower()}")
+    for chosen in request.filters:
+        values = " or ".join(value_title(chosen.dimension, value) for value in chosen.values)
+        parts.append(f"{dimension_title(chosen.dimension, offered)}: {values}")
+    if view.definition.has_money:
+        parts.append(request.currency)
+    return " · ".join(parts)
+
+
+def dimension_title(dimension: str, offered: Offered) -> str:
+    return offered.dimensions.get(dimension) or title_of(dimension)
+
+
+# How many test clocks a menu lists.
+MOST_CLOCKS = 20
+CURRENCIES = ("USD", "EUR", "GBP", "AUD", "CAD", "JPY", "BRL", "KRW", "CNY", "MXN", "SEK", "PLN")
+
+
+async def offered_to(visit: Visit) -> Offered:
+    database, project_id = visit.database, visit.project_id
+    clocks = await newest_clocks(database, project_id, None, MOST_CLOCKS)
+    experiments = await list_experiments(database, project_id)
+    attributes = await chosen_attributes(database, project_id)
+    dimensions = {EXPERIMENT + experiment.id: f"Experiment: {experiment.name}" for experiment in experiments}
+    dimensions |= {ATTRIBUTE + attribute: f"Attribute: {attribute}" for attribute in attributes}
+    return Offered(
+        environments=[
+            *(Environment(one, one.capitalize(), visit.now) for one in Named),
+            *(
+                Environment(
+                    test_clock.clock.id,
+                    f"Test clock: {test_clock.clock.name or test_clock.clock.id}",
+                    test_clock.clock.now,
+                )
+                for test_clock in clocks
+            ),
+        ],
+        currencies=CURRENCIES,
+        dimensions=dimensions,
+        choices={"experiment": [Choice(experiment.id, experiment.name) for experiment in experiments]},
+        usual=await usual_environment(visit.services.charts, project_id, visit.now),
+    )

@@ -94,12 +94,12 @@ def _check_filters(definition: Definition, request: ChartRequest) -> None:
             raise Invalid(f"This chart cannot be filtered by {dimension[:40]!r}.", param="filters")
         if not 1 <= len(values) <= MOST_VALUES:
             raise Invalid(f"A filter has 1 to {MOST_VALUES} values.", param="filters")
-        if any(len(one) > LONGEST_VALUE for one in values):
+        if any(len(value) > LONGEST_VALUE for value in values):
             raise Invalid(f"The value of a filter has at most {LONGEST_VALUE} characters.", param="filters")
 
 
 def _selectors(definition: Definition, request: ChartRequest) -> dict[str, str]:
-    chosen = {one.name: one.default for one in definition.selectors}
+    chosen = {selector.name: selector.default for selector in definition.selectors}
     for name, value in request.selectors.items():
         selector = definition.selector(name)
         if selector is None:
@@ -179,14 +179,14 @@ def questions_of(request: ChartRequest, rates: Rates = NO_RATES) -> tuple[Questi
         currency=request.currency if amounts is Amounts.DISPLAY else USD,
     )
     if Kind.CUSTOMER not in whole.kinds or (
-        segment not in OF_PURCHASES and not any(one.dimension in OF_PURCHASES for one in filters)
+        segment not in OF_PURCHASES and not any(chosen.dimension in OF_PURCHASES for chosen in filters)
     ):
         return (whole,)
     return (
         whole._replace(kinds=tuple(one for one in whole.kinds if one is not Kind.CUSTOMER)),
         whole._replace(
             kinds=(Kind.CUSTOMER,),
-            filters=tuple(one for one in filters if one.dimension not in OF_PURCHASES),
+            filters=tuple(chosen for chosen in filters if chosen.dimension not in OF_PURCHASES),
             segment=None if segment in OF_PURCHASES else segment,
         ),
     )

@@ -54,11 +54,11 @@ def _ages_of(periods: Sequence[Period], has_begun: Callable[[Day, int], bool]) -
     begun = MOST_COLUMNS
     known: dict[Day, int] = {}
     # The later the day, the fewer have begun, so each day goes on where the one before has stopped.
-    for day in sorted({day for one in periods for day in (day_of(one.first), day_of(one.last) + 1)}):
+    for day in sorted({day for period in periods for day in (day_of(period.first), day_of(period.last) + 1)}):
         while begun and not has_begun(day, begun - 1):
             begun -= 1
         known[day] = begun
-    return [_Age(known[day_of(one.first)], known[day_of(one.last) + 1]) for one in periods]
+    return [_Age(known[day_of(period.first)], known[day_of(period.last) + 1]) for period in periods]
 
 
 class _Cohorts:

@@ -12,9 +12,8 @@ from latchkey.domain.tariff.rates import NO_RATES, Rates
 from latchkey.subjects.charts.rules.chart import OTHER, ChartData, ChartRequest, Period, Previous, Series, Value
 from latchkey.subjects.charts.rules.chart_requests import BY_N, before, definition_of, periods_of
 from latchkey.subjects.charts.rules.cohort_maps import cohort_explorer, retention
-from latchkey.subjects.charts.rules.columns import Columns, added, fold
+from latchkey.subjects.charts.rules.columns import REVENUE_TYPES, Columns, Exchange, added, fold
 from latchkey.subjects.charts.rules.definition import OF_PURCHASES, Definition, Drawing, Unit
-from latchkey.subjects.charts.rules.exchange import REVENUE_TYPES, Exchange
 from latchkey.subjects.charts.rules.experiment_results import variant_results
 from latchkey.subjects.charts.rules.facts import REST, Kind, Run
 
@@ -73,7 +72,7 @@ def compute(
         then = {one.id: one for one in _series(request, old, old_periods, largest, has_other)}
         # A series that exists only where it is not zero (exchange rates, product changes) may be missing then.
         zeros: tuple[Value, ...] = (0,) * len(old_periods)
-        aligned = [then.get(one.id) or replace(one, values=zeros, total=0, average=0) for one in series]
+        aligned = [then.get(line.id) or replace(line, values=zeros, total=0, average=0) for line in series]
         previous = Previous(old_periods, tuple(aligned))
     return replace(chart, periods=periods, series=series, previous=previous)
 

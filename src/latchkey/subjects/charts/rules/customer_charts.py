@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from latchkey.subjects.charts.rules.chart import ChartRequest, Series
 from latchkey.subjects.charts.rules.columns import Columns, flow, level, negative, share, sum_of
 from latchkey.subjects.charts.rules.definition import (
@@ -18,11 +20,13 @@ from latchkey.subjects.charts.rules.definition import (
 )
 from latchkey.subjects.charts.rules.facts import Kind
 
+_trials = partial(Definition, group=TRIALS)
+_customers = partial(Definition, group=CUSTOMERS)
 
-@Definition(
+
+@_trials(
     name="trials",
     title="Active trials",
-    group=TRIALS,
     words="Free trials that run at the end of each period, cancelled ones included.",
     kinds=(Kind.TRIAL,),
     is_level=True,
@@ -31,10 +35,9 @@ def trials(columns: Columns, _: ChartRequest) -> list[Series]:
     return [level("trials", "Active trials", columns.level(Kind.TRIAL))]
 
 
-@Definition(
+@_trials(
     name="trials_movement",
     title="Active trials movement",
-    group=TRIALS,
     words=(
         "What changed the number of active trials in each period: trials that began, trials that ended with a payment, "
         "and trials that ended without one."
@@ -55,10 +58,9 @@ def trials_movement(columns: Columns, _: ChartRequest) -> list[Series]:
     ]
 
 
-@Definition(
+@_trials(
     name="trials_new",
     title="New trials",
-    group=TRIALS,
     words="Free trials that began in each period, whenever the customer was first seen.",
     kinds=(Kind.TRIAL_STARTED,),
     drawing=Drawing.BARS,
@@ -67,10 +69,9 @@ def trials_new(columns: Columns, _: ChartRequest) -> list[Series]:
     return [flow("trials_new", "New trials", columns.flow(Kind.TRIAL_STARTED))]
 
 
-@Definition(
+@_trials(
     name="trial_conversion_rate",
     title="Trial conversion rate",
-    group=TRIALS,
     words=(
         "Of the trials that began in each period, the share that was followed by a payment of the same subscription, "
         "however late. A conversion whose payment was refunded does not count. A period is incomplete while any of its "
@@ -93,10 +94,9 @@ def trial_conversion_rate(columns: Columns, _: ChartRequest) -> list[Series]:
     ]
 
 
-@Definition(
+@_customers(
     name="customers_new",
     title="New customers",
-    group=CUSTOMERS,
     words=(
         "Customers first seen in each period, buyers or not: on their first contact or their first purchase, whichever "
         "was earlier. A merged customer counts once. A purchase that was transferred counts for the customer who has "
@@ -111,10 +111,9 @@ def customers_new(columns: Columns, _: ChartRequest) -> list[Series]:
     return [flow("customers", "New customers", columns.flow(Kind.CUSTOMER))]
 
 
-@Definition(
+@_customers(
     name="customers_paying",
     title="New paying customers",
-    group=CUSTOMERS,
     words=(
         "Customers whose first payment ever was made in each period. Trials are not payments. By product, store, "
         "country and the like, a customer counts by this first payment, whatever they pay for later, and where."
@@ -136,10 +135,9 @@ def _conversion(columns: Columns, request: ChartRequest, kind: Kind, title: str,
     ]
 
 
-@Definition(
+@_customers(
     name="initial_conversion",
     title="Initial conversion",
-    group=CUSTOMERS,
     words=(
         "Of the customers first seen in each period, the share that bought anything or started a trial within the "
         "chosen time. A customer whose purchases were all refunded within it does not count. Filters by product, "
@@ -157,10 +155,9 @@ def initial_conversion(columns: Columns, request: ChartRequest) -> list[Series]:
     return _conversion(columns, request, Kind.SEEN_CONVERTED, "Initial conversion", "Customers who bought or tried")
 
 
-@Definition(
+@_customers(
     name="conversion_to_paying",
     title="Conversion to paying",
-    group=CUSTOMERS,
     words=(
         "Of the customers first seen in each period, the share that paid anything within the chosen time. A customer "
         "whose payments were all refunded within it does not count. Filters by product, duration, store or offering "

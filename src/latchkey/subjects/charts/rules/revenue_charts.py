@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from latchkey.subjects.charts.rules.chart import ChartRequest, Series
 from latchkey.subjects.charts.rules.columns import Column, Columns, flow, level, negative, per, share, sum_of
 from latchkey.subjects.charts.rules.definition import (
@@ -17,6 +19,8 @@ from latchkey.subjects.charts.rules.definition import (
     Unit,
 )
 from latchkey.subjects.charts.rules.facts import MOVED, Kind
+
+_revenue = partial(Definition, group=REVENUE)
 
 _MONTHLY = (
     "The price of every active paid subscription is converted to one month: a yearly price is divided by 12, a weekly "
@@ -40,10 +44,9 @@ _OPEN_LIFETIMES = (
 )
 
 
-@Definition(
+@_revenue(
     name="mrr",
     title="Monthly recurring revenue",
-    group=REVENUE,
     words=f"Monthly recurring revenue (MRR) at the end of each period. {_MONTHLY}",
     differs=_INTRO,
     unit=Unit.MONEY,
@@ -55,10 +58,9 @@ def mrr(columns: Columns, _: ChartRequest) -> list[Series]:
     return [level("mrr", "MRR", columns.level_money(Kind.ACTIVE), Unit.MONEY)]
 
 
-@Definition(
+@_revenue(
     name="mrr_movement",
     title="MRR movement",
-    group=REVENUE,
     words=(
         "What changed the MRR in each period. New: the first payment of a subscription. Reactivation: a customer who "
         "had let a subscription expire has one again. Expansion and contraction: the price or the product changed "
@@ -98,10 +100,9 @@ def mrr_movement(columns: Columns, _: ChartRequest) -> list[Series]:
     return [*found, flow("movement", "Movement", change, Unit.MONEY, is_net=True)]
 
 
-@Definition(
+@_revenue(
     name="arr",
     title="Annual recurring revenue",
-    group=REVENUE,
     words=f"Annual recurring revenue (ARR) at the end of each period: twelve times the MRR. {_MONTHLY}",
     differs=_INTRO,
     unit=Unit.MONEY,
@@ -113,10 +114,9 @@ def arr(columns: Columns, _: ChartRequest) -> list[Series]:
     return [level("arr", "ARR", [12 * value for value in columns.level_money(Kind.ACTIVE)], Unit.MONEY)]
 
 
-@Definition(
+@_revenue(
     name="revenue",
     title="Revenue",
-    group=REVENUE,
     words=(
         "What customers paid in each period for subscriptions and one-time purchases (gross), less what was refunded "
         "in it. Each payment counts in full on its day. Net of taxes is without the tax in the price; proceeds are "
@@ -151,10 +151,9 @@ def revenue(columns: Columns, request: ChartRequest) -> list[Series]:
     return [*found, flow("transactions", "Transactions less refunds", transactions, is_drawn=False)]
 
 
-@Definition(
+@_revenue(
     name="refund_rate",
     title="Refund rate",
-    group=REVENUE,
     words=(
         "Of the payments made in each period, the share that was refunded in full at any time since. Counted in the "
         "period of the payment, so recent periods can still rise."
@@ -172,10 +171,9 @@ def refund_rate(columns: Columns, _: ChartRequest) -> list[Series]:
     ]
 
 
-@Definition(
+@_revenue(
     name="ltv_per_customer",
     title="Realised LTV per customer",
-    group=REVENUE,
     words=(
         "What the customers first seen in each period have paid within the chosen lifetime, less refunds, divided by "
         "the number of these customers, buyers or not. Day 0 is the day they were first seen, so a lifetime of 7 days "
@@ -197,10 +195,9 @@ def ltv_per_customer(columns: Columns, request: ChartRequest) -> list[Series]:
     ]
 
 
-@Definition(
+@_revenue(
     name="ltv_per_paying_customer",
     title="Realised LTV per paying customer",
-    group=REVENUE,
     words=(
         "What the customers first seen in each period have paid within the chosen lifetime, less refunds, divided by "
         "those of them who paid within that lifetime. A customer with nothing but a trial is not a paying one. A "
@@ -228,10 +225,9 @@ def ltv_per_paying_customer(columns: Columns, request: ChartRequest) -> list[Ser
     ]
 
 
-cohort_explorer = Definition(
+cohort_explorer = _revenue(
     name="cohort_explorer",
     title="Cohort explorer",
-    group=REVENUE,
     words=(
         "What the customers first seen in each period have paid, less refunds, within growing lifetimes. Each "
         "customer's lifetime begins on the day they were first seen. Choose the sum, the sum per customer, or the "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from latchkey.subjects.charts.rules.chart import ChartRequest, Series
 from latchkey.subjects.charts.rules.columns import Columns, flow, level, negative, share, sum_of
@@ -18,11 +19,12 @@ from latchkey.subjects.charts.rules.definition import (
 )
 from latchkey.subjects.charts.rules.facts import Kind
 
+_subscriptions = partial(Definition, group=SUBSCRIPTIONS)
 
-@Definition(
+
+@_subscriptions(
     name="actives",
     title="Active subscriptions",
-    group=SUBSCRIPTIONS,
     words=(
         "Paid subscriptions that have not expired at the end of each period. Cancelled ones count until they expire, "
         "and so do those in a grace period. Trials, granted access and family shares do not count. A customer with two "
@@ -35,10 +37,9 @@ def actives(columns: Columns, _: ChartRequest) -> list[Series]:
     return [level("actives", "Active subscriptions", columns.level(Kind.ACTIVE))]
 
 
-@Definition(
+@_subscriptions(
     name="actives_movement",
     title="Active subscriptions movement",
-    group=SUBSCRIPTIONS,
     words=(
         "What changed the number of active subscriptions in each period. New: the first payment of a subscription. "
         "Returned: a customer who had let a subscription expire has one again. Churned: a paid subscription expired or "
@@ -66,10 +67,9 @@ def actives_movement(columns: Columns, _: ChartRequest) -> list[Series]:
     ]
 
 
-@Definition(
+@_subscriptions(
     name="actives_new",
     title="New paid subscriptions",
-    group=SUBSCRIPTIONS,
     words=(
         "Subscriptions whose first payment was made in each period: bought directly, bought with a paid introductory "
         "offer, or converted from a trial."
@@ -91,10 +91,9 @@ def actives_new(columns: Columns, request: ChartRequest) -> list[Series]:
     ]
 
 
-@Definition(
+@_subscriptions(
     name="churn",
     title="Churn",
-    group=SUBSCRIPTIONS,
     words=(
         "Paid subscriptions that expired in each period, less those that returned, divided by the subscriptions that "
         "were active at the start of the period. It is negative if more returned than expired. Without any at the "
@@ -121,10 +120,9 @@ def churn(columns: Columns, _: ChartRequest) -> list[Series]:
     ]
 
 
-subscription_retention = Definition(
+subscription_retention = _subscriptions(
     name="subscription_retention",
     title="Subscription retention",
-    group=SUBSCRIPTIONS,
     words=(
         "Subscriptions of one duration, by the period in which their first full-price payment was made, and how many "
         "of them paid again for period 1, 2, 3 and so on. Shares are of the whole cohort, never of the period before; "
@@ -144,10 +142,9 @@ subscription_retention = Definition(
 )
 
 
-@Definition(
+@_subscriptions(
     name="subscription_status",
     title="Subscription status",
-    group=SUBSCRIPTIONS,
     words=(
         "What becomes of the running subscriptions or trials as things stand now: set to renew, set to cancel (renewal "
         "is off), or in a grace period because of a billing issue. It is a picture of now; the dates do not matter."
@@ -194,10 +191,9 @@ def subscription_status(columns: Columns, request: ChartRequest) -> list[Series]
     ]
 
 
-@Definition(
+@_subscriptions(
     name="renewal_rate",
     title="Renewal rate",
-    group=SUBSCRIPTIONS,
     words=(
         "Of the renewals that were due in each period, the share that was paid, within the grace period too. Counted "
         "on the day the renewal was due, so the last days can still rise while grace periods run. Break it down by the "
@@ -218,10 +214,9 @@ def renewal_rate(columns: Columns, _: ChartRequest) -> list[Series]:
     ]
 
 
-@Definition(
+@_subscriptions(
     name="billing_recovery",
     title="Billing issue recovery",
-    group=SUBSCRIPTIONS,
     words=(
         "Renewal payments that failed in each period, and what became of them: recovered while access was kept, "
         "recovered after access had ended, lost, or still open. The rate is the recovered ones divided by those that "

@@ -84,7 +84,9 @@ class Answer:
     def __init__(self, duck: duckdb.DuckDBPyConnection, sources: Sequence[Source], question: Question, now: Ms) -> None:
         self._duck = duck
         self._question = question
-        union = " union all ".join(_sums_sql(one, question, kind, now) for one in sources for kind in question.kinds)
+        union = " union all ".join(
+            _sums_sql(source, question, kind, now) for source in sources for kind in question.kinds
+        )
         columns = "".join(f", sum({one}) as {one}" for one in ("quantity", *_ADDED[question.amounts]))
         duck.execute(
             f"create or replace temp table {_SUMMED} as"
@@ -137,7 +139,7 @@ def _sums_sql(source: Source, question: Question, kind: Kind, now: Ms) -> str:
         where.append(f"moment <= {now}")
     if most is not None:
         where.append(f"n <= {most}")
-    where += [f"{source.column(one.dimension)} in ({texts(one.values)})" for one in question.filters]
+    where += [f"{source.column(chosen.dimension)} in ({texts(chosen.values)})" for chosen in question.filters]
     segment = "''" if question.segment is None else source.column(question.segment)
     currency, amounts = _amounts(question)
     weight = "weight * " if source.weighed else ""
@@ -187,9 +189,10 @@ def values(
 ) -> list[str]:
     """The values of a dimension that facts have, the most frequent first."""
     union = " union all ".join(
-        f"select {one.column(dimension)}::varchar as value, {'sum(weight)' if one.weighed else 'count(*)'} as uses"
-        f" from {one.table} where environment = {text(environment)} and kind in ({texts(_WITH_VALUES)}) group by all"
-        for one in sources
+        f"select {source.column(dimension)}::varchar as value,"
+        f" {'sum(weight)' if source.weighed else 'count(*)'} as uses"
+        f" from {source.table} where environment = {text(environment)} and kind in ({texts(_WITH_VALUES)}) group by all"
+        for source in sources
     )
     # "" is a value of every dimension that is not the project's own: nothing is known.
     known = "where value <> ''" if is_tag(dimension) else ""

@@ -144,9 +144,10 @@ class ProjectFacts:
     def has_sales(self, environment: str) -> bool:
         return any(
             _rows(
-                self._duck.cursor(), f"from {one.table} where environment = {text(environment)} and store <> '' limit 1"
+                self._duck.cursor(),
+                f"from {source.table} where environment = {text(environment)} and store <> '' limit 1",
             )
-            for one in self._sources
+            for source in self._sources
         )
 
     def replace(self, customers: Sequence[int], periods: Path, people: Path) -> None:
