@@ -47,6 +47,14 @@ sys.dont_write_bytecode = False
 # Tests stop some of these programs with Ctrl-C, as a person at a terminal does.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# The default shows a traceback with all local variables, which takes seconds where an application is among them.
+structlog.configure(
+    processors=[
+        structlog.processors.add_log_level,
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
+
 # Collecting the tests makes millions of objects that stay. Until it is done (`pytest_collection_finish`), Python need
 # not look for garbage among them.
 gc.disable()

@@ -9,7 +9,7 @@ import pytest
 
 from latchkey.usecases.access import keys
 from latchkey.usecases.customers import identities
-from tests.api.client import DAY, LIFETIME, NOW, Shop
+from tests.api.client import DAY, NOW, Shop
 from tests.api.doings import count_rows, types_told
 
 BOUGHT = "2027-01-15T08:00:00Z"
@@ -44,24 +44,6 @@ async def test_an_expired_entitlement_is_still_shown(shop: Shop) -> None:
     # After the end it is rounded down, so that no reader gains the rest of a second.
     assert reply["subscriber"]["entitlements"]["pro"]["expires_date"] == "2027-02-15T08:00:00Z"
     assert reply["subscriber"]["subscriptions"]["pro_monthly"]["unsubscribe_detected_at"] == BOUGHT
-
-
-async def test_any_alias_reads_the_same_subscriber_percent_encoded_or_not(shop: Shop) -> None:
-    anonymous = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
-    await shop.act("purchase", anonymous, "pro_monthly")
-    await identities.log_in(shop.changes, shop.project_id, anonymous, "ada@example.com")
-    bodies = [
-        (await shop.v1(written)).json()
-        for written in (
-            anonymous,
-            quote(anonymous, safe=""),
-            "ada@example.com",
-            "ada%40example.com",
-            "%61da@example.com",
-        )
-    ]
-    assert all(body == bodies[0] for body in bodies)
-    assert bodies[0]["subscriber"]["original_app_user_id"] == anonymous
 
 
 async def test_an_id_is_decoded_exactly_once(shop: Shop) -> None:
@@ -117,20 +99,6 @@ async def test_requests_that_meet_each_get_their_own_answer(shop: Shop) -> None:
 
 
 PATH = "/v2/projects/proj_demo/customers/ada"
-
-
-async def test_an_entitlement_that_ended_is_not_active_and_a_lifetime_one_has_no_end(shop: Shop) -> None:
-    await shop.act("purchase", "ada", "team_monthly")
-    await shop.act("cancel", "ada", "team_monthly")
-    await shop.act("purchase", "ada", "pro_lifetime")
-    shop.clock.now += 31 * DAY - 1
-    assert [item["entitlement_id"] for item in (await shop.v2("ada")).json()["active_entitlements"]["items"]] == [
-        "pro",
-        "team",
-    ]
-    shop.clock.now += 1
-    [item] = (await shop.v2("ada")).json()["active_entitlements"]["items"]
-    assert (item["entitlement_id"], item["expires_at"]) == ("pro", LIFETIME)
 
 
 async def test_the_id_is_the_current_one_whichever_alias_was_asked_for(shop: Shop) -> None:

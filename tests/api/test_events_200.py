@@ -25,20 +25,6 @@ async def test_items_are_byte_for_byte_what_is_stored(shop: Shop) -> None:
         assert items == b",".join(stored)
 
 
-async def test_a_feed_is_a_list_with_paths_that_lead_on(shop: Shop) -> None:
-    for number in range(5):
-        await show_receipt(shop, "a:d a", f"test_1_{number}")
-    for path in ("events", "customers/a%3Ad%20a/events"):
-        page = (await get(shop, f"{path}?limit=2")).json()
-        url = f"/v2/projects/{shop.project_id}/{path}"
-        assert (page["object"], page["url"]) == ("list", url)
-        assert page["next_page"] == f"{url}?limit=2&starting_after={page['items'][-1]['id']}"
-        everything = await walk(shop, f"{path}?limit=2")
-        assert len(everything) == 5
-        assert [event["sequence"] for event in everything] == [1, 2, 3, 4, 5]
-        assert (await get(shop, path)).json()["next_page"] is None
-
-
 async def test_a_cursor_at_the_end_waits_there_for_what_comes_next(shop: Shop) -> None:
     await show_receipt(shop, "ada", "test_1_a")
     [last] = await told(shop)

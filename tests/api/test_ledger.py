@@ -98,17 +98,6 @@ async def test_a_purchase_is_found_read_and_listed(steady_shop: Shop) -> None:
     assert refunded["revenue_in_usd"]["gross"] == 0
 
 
-async def test_a_customers_purchases_are_paged_and_hold_no_subscription(steady_shop: Shop) -> None:
-    for _ in range(5):
-        await did(steady_shop, "purchase", "collector", "coins_100")
-    await did(steady_shop, "purchase", "collector", "pro_monthly")
-    first = (await get(steady_shop, "customers/collector/purchases?limit=2")).json()
-    assert len(first["items"]) == 2
-    assert first["next_page"].startswith("/v2/projects/proj_demo/customers/collector/purchases?limit=2&starting_after=")
-    everything = await walk(steady_shop, "customers/collector/purchases?limit=2")
-    assert len({one["id"] for one in everything}) == 5
-
-
 async def test_erased_owners_leave_nothing_to_find(shop: Shop) -> None:
     token = await token_of(shop, "ada", "pro_monthly")
     (found,) = await search(shop, "subscription", token)

@@ -1,7 +1,7 @@
 """What the management API refuses, resource by resource: with the name of the field, and without changing anything.
 
-`test_every_body_4xx.py` sends every field with a value of another type and unknown fields to every route. The forms of
-names, durations, prices and addresses are tables of the rules (`tests/domain`)."""
+`test_every_body_4xx.py` sends every field with values that the document does not allow, and unknown fields, to every
+route. The forms of names, durations, prices and addresses are tables of the rules (`tests/domain`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from latchkey.domain.instants import EARLIEST, LATEST
+from latchkey.domain.instants import LATEST
 from latchkey.usecases.catalog.offerings import LARGEST_METADATA
 from tests.api.client import NOW, Shop
 from tests.api.doings import count_rows, make_clock
@@ -20,99 +20,38 @@ DEFAULT, TEAM = "offerings/ofrng_demo_default", "offerings/ofrng_demo_team"
 MONTHLY = "packages/pkge_demo_monthly"
 ATTACH = "entitlements/team/actions/attach_products"
 DETACH = "entitlements/team/actions/detach_products"
-A, B = {"id": "a", "weight": 1}, {"id": "b", "weight": 1}
+A = {"id": "a", "weight": 1}
 OFFERING = {"lookup_key": "x", "display_name": "x"}
-KEY = {"name": "k", "scopes": ["read"]}
-LONG = "x" * 1501
 
 
-def without(body: dict[str, Any], field: str) -> dict[str, Any]:
-    return {name: value for name, value in body.items() if name != field}
-
-
+# A path, a body, and the field that is named, where the document alone does not say so.
 WRONG_PRODUCTS: list[tuple[dict[str, Any], str]] = [
-    ({"id": "a/b"}, "id"),
-    ({"id": "x" * 201}, "id"),
     ({"id": "rc_promo_pro_monthly"}, "id"),
-    ({"display_name": "   "}, "display_name"),
-    ({"display_name": LONG}, "display_name"),
-    ({"kind": "rental"}, "kind"),
     ({"duration": None}, "duration"),
     ({"duration": "P0D"}, "duration"),
-    ({"trial_duration": "week"}, "trial_duration"),
-    ({"price": -0.01}, "price"),
     ({"price": 9.9999999}, "price"),
-    ({"currency": "usd"}, "currency"),
-    ({"credits": {"code": "COIN", "amount": 0}}, "credits.amount"),
     ({"credits": {"code": "COIN", "amount": 2**53}}, "credits.amount"),
     ({"credits": {"amount": 1}}, "credits.code"),
     ({"credits": {"code": "COIN", "amount": 1, "bonus": 1}}, "credits.bonus"),
     ({"kind": "one_time", "duration": None, "trial_duration": "P7D"}, "trial_duration"),
 ]
-WRONG_LISTS: list[tuple[dict[str, Any], str]] = [
-    ({}, "product_ids"),
-    ({"product_ids": []}, "product_ids"),
-    ({"product_ids": ["pro_yearly", ""]}, "product_ids.1"),
-    ({"product_ids": ["x"] * 101}, "product_ids"),
-]
-# A path, a body, and the field that is named.
 WRONG: list[tuple[str, dict[str, Any], str]] = [
-    *(("products", without(PRODUCT, field), field) for field in ("id", "kind", "price", "currency")),
     *(("products", {**PRODUCT, **wrong}, param) for wrong, param in WRONG_PRODUCTS),
     ("products/pro_monthly", {"price": 5, "kind": "one_time"}, "kind"),
     ("products/pro_monthly", {"price": 5, "duration": None}, "duration"),
-    ("products/pro_monthly", {"price": None}, "price"),
-    ("products/pro_monthly", {"entitlement_ids": ["team"]}, "entitlement_ids"),
-    ("entitlements", {}, "id"),
-    ("entitlements", {"id": "a b"}, "id"),
-    ("entitlements", {"id": "max", "display_name": LONG}, "display_name"),
-    ("entitlements/pro", {"display_name": None}, "display_name"),
-    *((path, wrong, param) for path in (ATTACH, DETACH) for wrong, param in WRONG_LISTS),
-    ("virtual_currencies", {"name": "Gems"}, "code"),
-    ("virtual_currencies", {"code": "GEM"}, "name"),
-    ("virtual_currencies", {"code": "G M", "name": "Gems"}, "code"),
-    ("virtual_currencies", {"code": "GEM", "name": "Gems", "description": "\u0007"}, "description"),
-    ("virtual_currencies/COIN", {"name": " "}, "name"),
-    ("virtual_currencies/COIN", {"code": "X"}, "code"),
-    ("experiments", {"variants": [A, B]}, "name"),
-    ("experiments", {"name": "x"}, "variants"),
-    ("experiments", {"name": "x", "variants": [A]}, "variants"),
+    (ATTACH, {"product_ids": ["pro_yearly", ""]}, "product_ids.1"),
+    (DETACH, {"product_ids": ["x"] * 101}, "product_ids"),
     ("experiments", {"name": "x", "variants": [A, A]}, "variants"),
     ("experiments", {"name": "x", "variants": [{"id": f"v{n}", "weight": 1} for n in range(21)]}, "variants"),
     ("experiments", {"name": "x", "variants": [A, {"id": "b", "weight": 0}]}, "variants.1.weight"),
-    ("experiments", {"name": "x", "variants": [A, {"id": "b", "weight": 0.5}]}, "variants.1.weight"),
-    ("experiments", {"name": "x", "variants": [A, {"id": "b", "weight": 1_000_001}]}, "variants.1.weight"),
     ("experiments", {"name": "x", "variants": [A, {"id": "b c", "weight": 1}]}, "variants.1.id"),
-    ("apps", {"store": "app_store"}, "name"),
-    ("apps", {"name": "Phone"}, "store"),
-    ("apps", {"name": "Phone", "store": "cydia"}, "store"),
-    ("apps/app_demo/public_api_keys", {"name": ""}, "name"),
-    ("apps/app_demo/public_api_keys", {"rate_limit": 0}, "rate_limit"),
-    ("apps/app_demo/public_api_keys", {"rate_limit": 1_000_001}, "rate_limit"),
-    ("api_keys", without(KEY, "name"), "name"),
-    ("api_keys", without(KEY, "scopes"), "scopes"),
-    ("api_keys", {**KEY, "scopes": []}, "scopes"),
-    ("api_keys", {**KEY, "scopes": ["admin"]}, "scopes.0"),
-    ("api_keys", {**KEY, "rate_limit": 0}, "rate_limit"),
-    ("offerings", without(OFFERING, "lookup_key"), "lookup_key"),
-    ("offerings", {**OFFERING, "lookup_key": "x" * 201}, "lookup_key"),
-    ("offerings", {**OFFERING, "display_name": LONG}, "display_name"),
+    ("api_keys", {"name": "k", "scopes": ["admin"]}, "scopes.0"),
     ("offerings", {**OFFERING, "metadata": {"a": "x" * LARGEST_METADATA}}, "metadata"),
-    (TEAM, {"is_current": None}, "is_current"),
-    (TEAM, {"lookup_key": "y"}, "lookup_key"),
-    (f"{TEAM}/packages", {**OFFERING, "position": 0}, "position"),
-    (f"{TEAM}/packages", without(OFFERING, "display_name"), "display_name"),
-    (MONTHLY, {"position": 0}, "position"),
-    (f"{MONTHLY}/actions/attach_products", {"products": []}, "products"),
     (
         f"{MONTHLY}/actions/attach_products",
         {"products": [{"product_id": "pro_yearly", "eligibility_criteria": "some"}]},
         "products.0.eligibility_criteria",
     ),
-    (f"{MONTHLY}/actions/detach_products", {"product_ids": []}, "product_ids"),
-    ("test_clocks", {}, "name"),
-    ("test_clocks", {"name": "x" * 101}, "name"),
-    ("test_clocks", {"name": "x", "now_ms": EARLIEST - 1}, "now_ms"),
 ]
 LISTS = (
     "products",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from latchkey.api.application import create_application
@@ -134,24 +132,3 @@ async def test_the_audit_log_of_another_project_is_not_shown(shop: Shop) -> None
     other = await projects.create_project(shop.database, "Other", NOW)
     await audit.begin(shop.database, project_id=other.id, account_id=None, actor="x", action="project.changed", now=NOW)
     assert await walk(shop, "audit_logs") == []
-
-
-WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"name": ""}, "name"),
-    ({"name": None}, "name"),
-    ({"name": "x" * 1501}, "name"),
-    ({"restore_behavior": "steal"}, "restore_behavior"),
-    ({"restore_behavior": None}, "restore_behavior"),
-    ({"test_store": "ajar"}, "test_store"),
-    ({"test_store": True}, "test_store"),
-    ({"test_store": None}, "test_store"),
-    ({"id": "proj_other"}, "id"),
-    ({"catalog_version": 1}, "catalog_version"),
-]
-
-
-async def test_400_for_a_setting_that_cannot_be(shop: Shop) -> None:
-    before = (await get(shop, "")).json()
-    for sent, param in WRONG:
-        refused(await patch(shop, "", sent), 400, "parameter_error", param)
-    assert (await get(shop, "")).json() == before

@@ -150,33 +150,19 @@ async def test_filters_decide_which_events_a_webhook_gets(sending: Post) -> None
 
 
 GOOD = {"name": "Mine", "url": "https://app.example.com/hook"}
-# `tests/domain/test_address.py` has the forms of addresses, `test_every_body_4xx.py` values of other types.
+# `tests/domain/test_address.py` has the forms of addresses, `test_every_body_4xx.py` what the document does not allow.
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"name": "  "}, "name"),
-    ({"name": "x" * 1501}, "name"),
-    ({"name": None}, "name"),
-    ({"url": None}, "url"),
     ({"url": "http://app.example.com/hook"}, "url"),
     ({"url": "https://user:password@app.example.com/"}, "url"),
     ({"url": "https://app.example.com/\r\nX: y"}, "url"),
-    ({"url": "https://app.example.com/" + "x" * 2048}, "url"),
-    ({"authorization_header": ""}, "authorization_header"),
     ({"authorization_header": "Bearer x "}, "authorization_header"),
     ({"authorization_header": "Bearer x\r\nX-Evil: 1"}, "authorization_header"),
     ({"authorization_header": "Bearer schlüssel"}, "authorization_header"),
-    ({"authorization_header": "x" * 4097}, "authorization_header"),
-    ({"environment": "PRODUCTION"}, "environment"),
-    ({"event_types": ["Renewal"]}, "event_types.0"),
     ({"event_types": ["RENEWAL", "BIRTHDAY"]}, "event_types.1"),
     ({"event_types": ["RENEWAL"] * 101}, "event_types"),
-    ({"app_id": "a b"}, "app_id"),
-    ({"retry_schedule_seconds": [0]}, "retry_schedule_seconds.0"),
     ({"retry_schedule_seconds": [604_801]}, "retry_schedule_seconds.0"),
     ({"retry_schedule_seconds": [1] * 51}, "retry_schedule_seconds"),
-    ({"in_flight_limit": 0}, "in_flight_limit"),
-    ({"in_flight_limit": 1001}, "in_flight_limit"),
-    ({"enabled": None}, "enabled"),
-    ({"signing_secret": "whsec_mine"}, "signing_secret"),
 ]
 PRIVATE = ("10.0.0.1", "169.254.169.254", "0xa9fea9fe", "2852039166", "10.1", "[::ffff:10.0.0.1]", "[fc00::1]")
 
@@ -234,22 +220,6 @@ async def test_a_webhook_that_is_not_there_is_not_found(post: Post) -> None:
     refused(await post.call("GET", "wh_none/deliveries/x"), 404, "resource_missing", "webhook_id")
     refused(await post.call("POST", "wh_none/deliveries/x/resend"), 404, "resource_missing", "webhook_id")
     refused(await post.call("GET", "?starting_after=wh_none"), 404, "resource_missing", "starting_after")
-
-
-async def test_a_test_of_no_known_type_is_refused(post: Post, made: str) -> None:
-    for wrong in ("BIRTHDAY", "test", "", None, 7, ["TEST"]):
-        refused(await post.call("POST", f"{made}/test", {"type": wrong}), 400, "parameter_error", "type")
-    refused(await post.call("POST", f"{made}/test", {}), 400, "parameter_error", "type")
-    refused(await post.call("POST", f"{made}/test", {"type": "TEST", "x": 1}), 400, "parameter_error", "x")
-    assert post.arrivals == []
-
-
-async def test_an_overlap_that_cannot_be_is_refused_and_the_secret_stays(post: Post, made: str) -> None:
-    before = await post.shown(made)
-    for wrong in (-1, 2_592_001, 1.5, "60", None, True):
-        reply = await post.call("POST", f"{made}/rotate_signing_secret", {"overlap_seconds": wrong})
-        refused(reply, 400, "parameter_error", "overlap_seconds")
-    assert await post.shown(made) == before
 
 
 async def test_a_page_of_the_log_that_cannot_be_is_refused(post: Post, made: str) -> None:

@@ -96,20 +96,6 @@ async def test_what_has_not_been_tried_is_in_the_log_too(post: Post) -> None:
     assert behind["next_attempt_at"] is None
 
 
-async def test_the_newest_come_first_page_by_page(post: Post) -> None:
-    id = (await post.hook())["id"]
-    made: list[str] = []
-    for number in range(7):
-        post.clock.now += 1000
-        done = await did(post, "purchase", f"user_{number}", "pro_monthly")
-        made.insert(0, done["events"][0]["id"])
-    assert await ids(post, id) == made
-    assert await ids(post, id, "?limit=2") == made
-    first = await post.shown(f"{id}/deliveries?limit=2")
-    assert first["url"] == f"/v2/projects/proj_demo/integrations/webhooks/{id}/deliveries"
-    assert first["next_page"] == f"{first['url']}?limit=2&starting_after={made[1]}"
-
-
 async def test_the_log_is_filtered_by_status_type_customer_and_time(sending: Post) -> None:
     id = (await sending.hook("/status/500", retry_schedule_seconds=[], event_types=["CANCELLATION"]))["id"]
     good = (await sending.hook())["id"]

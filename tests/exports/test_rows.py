@@ -13,7 +13,7 @@ from latchkey.domain.customers.customer import Attribute, with_attributes, with_
 from latchkey.domain.customers.promotion import grant
 from latchkey.domain.instants import DAY
 from latchkey.domain.money import Price
-from latchkey.domain.purchases.purchase import MoneyBack, Rate, Reason, Terms
+from latchkey.domain.purchases.purchase import Reason
 from latchkey.domain.stores.test_store import actions
 from latchkey.storage.customers.records import LastSeen
 from latchkey.usecases.rendering import rows
@@ -82,32 +82,6 @@ def test_a_renewed_subscription_has_a_row_for_each_period_and_its_status_on_the_
     assert (two.auto_renew, two.cancellation_reason) == (False, Reason.UNSUBSCRIBE)
     assert (two.purchase_token, two.updated_at) == ("secret token", NOON + 40 * DAY)
     assert (one.entitlement_ids, one.renewal_number, two.renewal_number) == (("pro",), 0, 1)
-
-
-@pytest.mark.parametrize(
-    ("currency", "micros", "rate", "usd", "back", "back_usd"),
-    [
-        ("JPY", 1_500_000_000, "0.0064935", 9_740_250, 500_000_000, 3_246_750),
-        ("EUR", 8_990_000, "1.0834", 9_739_766, 1_000_001, 1_083_401),
-        ("KWD", 3_125_000, "3.2595", 10_185_938, 3_125_000, 10_185_938),
-    ],
-)
-def test_money_is_exact_in_currencies_with_0_2_and_3_decimals(
-    currency: str, micros: int, rate: str, usd: int, back: int, back_usd: int
-) -> None:
-    whole = replace(
-        bought(),
-        price=Price(micros, currency),
-        given_back=back,
-        terms=Terms(Rate(rate, "2026-01-13"), tax=0.19, commission=0.15),
-    )
-    [row] = rows.transactions(with_purchase(someone(), whole), CATALOG, 1)
-    assert (row.price, row.usd_price, row.usd_rate, row.usd_rate_date) == (micros, usd, rate, "2026-01-13")
-    assert (row.refunded_amount, row.refunded_usd, row.refunded_at) == (back, back_usd, None)
-    assert (row.tax_percentage, row.commission_percentage) == (0.19, 0.15)
-    refunded = replace(whole, money_back=(MoneyBack(NOON + DAY),))
-    [row] = rows.transactions(with_purchase(someone(), refunded), CATALOG, 1)
-    assert (row.refunded_amount, row.refunded_usd, row.refunded_at) == (micros, usd, NOON + DAY)
 
 
 def test_without_a_rate_there_is_no_price_in_usd() -> None:

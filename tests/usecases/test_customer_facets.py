@@ -229,19 +229,6 @@ async def test_the_status_follows_the_time_without_a_write(shop: Shop) -> None:
     assert not (await list_page(shop.database, shop.project_id, soon, began + 8 * DAY)).entries
 
 
-async def test_a_customer_on_a_test_clock_is_listed_by_the_time_of_the_clock(shop: Shop) -> None:
-    await catch_up(shop.database, shop.project_id, shop.time)
-    await create_clock(shop.database, shop.project_id, "clock", "Clock", shop.time, shop.time)
-    await create_customer(shop.changes, shop.project_id, "tina", "clock")
-    await shop.act("purchase", user="tina", product="pro_monthly", trial=True)
-    await catch_up(shop.database, shop.project_id, shop.time)
-    later = shop.time + 100 * DAY
-    assert await statuses_of(shop, "tina", later) == {"active", "trial"}
-    await advance(shop.changes, shop.project_id, "clock", to=shop.time + 8 * DAY)
-    await catch_up(shop.database, shop.project_id, shop.time)
-    assert await statuses_of(shop, "tina", later) == {"active"}
-
-
 async def test_a_billing_issue_counts_only_while_a_store_can_still_retry(shop: Shop) -> None:
     await catch_up(shop.database, shop.project_id, shop.time)
     await create_clock(shop.database, shop.project_id, "clock", "Clock", shop.time, shop.time)
