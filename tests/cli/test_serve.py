@@ -84,11 +84,11 @@ def test_its_secrets_are_in_no_log_argument_or_environment_of_its_processes(serv
     supervisor = psutil.Process(serving.process.pid)
     children = supervisor.children(recursive=True)
     assert sorted(child.name() for child in children) == ["api", "api", "clock,delivery"]
-    for child in children:
-        # A copy: importing all the code has started no thread.
-        assert child.cmdline() == supervisor.cmdline()
-        assert KEY not in " ".join(child.cmdline())
-        assert not {KEY, METRICS_KEY} & set(child.environ().values())
+    for process in (supervisor, *children):
+        # A child is a copy: importing all the code has started no thread.
+        assert process.cmdline() == supervisor.cmdline()
+        assert KEY not in " ".join(process.cmdline())
+        assert not {KEY, METRICS_KEY} & set(process.environ().values())
     assert KEY not in serving.output
     assert METRICS_KEY not in serving.output
 

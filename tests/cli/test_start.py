@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
 import pytest
 
-from latchkey.cli import main, start
+from latchkey.cli import main
 from latchkey.cli.main import command_line
 
 
@@ -50,11 +49,3 @@ def test_ctrl_c_while_code_is_loaded_ends_without_a_traceback(monkeypatch: pytes
     with pytest.raises(SystemExit) as ended:
         main.main()
     assert ended.value.code == 130
-
-
-def test_each_step_and_their_sum(monkeypatch: pytest.MonkeyPatch) -> None:
-    timings = start.Timings()
-    for seconds, step in ((0.7, "code"), (1.0, "database"), (2.25, "processes")):
-        monkeypatch.setattr(time, "monotonic", lambda seconds=seconds: start.BEGAN + seconds)
-        timings.done(step)
-    assert str(timings) == "2.2 s (code 0.7, database 0.3, processes 1.2)"

@@ -14,7 +14,6 @@ from socket import AF_INET, SOCK_STREAM, socket
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
 from playwright.async_api import Error, async_playwright
 from rich.console import Console
 
@@ -301,12 +300,3 @@ async def test_chromium_opens_the_service_without_a_warning(
         finally:
             listener.stop()
             await serving
-
-
-def test_the_certificate_goes_in_as_it_is(authority: Authority, certutil: str, tmp_path: Path) -> None:
-    store = NssDatabase("Firefox", firefox_profile(tmp_path, certutil), certutil)
-    store.add(authority)
-    certificate = x509.load_pem_x509_certificate(authority.path.read_bytes())
-    run(certutil, "-L", "-d", f"sql:{store.folder}", "-n", authority.name, "-a", "-o", str(tmp_path / "out.pem"))
-    kept = x509.load_pem_x509_certificate((tmp_path / "out.pem").read_bytes())
-    assert kept.public_bytes(Encoding.DER) == certificate.public_bytes(Encoding.DER)

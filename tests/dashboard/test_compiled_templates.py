@@ -89,14 +89,6 @@ def test_where_nothing_can_be_written_pages_are_shown_all_the_same(
     assert compiled(environment(folder, source, "Hello {{ name }}"), monkeypatch) == ("Hello Ada", True)
 
 
-def test_nothing_is_written_where_python_writes_no_bytecode(
-    folder: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    assert compiled(environment(folder, source, "Hello {{ name }}"), monkeypatch) == ("Hello Ada", True)
-    assert not folder.exists()
-
-
 def test_no_two_folders_have_a_template_of_the_same_name() -> None:
     """The first one would be shown in place of the other."""
     names = [path.name for folder in folders() for path in folder.iterdir()]

@@ -216,33 +216,6 @@ async def test_a_filter_holds_for_the_stream_too(site: Site) -> None:
         assert of_clock.told() == []
 
 
-async def test_one_watcher_serves_every_page_and_ends_with_the_last(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks = []
-    look = event_tail.Tail._look
-
-    async def counted(tail: event_tail.Tail) -> None:
-        looks.append(tail)
-        await look(tail)
-
-    monkeypatch.setattr(event_tail.Tail, "_look", counted)
-    token = await site.token(Role.VIEWER)
-    async with listening(site, token) as one, listening(site, token) as two, listening(site, token) as three:
-        for line in (one, two, three):
-            await line.joined()
-        await did(site, "purchase", "shared", "pro_monthly")
-        for line in (one, two, three):
-            assert (await line.until(1))[-1] == ("shared", "INITIAL_PURCHASE")
-        assert len(set(looks)) == 1
-        [tails] = [dashboard._app.state.tails for dashboard in site.dashboard]
-        assert len(tails._tails) == 1
-        [tail] = tails._tails.values()
-        task = tail._task
-    assert tails._tails == {}
-    assert task.cancelling() or task.cancelled()
-
-
 async def test_who_is_too_far_behind_is_told_how_much_is_missing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_tail, "FURTHEST", 2)
     start = await head(site)

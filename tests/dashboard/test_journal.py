@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from msgspec import json
 from playwright.async_api import expect
 
+from latchkey.dashboard.payloads import opened
 from latchkey.domain.team.account import Role
 from latchkey.usecases.access import audit
 from tests.api.apple import AppStore, app_store, connected_app, process
@@ -138,3 +141,49 @@ async def test_what_is_not_there_or_makes_no_sense_is_answered_with_a_page(site:
         assert (await me.post(f"{start}/reprocess", form)).status == 400
     gone = {"confirm": "yes", "since": "2027-01-01", "status": "all", "app": "app_none"}
     assert (await me.post(f"{start}/reprocess", gone)).status == 404
+
+
+def signed(claims: object) -> str:
+    return f"eyJhbGciOiJFUzI1NiJ9.{urlsafe_b64encode(json.encode(claims)).decode().rstrip('=')}.c2lnbmF0dXJl"
+
+
+def test_signed_parts_are_opened_also_within_each_other() -> None:
+    inner = signed({"productId": "pro"})
+    assert opened(signed({"data": {"signedTransactionInfo": inner}})) == {
+        "data": {"signedTransactionInfo": {"productId": "pro"}}
+    }
+    assert opened(json.encode({"token": inner, "list": [inner, 7]}).decode()) == {
+        "token": {"productId": "pro"},
+        "list": [{"productId": "pro"}, 7],
+    }
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "",
+        "plain text",
+        "a.b.c",
+        "aaaa.bbbb.cccc",
+        "eyJh.////.x",
+        "eyJh.eyJhIjox.c2ln",
+        signed([1]),
+        "MIIT" * 50_000,
+        "\ud800",
+    ],
+)
+def test_what_is_neither_json_nor_signed_json_stays_as_it_came(payload: str) -> None:
+    assert opened(payload) is None
+
+
+def test_what_is_nested_too_deep_is_left_closed() -> None:
+    value: object = "end"
+    for _ in range(10):
+        value = signed({"next": value})
+    assert isinstance(value, str)
+    found = opened(value)
+    while isinstance(found, dict):
+        found = found["next"]
+    assert isinstance(found, str)
+    assert found != "end"
+    assert opened("[" * 100_000) is None

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from latchkey.dashboard.cookie import DEVICE, NAME, safe_next
 from latchkey.dashboard.guard import client_address
+from latchkey.dashboard.pages.account import in_words
 from latchkey.domain.team.account import (
     IDLE_FOR,
     INVITATION_LASTS,
@@ -272,3 +273,51 @@ async def test_behind_a_proxy_the_address_is_what_the_nearest_one_says(told: str
     scope = {"type": "http", "headers": [(b"x-forwarded-for", told.encode())], "client": ("10.0.0.1", 1)}
     assert client_address(Request(scope), behind_proxy=True) == seen
     assert client_address(Request(scope), behind_proxy=False) == "10.0.0.1"
+    # Some proxies add a header of their own after one that the client sent.
+    scope["headers"] = [(b"x-forwarded-for", b"198.51.100.1"), (b"x-forwarded-for", told.encode())]
+    assert client_address(Request(scope), behind_proxy=True) == seen
+
+
+_WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
+_IOS = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko)"
+
+
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        (f"Mozilla/5.0 (X11; Linux x86_64) {_WEBKIT} Chrome/141.0.0.0 Safari/537.36", "Chrome on Linux"),
+        (
+            f"Mozilla/5.0 (X11; Linux x86_64) {_WEBKIT} HeadlessChrome/141.0.0.0 Safari/537.36",
+            "Chrome without a window on Linux",
+        ),
+        (
+            f"Mozilla/5.0 (Windows NT 10.0; Win64; x64) {_WEBKIT} Chrome/141.0.0.0 Safari/537.36 Edg/141.0.0.0",
+            "Edge on Windows",
+        ),
+        (
+            f"Mozilla/5.0 (Windows NT 10.0; Win64; x64) {_WEBKIT} Chrome/141.0.0.0 Safari/537.36 OPR/122.0.0.0",
+            "Opera on Windows",
+        ),
+        ("Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:144.0) Gecko/20100101 Firefox/144.0", "Firefox on Windows"),
+        (
+            "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko)"
+            " Version/18.5 Safari/605.1.15",
+            "Safari on a Mac",
+        ),
+        (f"{_IOS} Version/18.5 Mobile/15E148 Safari/604.1", "Safari on an iPhone"),
+        (f"{_IOS} CriOS/141.0.0.0 Mobile/15E148 Safari/604.1", "Chrome on an iPhone"),
+        (f"{_IOS} FxiOS/144.0 Mobile/15E148 Safari/604.1", "Firefox on an iPhone"),
+        (f"Mozilla/5.0 (Linux; Android 10; K) {_WEBKIT} Chrome/141.0.0.0 Mobile Safari/537.36", "Chrome on Android"),
+        (
+            f"Mozilla/5.0 (Linux; Android 14; SM-S928B) {_WEBKIT} SamsungBrowser/28.0 Chrome/130.0.0.0 Safari/537.36",
+            "Samsung Internet on Android",
+        ),
+        (f"Mozilla/5.0 (X11; CrOS x86_64 14541.0.0) {_WEBKIT} Chrome/141.0.0.0 Safari/537.36", "Chrome on ChromeOS"),
+        ("Mozilla/5.0 (Windows NT 10.0)", "An unknown browser on Windows"),
+        ("curl/8.14.1", "curl"),
+        ("a test", "An unknown browser"),
+        ("", "An unknown browser"),
+    ],
+)
+def test_a_browser_and_its_system_are_named(agent: str, words: str) -> None:
+    assert in_words(agent) == words

@@ -17,7 +17,6 @@ from markdown_it import MarkdownIt
 from playwright.async_api import Browser
 
 from manual.api_reference import areas, titles_of
-from manual.commonmark import adapted, slug
 from manual.links import ROOT, rewritten
 from tests.patience import PATIENCE
 
@@ -115,18 +114,6 @@ async def test_the_site_is_searched_without_a_network(served: str, browser: Brow
 
 
 # How Markdown for GitHub becomes Markdown for the site.
-
-
-def test_lists_are_indented_by_four_and_begin_after_a_blank_line() -> None:
-    text = "Text:\n- one\n  more\n  - inner\n1. first\n\n   ```sh\n   run\n   ```\n| a |\n|---|\n"
-    made = adapted(text)
-    assert made.startswith("Text:\n\n- one\n    more\n\n    - inner\n\n1. first\n\n    ```sh\n    run\n    ```\n")
-    assert "\n\n| a |\n" in made
-
-
-def test_anchors_are_those_of_github() -> None:
-    assert slug("What's new: `v1` & v2?") == "whats-new-v1--v2"
-    assert slug("To an app on your own machine") == "to-an-app-on-your-own-machine"
 
 
 def test_links_lead_to_pages_or_are_named_as_files() -> None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import re
 from pathlib import Path
 
-from latchkey.delivery.sending.signing import signature
 from latchkey.domain.webhooks.retry import JITTER, SCHEDULE
 from latchkey.usecases.webhooks import registry as webhooks
 
@@ -28,10 +24,3 @@ def test_the_numbers_in_the_page_are_the_limits() -> None:
     assert f"1 to {webhooks.LARGEST_IN_FLIGHT} | 100 |" in PAGE
     assert webhooks.OVERLAP_SECONDS == 86_400
     assert f"at most {webhooks.LONGEST_OVERLAP_SECONDS // 86_400}" in PAGE
-
-
-def test_the_signature_can_be_made_by_hand_as_the_page_says() -> None:
-    secret, id, timestamp, body = "whsec_" + base64.b64encode(bytes(24)).decode(), "evt_1", 1_800_000_000, b'{"a":1}'
-    key = base64.b64decode(secret.removeprefix("whsec_"))
-    made = base64.b64encode(hmac.digest(key, f"{id}.{timestamp}.".encode() + body, hashlib.sha256)).decode()
-    assert signature([secret], id, timestamp, body) == f"v1,{made}"
