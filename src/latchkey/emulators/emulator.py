@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from types import ModuleType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from starlette.applications import Starlette
@@ -11,7 +12,7 @@ from starlette.applications import Starlette
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
 from latchkey.emulators.control_requests import converted
-from latchkey.emulators.due_events import DueEvent, advance
+from latchkey.emulators.due_events import advance
 from latchkey.emulators.emulator_clock import EmulatorClock
 from latchkey.emulators.expected_state import ExpectedState
 from latchkey.emulators.misbehaviour import Dice, Misbehaviour
@@ -31,6 +32,8 @@ class Emulator(ABC, Generic[L, N]):
     accepted: ClassVar[frozenset[int]]
     # What a new store sells.
     first_products: ClassVar[tuple[dict[str, Any], ...]]
+    # The store's module with `due_events(books)` and `happen(books, event)`.
+    rules: ModuleType
     # The unit of time in the books.
     unit: ClassVar[Ms] = 1
 
@@ -92,18 +95,11 @@ class Emulator(ABC, Generic[L, N]):
     def application(self) -> Starlette:
         """The store's API."""
 
-    @abstractmethod
-    def _due_events(self, books: L) -> Iterable[DueEvent]:
-        """What time will change in the books; each begins with its moment, in `unit`."""
-
-    @abstractmethod
-    def _happen(self, books: L, event: DueEvent) -> tuple[L, tuple[N, ...]]: ...
-
     def _advance(self, until: Ms) -> None:
-        self._change(*advance(self.books, until // self.unit, self._due_events, self._happen))
+        self._change(*advance(self.books, until // self.unit, self.rules.due_events, self.rules.happen))
 
     def _due_at(self) -> Ms | None:
-        return min((event[0] * self.unit for event in self._due_events(self.books)), default=None)
+        return min((event[0] * self.unit for event in self.rules.due_events(self.books)), default=None)
 
     # Notifications.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,14 +18,12 @@ from latchkey.emulators.apple.apple_books import (
     AppleNotice,
     ApplePurchase,
     AppleStatus,
-    AppleStep,
     AppleTransaction,
 )
 from latchkey.emulators.apple.apple_control_requests import ACTS, FIRST_PRODUCTS, AppleProductRequest, AppleSaleRequest
 from latchkey.emulators.apple.apple_keys import AppleKeys, make_chain
 from latchkey.emulators.apple.apple_payloads import AppleApp
 from latchkey.emulators.control_requests import converted
-from latchkey.emulators.due_events import DueEvent
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.emulator_clock import EmulatorClock
 from latchkey.emulators.expected_state import ExpectedState
@@ -49,6 +47,7 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
     lies = frozenset({"bundle", "app_id", "environment", "signature", "chain"})
     accepted = frozenset(range(200, 207))
     first_products = FIRST_PRODUCTS
+    rules = apple_due_events
 
     def __init__(
         self,
@@ -135,12 +134,6 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
         info = apple_payloads.renewal(self.app, self.books, purchase, self._reading_at())
         assert info is not None
         return self.keys.chain.sign(info)
-
-    def _due_events(self, books: AppleBooks) -> Iterable[DueEvent]:
-        return apple_due_events.due_events(books)
-
-    def _happen(self, books: AppleBooks, event: DueEvent) -> AppleStep:
-        return apple_due_events.happen(books, event)
 
     def _message(self, notice: AppleNotice) -> Notification:
         # Two notifications never have the same date, by which what they say is ordered.

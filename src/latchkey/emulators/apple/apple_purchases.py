@@ -69,29 +69,16 @@ def buy(
     redeemed = used is not None and used.kind is not AppleOfferKind.INTRODUCTORY
     books, bought = started(books, now, product, used, family=family, reason="PURCHASE")
     renewal = AppleRenewal(product_id=product.id, offer=_next_offer(used), offers_left=_offers_left(used))
-    if known is None:
-        purchase = ApplePurchase(
-            id=bought.id,
-            buyer=buyer,
-            kind=product.kind,
-            transactions=(bought,),
-            account_token=account_token,
-            family=family,
-            status=AppleStatus.ACTIVE,
-            renewal=renewal,
-            recent_start=now,
-        )
-        subtype = "INITIAL_BUY"
-    else:
-        purchase = replace(
-            known,
-            transactions=(*known.transactions, bought),
-            account_token=account_token or known.account_token,
-            status=AppleStatus.ACTIVE,
-            renewal=renewal,
-            recent_start=now,
-        )
-        subtype = "RESUBSCRIBE"
+    first = known or ApplePurchase(id=bought.id, buyer=buyer, kind=product.kind, transactions=(), family=family)
+    purchase = replace(
+        first,
+        transactions=(*first.transactions, bought),
+        account_token=account_token or first.account_token,
+        status=AppleStatus.ACTIVE,
+        renewal=renewal,
+        recent_start=now,
+    )
+    subtype = "INITIAL_BUY" if known is None else "RESUBSCRIBE"
     notice = noticed("OFFER_REDEEMED" if redeemed else "SUBSCRIBED", subtype, now, purchase)
     return kept(books, purchase), (notice,)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,6 @@ from starlette.applications import Starlette
 
 from latchkey.domain.instants import DAY, SECOND, Ms
 from latchkey.emulators.control_requests import converted
-from latchkey.emulators.due_events import DueEvent
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.emulator_clock import EmulatorClock
 from latchkey.emulators.expected_state import ExpectedState
@@ -24,7 +23,6 @@ from latchkey.emulators.google.google_books import (
     GooglePhase,
     GooglePurchase,
     GoogleState,
-    GoogleStep,
 )
 from latchkey.emulators.google.google_control_requests import (
     ACTS,
@@ -58,6 +56,7 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
     lies = frozenset({"audience", "package", "signature", "email", "unverified", "issuer", "expired", "no_token"})
     accepted = frozenset({102, 200, 201, 202, 204})
     first_products = FIRST_PRODUCTS
+    rules = google_due_events
 
     def __init__(
         self,
@@ -137,12 +136,6 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
         from latchkey.emulators.google.google_api import application
 
         return application(self)
-
-    def _due_events(self, books: GoogleBooks) -> Iterable[DueEvent]:
-        return google_due_events.due_events(books)
-
-    def _happen(self, books: GoogleBooks, event: DueEvent) -> GoogleStep:
-        return google_due_events.happen(books, event)
 
     def _message(self, notice: GoogleNotice) -> Notification:
         return Notification(

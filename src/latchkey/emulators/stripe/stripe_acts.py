@@ -4,7 +4,6 @@ events that Stripe would send. No clock, no I/O, no randomness: the moment is th
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any, Literal
 
 from latchkey.domain.instants import SECOND, add
@@ -169,14 +168,16 @@ def change_now(
     if anew:
         new = replace(new, starts=changes.at, ends=next_period(price, changes.at, changes.at))
     items = tuple(new if each.id == old.id else each for each in subscription.items)
-    previous = {"items": {"data": [{"id": old.id, "price": {"id": before.id, "product": before.product}}]}}
+    previous = _previous_item(old, before)
     subscription = changes.put(
         subscription,
         items=items,
         anchor=changes.at if anew else subscription.anchor,
         **_released(changes, subscription),
     )
-    lines = () if trialing or proration == "none" else _prorated(changes, old, new, before, price, anew=anew)
+    lines = (
+        () if trialing or proration == "none" else stripe_billing.prorated(changes, old, new, before, price, anew=anew)
+    )
     if anew:
         lines = (*lines, stripe_billing.line_of(changes, new))
     _charged(changes, subscription, lines, previous, later=not anew and proration == "create_prorations")
@@ -193,16 +194,16 @@ def remove_item(
     if old is None:
         raise Refusal(f"The subscription has no item {item!r}.", param="items")
     if len(subscription.items) == 1:
-        raise Refusal("A subscription has at least subscription item.", param="items")
+        raise Refusal("A subscription has at least one item.", param="items")
     price = changes.price(old.price)
-    previous = {"items": {"data": [{"id": old.id, "price": {"id": price.id, "product": price.product}}]}}
+    previous = _previous_item(old, price)
     subscription = changes.put(
         subscription,
         items=tuple(each for each in subscription.items if each.id != old.id),
         **_released(changes, subscription),
     )
     free = subscription.status is StripeStatus.TRIALING or proration == "none"
-    lines = () if free else _prorated(changes, old, old, price, price, anew=True)
+    lines = () if free else stripe_billing.prorated(changes, old, old, price, price, anew=True)
     _charged(changes, subscription, lines, previous, later=proration == "create_prorations")
 
 
@@ -217,7 +218,7 @@ def add_item(
     new = replace(subscription.items[0], id=changes.id("si"), created=changes.at, price=price.id, quantity=quantity)
     subscription = changes.put(subscription, items=(*subscription.items, new), **_released(changes, subscription))
     free = subscription.status is StripeStatus.TRIALING or proration == "none"
-    lines = () if free else _prorated(changes, new, new, price, price, anew=False)[1:]
+    lines = () if free else stripe_billing.prorated(changes, new, new, price, price, anew=False)[1:]
     _charged(changes, subscription, lines, {"items": {"data": []}}, later=proration == "create_prorations")
 
 
@@ -251,7 +252,7 @@ def change_later(changes: StripeChangeset, id: str, name: str) -> None:
     if price.id == subscription.items[0].price:
         raise Refusal(f"The subscription is {price.name!r} already.", param="product_id")
     if len(subscription.items) > 1:
-        raise Refusal("Only a subscription with subscription item can be changed so here.", param="act")
+        raise Refusal("Only a subscription with one item can be changed so here.", param="act")
     if subscription.cancel_at_period_end:
         raise Refusal("It ends with the period; use uncancel first.", param="act")
     schedule = subscription.schedule or changes.id("sub_sched")
@@ -369,39 +370,13 @@ def _changed(
     )
 
 
+def _previous_item(item: StripeItem, price: StripePrice) -> dict[str, Any]:
+    return {"items": {"data": [{"id": item.id, "price": {"id": price.id, "product": price.product}}]}}
+
+
 def _released(changes: StripeChangeset, subscription: StripeSubscription) -> dict[str, Any]:
     """A change by hand ends a schedule."""
     if subscription.schedule is None:
         return {}
     changes.emit_schedule("subscription_schedule.released", subscription)
     return {"schedule": None, "next_price": None}
-
-
-def _prorated(
-    changes: StripeChangeset, old: StripeItem, new: StripeItem, before: StripePrice, price: StripePrice, *, anew: bool
-) -> tuple[InvoiceLine, ...]:
-    """A credit for the time that is left of the old price, and without a new period a debit for the new one."""
-    left = Fraction(old.ends - changes.at, old.ends - old.starts)
-    names = {sold.id: changes.books.products[sold.product].name for sold in (before, price)}
-    credit = InvoiceLine(
-        id=changes.id("il"),
-        item=old.id,
-        price=before.id,
-        amount=-round(before.amount * old.quantity * left),
-        starts=changes.at,
-        ends=old.ends,
-        description=f"Unused time on {names[before.id]}",
-        quantity=old.quantity,
-        proration=True,
-    )
-    if anew:
-        return (credit,)
-    debit = replace(
-        credit,
-        id=changes.id("il"),
-        price=price.id,
-        amount=round(price.amount * new.quantity * left),
-        description=f"Remaining time on {names[price.id]}",
-        quantity=new.quantity,
-    )
-    return (credit, debit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.emulators.stripe.stripe_books import (
@@ -15,6 +16,7 @@ from latchkey.emulators.stripe.stripe_books import (
     StripeDispute,
     StripeInvoice,
     StripeItem,
+    StripePrice,
     StripeRefund,
     StripeStatus,
     StripeSubscription,
@@ -36,6 +38,36 @@ def line_of(changes: StripeChangeset, item: StripeItem, *, free: bool = False) -
         description=f"Trial period for {name}" if free else f"{item.quantity} x {name}",
         quantity=item.quantity,
     )
+
+
+def prorated(
+    changes: StripeChangeset, old: StripeItem, new: StripeItem, before: StripePrice, price: StripePrice, *, anew: bool
+) -> tuple[InvoiceLine, ...]:
+    """A credit for the time that is left of the old price, and without a new period a debit for the new one."""
+    left = Fraction(old.ends - changes.at, old.ends - old.starts)
+    names = {sold.id: changes.books.products[sold.product].name for sold in (before, price)}
+    credit = InvoiceLine(
+        id=changes.id("il"),
+        item=old.id,
+        price=before.id,
+        amount=-round(before.amount * old.quantity * left),
+        starts=changes.at,
+        ends=old.ends,
+        description=f"Unused time on {names[before.id]}",
+        quantity=old.quantity,
+        proration=True,
+    )
+    if anew:
+        return (credit,)
+    debit = replace(
+        credit,
+        id=changes.id("il"),
+        price=price.id,
+        amount=round(price.amount * new.quantity * left),
+        description=f"Remaining time on {names[price.id]}",
+        quantity=new.quantity,
+    )
+    return (credit, debit)
 
 
 def draft(

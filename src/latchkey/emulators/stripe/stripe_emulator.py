@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -13,13 +13,12 @@ from starlette.applications import Starlette
 
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.emulators.control_requests import converted
-from latchkey.emulators.due_events import DueEvent
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.emulator_clock import EmulatorClock
 from latchkey.emulators.expected_state import ExpectedState
 from latchkey.emulators.notification_outbox import Notification, NotificationRequest
 from latchkey.emulators.stripe import stripe_due_events
-from latchkey.emulators.stripe.stripe_books import Seconds, StripeBooks, StripeEvent, StripeStep
+from latchkey.emulators.stripe.stripe_books import Seconds, StripeBooks, StripeEvent
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_control_requests import (
     FIRST_PRODUCTS,
@@ -110,6 +109,7 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
     lies = frozenset({"signature", "no_signature", "old", "altered", "scheme"})
     accepted = frozenset(range(200, 300))
     first_products = FIRST_PRODUCTS
+    rules = stripe_due_events
     unit = SECOND
 
     def __init__(
@@ -216,12 +216,6 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
             "request": {"id": None, "idempotency_key": None},
             "type": event.type,
         }
-
-    def _due_events(self, books: StripeBooks) -> Iterable[DueEvent]:
-        return stripe_due_events.due_events(books)
-
-    def _happen(self, books: StripeBooks, event: DueEvent) -> StripeStep:
-        return stripe_due_events.happen(books, event)
 
     def _change(self, books: StripeBooks, notices: tuple[StripeEvent, ...]) -> None:
         """All events are in the log; those that the endpoint asked for are sent."""
