@@ -130,15 +130,14 @@ async def test_a_dry_run_copies_and_compares_while_others_write_and_leaves_nothi
 async def test_if_the_copy_differs_everything_is_as_before(pair: Pair) -> None:
     source, target, url, _ = pair
     for statement in (
-        "create function spoil() returns trigger language plpgsql as"
-        " $$ begin new.app_user_id := 'somebody'; return new; end $$",
-        "create trigger spoil before insert on onboarding for each row execute function spoil()",
-        "alter table onboarding enable always trigger spoil",
+        "create function spoil() returns trigger language plpgsql as $$ begin new.used_at := 1; return new; end $$",
+        "create trigger spoil before insert on key_uses for each row execute function spoil()",
+        "alter table key_uses enable always trigger spoil",
     ):
-        await target.execute(statement.replace("app_user_id", "done").replace("'somebody'", "array['x']"))
-    await source.execute("insert into onboarding (project_id, done) values ('proj_x', '{store}')")
+        await target.execute(statement)
+    await source.execute("insert into key_uses (key_id, project_id, used_at) values ('key_x', 'proj_x', 0)")
 
-    with pytest.raises(NotRelocatableError, match=r"onboarding is not the same: 1 rows here, 1 .* with other values"):
+    with pytest.raises(NotRelocatableError, match=r"key_uses is not the same: 1 rows here, 1 .* with other values"):
         await copy_all(source, target, silent)
 
     assert not await fence.is_up(source)

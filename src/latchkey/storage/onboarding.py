@@ -13,7 +13,6 @@ _LOAD = query("load_onboarding")
 _FOUND = query("found_of_onboarding")
 _DELIVERED = query("has_delivered")
 _KEEP = query("keep_onboarding")
-_DISMISS = query("dismiss_onboarding")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,7 @@ class Kept:
 
 async def load(connection: Connection, project_id: str) -> Kept:
     row = await connection.fetchrow(_LOAD, project_id)
-    return Kept() if row is None else Kept(frozenset(row["done"]), row["dismissed_at"] is not None)
+    return Kept() if row is None else Kept(frozenset(row[0]), row[1] is not None)
 
 
 async def found(connection: Connection, project_id: str) -> frozenset[str]:
@@ -41,8 +40,8 @@ async def has_delivered(connection: Connection, project_id: str) -> bool:
 
 
 async def keep(connection: Connection, project_id: str, done: AbstractSet[str]) -> None:
-    await connection.execute(_KEEP, project_id, sorted(done))
+    await connection.execute(_KEEP, project_id, sorted(done), None)
 
 
 async def dismiss(connection: Connection, project_id: str, now: Ms) -> None:
-    await connection.execute(_DISMISS, project_id, now)
+    await connection.execute(_KEEP, project_id, None, now)

@@ -2,76 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from msgspec import Struct, json
+from msgspec import json
 
-from latchkey.domain.catalog import Catalog, Credit, Former, Product, ProductKind, ProductType
+from latchkey.domain.catalog import Catalog, Former, Product
 from latchkey.domain.instants import parse_duration
-from latchkey.domain.money import Price
 from latchkey.domain.stores.store import TEST_STORE
 from latchkey.domain.tariff.pinning import Tariff
-from latchkey.storage.catalog.shelf import offerings_of
-from latchkey.storage.database import Connection
+from latchkey.storage.catalog import products
+from latchkey.storage.catalog.shelf import load_offerings
+from latchkey.storage.database import Connection, Record
 from latchkey.storage.money.fees import fees_of
 from latchkey.storage.money.known_rates import KnownRates
 from latchkey.storage.sql import query
 
 _LOAD = query("load_catalog")
+_FORMER = query("former_grants")
 
 
-class _ProductRow(Struct):
-    id: str
-    display_name: str
-    kind: ProductKind
-    price_micros: int
-    currency: str
-    duration: str | None
-    trial_duration: str | None
-    credits_code: str | None
-    credits_amount: int | None
-    grants: list[str]
-    on_sale: bool
-    type: ProductType | None
-    apps: list[str]
-
-    def product(self) -> Product:
-        return Product(
-            id=self.id,
-            display_name=self.display_name,
-            kind=self.kind,
-            price=Price(self.price_micros, self.currency),
-            duration=parse_duration(self.duration) if self.duration else None,
-            trial=parse_duration(self.trial_duration) if self.trial_duration else None,
-            grants=tuple(self.grants),
-            credits=Credit(self.credits_code, self.credits_amount)
-            if self.credits_code and self.credits_amount
-            else None,
-            on_sale=self.on_sale,
-            type=self.type,
-            apps=frozenset(self.apps),
-        )
+async def _load(connection: Any, project_id: str, row: Record) -> Catalog:
+    known = await products.page(connection, project_id, with_deleted=True)
+    return Catalog(
+        {product.id: _product(product) for product in known},
+        frozenset(row["entitlements"]),
+        former=_former(await connection.fetch(_FORMER, project_id)),
+        closed_stores=frozenset() if row["test_store"] == "open" else frozenset({TEST_STORE}),
+        offerings=await load_offerings(connection, project_id),
+        tariff=Tariff(fees_of(row["fees"])),
+        lists_prices=row["lists_prices"],
+        sequence_floor=row["sequence_floor"],
+        chart_attributes=tuple(row["chart_attributes"]),
+    )
 
 
-class _FormerRow(Struct):
-    product_id: str
-    entitlement_id: str
-    detached_at: int
-    on_clocks: dict[str, int]
+def _product(stored: products.Product) -> Product:
+    return Product(
+        id=stored.id,
+        display_name=stored.display_name,
+        kind=stored.kind,
+        price=stored.price,
+        duration=parse_duration(stored.duration) if stored.duration else None,
+        trial=parse_duration(stored.trial_duration) if stored.trial_duration else None,
+        grants=stored.entitlement_ids,
+        credits=stored.credits,
+        on_sale=stored.on_sale,
+        type=stored.type,
+        apps=frozenset(stored.app_ids),
+    )
 
 
-_ROWS = json.Decoder(list[_ProductRow])
-_FORMER_ROWS = json.Decoder(list[_FormerRow])
-
-
-def _former(rows: list[_FormerRow]) -> dict[str | None, dict[str, tuple[Former, ...]]]:
+def _former(rows: Iterable[Record]) -> dict[str | None, dict[str, tuple[Former, ...]]]:
     """By the customer's test clock, and by product."""
     found: dict[str | None, dict[str, tuple[Former, ...]]] = {}
     for row in rows:
-        for clock_id, at in ((None, row.detached_at), *row.on_clocks.items()):
-            products = found.setdefault(clock_id, {})
-            products[row.product_id] = (*products.get(row.product_id, ()), Former(row.entitlement_id, at))
+        on_clocks = json.decode(row["detached_on_clocks"], type=dict[str, int])
+        for clock_id, at in ((None, row["detached_at"]), *on_clocks.items()):
+            of_clock = found.setdefault(clock_id, {})
+            of_clock[row["product_id"]] = (*of_clock.get(row["product_id"], ()), Former(row["entitlement_id"], at))
     return found
 
 
@@ -100,20 +90,14 @@ class Catalogs:
         if known is not None and known[0] == version:
             return known[1]
         row = await connection.fetchrow(_LOAD, project_id)
-        if row is None:
+        while row is not None:
+            catalog = await _load(connection, project_id, row)
+            before, row = row, await connection.fetchrow(_LOAD, project_id)
+            # Otherwise it was changed meanwhile, and has something of two versions.
+            if row is not None and row["catalog_version"] == before["catalog_version"]:
+                break
+        else:
             return Catalog()
-        products = (one.product() for one in _ROWS.decode(row["products"]))
-        catalog = Catalog(
-            {one.id: one for one in products},
-            frozenset(row["entitlements"]),
-            former=_former(_FORMER_ROWS.decode(row["former"])),
-            closed_stores=frozenset() if row["test_store"] == "open" else frozenset({TEST_STORE}),
-            offerings=offerings_of(row["offerings"], row["placements"], row["variants"]),
-            tariff=Tariff(fees_of(row["fees"])),
-            lists_prices=row["lists_prices"],
-            sequence_floor=row["sequence_floor"],
-            chart_attributes=tuple(row["chart_attributes"]),
-        )
         if known is None or row["catalog_version"] > known[0]:
             self._known[project_id] = row["catalog_version"], catalog
         return catalog

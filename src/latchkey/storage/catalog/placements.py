@@ -37,7 +37,7 @@ async def load(connection: Connection, project_id: str, placement_id: str) -> Pl
     return _found(await connection.fetchrow(_LOAD, project_id, placement_id))
 
 
-async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[Placement]:
+async def page(connection: Connection, project_id: str, after: str | None, limit: int | None) -> list[Placement]:
     """By id; `after` is the last id of the page before."""
     return [_placement(row) for row in await connection.fetch(_PAGE, project_id, after, limit)]
 

@@ -11,10 +11,8 @@ from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
 _LOAD = query("load_product_prices")
-_COUNT = query("count_product_prices")
 _SAVE = query("save_product_price")
 _DELETE = query("delete_product_price")
-_DELETE_ALL = query("delete_product_prices")
 _CUSTOMER = query("customer_state")
 
 
@@ -28,11 +26,6 @@ async def load(
         one = ListedPrice(price, row["store"] or None, row["country"] or None)
         found[row["product_id"]] = (*found.get(row["product_id"], ()), one)
     return found
-
-
-async def count(connection: Connection, project_id: str, product_id: str) -> int:
-    counted: int = await connection.fetchval(_COUNT, project_id, product_id)
-    return counted
 
 
 async def save(connection: Connection, project_id: str, product_id: str, one: ListedPrice, now: Ms) -> None:
@@ -57,7 +50,7 @@ async def delete(
 
 
 async def delete_all(connection: Connection, project_id: str, product_id: str) -> None:
-    await connection.execute(_DELETE_ALL, project_id, product_id)
+    await connection.execute(_DELETE, project_id, product_id, None, None, None)
 
 
 async def country_of(connection: Connection, project_id: str, app_user_id: str) -> str | None:

@@ -1,70 +1,44 @@
-"""Parses a project's offerings, placements and variants as `load_catalog` gives them."""
+"""A project's offerings, placements and variants, as part of its catalog."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct, json
-
-from latchkey.domain.offering import Eligibility, Offering, Offerings, Package, PackageProduct, Placement
-
-
-class _ProductRow(Struct):
-    id: str
-    eligibility: Eligibility
+from latchkey.domain.offering import Offering, Offerings, Package, PackageProduct, Placement
+from latchkey.storage.catalog import offerings, packages, placements
+from latchkey.storage.experiments import experiments
 
 
-class _PackageRow(Struct):
-    lookup_key: str
-    products: list[_ProductRow]
+async def load_offerings(connection: Any, project_id: str) -> Offerings:
+    stored = await offerings.page(connection, project_id, None, None)
+    packed = await packages.of_offerings(connection, project_id, [offering.id for offering in stored])
+    ids = [package.id for found in packed.values() for package in found]
+    attached = await packages.products(connection, project_id, ids)
 
+    def package_of(package: packages.Package) -> Package:
+        sold = (PackageProduct(one.product.id, one.eligibility) for one in attached[package.id])
+        return Package(package.lookup_key, tuple(sold))
 
-class _OfferingRow(Struct):
-    id: str
-    lookup_key: str
-    display_name: str
-    metadata: dict[str, Any] | None
-    is_current: bool
-    packages: list[_PackageRow]
-
-    def offering(self) -> Offering:
-        packages = (
-            Package(one.lookup_key, tuple(PackageProduct(each.id, each.eligibility) for each in one.products))
-            for one in self.packages
-        )
-        return Offering(
-            id=self.id,
-            lookup_key=self.lookup_key,
-            display_name=self.display_name,
-            metadata=self.metadata,
-            is_current=self.is_current,
-            packages=tuple(packages),
-        )
-
-
-class _PlacementRow(Struct):
-    id: str
-    offering_id: str | None
-    is_fallback: bool
-
-
-class _VariantRow(Struct):
-    experiment_id: str
-    variant_id: str
-    offering_id: str
-
-
-_OFFERINGS = json.Decoder(list[_OfferingRow])
-_PLACEMENTS = json.Decoder(list[_PlacementRow])
-_VARIANTS = json.Decoder(list[_VariantRow])
-
-
-def offerings_of(offerings: bytes, placements: bytes, variants: bytes) -> Offerings:
     return Offerings(
-        offerings=tuple(one.offering() for one in _OFFERINGS.decode(offerings)),
-        placements=tuple(
-            Placement(id=one.id, offering_id=one.offering_id, is_fallback=one.is_fallback)
-            for one in _PLACEMENTS.decode(placements)
+        offerings=tuple(
+            Offering(
+                id=offering.id,
+                lookup_key=offering.lookup_key,
+                display_name=offering.display_name,
+                metadata=offering.metadata,
+                is_current=offering.is_current,
+                packages=tuple(package_of(package) for package in packed[offering.id]),
+            )
+            for offering in stored
         ),
-        of_variants={(one.experiment_id, one.variant_id): one.offering_id for one in _VARIANTS.decode(variants)},
+        placements=tuple(
+            Placement(id=placement.id, offering_id=placement.offering_id, is_fallback=placement.is_fallback)
+            for placement in await placements.page(connection, project_id, None, None)
+        ),
+        of_variants={
+            (experiment.id, variant.id): variant.offering_id
+            for experiment in await experiments.page(connection, project_id, None, None)
+            for variant in experiment.variants
+            if variant.offering_id is not None
+        },
     )

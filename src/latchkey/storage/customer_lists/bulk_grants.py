@@ -14,12 +14,9 @@ _CREATE = query("create_bulk_grant")
 _ADD = query("add_bulk_grant_customers")
 _LOAD = query("load_bulk_grant")
 _LIST = query("list_bulk_grants")
-_PAGE = query("page_of_bulk_grants")
-_START = query("start_bulk_grant")
-_STOP = query("stop_bulk_grant")
+_SET_STATE = query("set_bulk_grant_state")
 _CLAIM = query("claim_bulk_grant")
 _RENEW = query("renew_bulk_grant")
-_FINISH = query("finish_bulk_grant")
 _NEXT = query("next_bulk_grant_customers")
 _RECORD = query("record_bulk_grant_customers")
 _FAILURES = query("failures_of_bulk_grant")
@@ -119,19 +116,19 @@ async def load(connection: Connection, project_id: str, id: str) -> BulkGrant | 
 
 
 async def newest(connection: Connection, project_id: str, limit: int) -> list[BulkGrant]:
-    return [_grant(row) for row in await connection.fetch(_LIST, project_id, limit)]
+    return [_grant(row) for row in await connection.fetch(_LIST, project_id, None, limit, True)]
 
 
 async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[BulkGrant]:
-    return [_grant(row) for row in await connection.fetch(_PAGE, project_id, after, limit)]
+    return [_grant(row) for row in await connection.fetch(_LIST, project_id, after, limit, False)]
 
 
 async def start(connection: Connection, project_id: str, id: str, now: Ms) -> bool:
-    return await connection.fetchval(_START, project_id, id, now) is not None
+    return await connection.fetchval(_SET_STATE, project_id, id, "draft", "running", now, None) is not None
 
 
 async def stop(connection: Connection, project_id: str, id: str, now: Ms) -> bool:
-    return await connection.fetchval(_STOP, project_id, id, now) is not None
+    return await connection.fetchval(_SET_STATE, project_id, id, "running", "stopped", now, None) is not None
 
 
 async def claim(connection: Connection, now: Ms, until: Ms) -> BulkGrant | None:
@@ -145,7 +142,7 @@ async def renew(connection: Connection, grant: BulkGrant, until: Ms) -> bool:
 
 
 async def finish(connection: Connection, grant: BulkGrant, now: Ms) -> None:
-    await connection.execute(_FINISH, grant.project_id, grant.id, grant.token, now)
+    await connection.fetchval(_SET_STATE, grant.project_id, grant.id, "running", "done", now, grant.token)
 
 
 async def next_turns(connection: Connection, grant: BulkGrant, after: int, limit: int) -> list[Turn]:
@@ -193,7 +190,7 @@ def _grant(row: Record) -> BulkGrant:
         holders=row["holders"],
         unknown_ids=tuple(row["unknown_ids"]),
         token=row["token"],
-        granted=row["granted"],
-        skipped=row["skipped"],
-        failed=row["failed"],
+        granted=row.get("granted", 0),
+        skipped=row.get("skipped", 0),
+        failed=row.get("failed", 0),
     )

@@ -11,7 +11,6 @@ from latchkey.storage.sql import query
 _ADD = query("add_note")
 _CHANGE = query("change_note")
 _DELETE = query("delete_note")
-_COUNT = query("count_notes")
 _OF_CUSTOMER = query("notes_of_customer")
 
 
@@ -43,11 +42,6 @@ async def change(
 async def delete(connection: Connection, project_id: str, key: int, id: str, account_id: str) -> bool:
     """False: there is no such note of this account."""
     return await connection.fetchval(_DELETE, project_id, key, id, account_id) is not None
-
-
-async def count(connection: Connection, project_id: str, key: int) -> int:
-    found: int = await connection.fetchval(_COUNT, project_id, key)
-    return found
 
 
 async def of_customer(connection: Connection, project_id: str, key: int, limit: int) -> list[Note]:

@@ -16,7 +16,6 @@ from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Connection, Database, Record
 from latchkey.storage.sql import query
 
-_PLAN_EACH = query("plan_each_list")
 _STANDING = query("customer_list_standing")
 _LIST = query("list_facets")
 _COUNT = query("count_facets")
@@ -56,7 +55,7 @@ class Entry:
 async def plan_each(connection: Connection) -> None:
     """For this transaction: lists are planned with their filter and the statistics of the table. Planned once and for
     all, no index could be chosen, because any filter may be empty."""
-    await connection.execute(_PLAN_EACH)
+    await connection.execute("set local plan_cache_mode = force_custom_plan")
 
 
 async def standing(connection: Connection, project_id: str, now: Ms, most: int = 1) -> Standing | None:

@@ -12,9 +12,7 @@ from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
 _LIST = query("list_segments")
-_LOAD = query("load_segment")
 _SAVE = query("save_segment")
-_COUNT = query("count_segments")
 _DELETE = query("delete_segment")
 
 
@@ -31,11 +29,11 @@ class StoredSegment:
 
 
 async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[StoredSegment]:
-    return [_segment(row) for row in await connection.fetch(_LIST, project_id, after, limit)]
+    return [_segment(row) for row in await connection.fetch(_LIST, project_id, after, limit, None)]
 
 
 async def load(connection: Connection, project_id: str, id: str) -> StoredSegment | None:
-    row = await connection.fetchrow(_LOAD, project_id, id)
+    row = await connection.fetchrow(_LIST, project_id, None, 1, id)
     return None if row is None else _segment(row)
 
 
@@ -52,11 +50,6 @@ async def save(
     row = await connection.fetchrow(_SAVE, project_id, id, name, json.encode(dict(filter)), list(columns), sort, now)
     assert row is not None, "an insert or update returns its row"
     return _segment(row)
-
-
-async def count(connection: Connection, project_id: str) -> int:
-    found: int = await connection.fetchval(_COUNT, project_id)
-    return found
 
 
 async def delete(connection: Connection, project_id: str, id: str) -> bool:

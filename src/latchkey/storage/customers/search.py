@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
+from latchkey.domain.stores.store import STORES
 from latchkey.storage.customers.records import LastSeen, folded
 from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Connection, Record
@@ -68,7 +69,7 @@ async def by_email(connection: Connection, project_id: str, address: str, limit:
 
 async def by_purchases(connection: Connection, project_id: str, store_ids: Sequence[str]) -> list[PurchaseHit]:
     """Owners of the purchases with one of these ids, in any store."""
-    rows = await connection.fetch(_BY_PURCHASE, project_id, store_ids)
+    rows = await connection.fetch(_BY_PURCHASE, project_id, store_ids, list(STORES))
     return [PurchaseHit(row["customer_id"]) for row in rows]
 
 

@@ -21,7 +21,7 @@ _HURRY_ALL = query("hurry_lanes")
 _HURRY = query("hurry_deliveries")
 _CLOSE_CIRCUIT = query("close_circuit")
 _FEED_HEAD = query("feed_head")
-_COMMITTED_AT = query("committed_at")
+_EVENTS = query("events_of_project")
 _START = query("start_replay")
 _LIST = query("list_replays")
 _OUTCOMES = query("outcomes_of_replay")
@@ -151,8 +151,8 @@ async def feed_end(connection: Connection, project_id: str) -> int:
 
 async def committed_at(connection: Connection, project_id: str, position: int) -> Ms | None:
     """When the first event from this position on was committed."""
-    at: Ms | None = await connection.fetchval(_COMMITTED_AT, project_id, position)
-    return at
+    row = await connection.fetchrow(_EVENTS, project_id, position - 1, 2**63 - 1, 1)
+    return None if row is None else row["committed_at"]
 
 
 async def start(connection: Connection, project_id: str, webhook_id: str, replay: NewReplay, now: Ms) -> bool:

@@ -75,7 +75,7 @@ def added(first: int | None, second: int | None) -> int | None:
 
 _FEEDS = query("look_at_feeds")
 _SINCE = query("count_events_since")
-_CUSTOMERS = query("count_customers_of_project")
+_CUSTOMERS = query("export_size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,4 +96,4 @@ async def events_since(connection: Connection, project_id: str, since: Ms) -> in
 
 
 async def customers(connection: Connection, project_id: str) -> int:
-    return int(await connection.fetchval(_CUSTOMERS, project_id))
+    return int(await connection.fetchval(_CUSTOMERS, project_id, 1_000_000))

@@ -30,7 +30,6 @@ _SHARED_FUNCTIONS = (
     "at_project.hold(text)",
     "at_node.serves(bigint)",
     "public.next_customer_keys(text, bigint)",
-    "public.next_customer_key(text)",
     "public.wake_deliveries(text)",
     "public.export_epoch()",
     "at_project.make(text, bigint)",

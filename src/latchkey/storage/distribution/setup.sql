@@ -85,9 +85,6 @@ begin
     end loop;
     return query select generate_series(reached - amount + 1, reached);
 end $$;
-create or replace function public.next_customer_key(of_project text) returns bigint language sql as $$
-    select public.next_customer_keys(of_project, 1)
-$$;
 
 -- A notification that a worker sends is heard on that worker alone: the caller sends it. The keys are negative, to be told
 -- from those of customers; 0 means all.
@@ -108,10 +105,7 @@ declare
     it record;
     one record;
 begin
-    if not exists (
-        select from pg_dist_placement p
-        where p.shardid = of_shard and p.groupid = (select g.groupid from pg_dist_local_group g)
-    ) then
+    if of_shard not in (select at_node.shards()) then
         perform at_project.refuse();
     end if;
     perform pg_advisory_xact_lock(hashtextextended(of_label, of_shard));
@@ -157,13 +151,7 @@ begin
     for one in
         select s.label, p.shardid
         from at_project.statements s
-        cross join (
-            select d.shardid
-            from pg_dist_placement d
-            join pg_dist_shard f using (shardid)
-            where f.logicalrelid = 'public.feeds'::regclass
-                and d.groupid = (select g.groupid from pg_dist_local_group g)
-        ) as p
+        cross join at_node.shards() as p (shardid)
         where s.call like '%at_project.%'
             and to_regproc('at_shard.' || s.label || '_' || p.shardid) is null
     loop

@@ -77,7 +77,6 @@ TABLES: Final[dict[str, Placement]] = {
     "outgoing_mails": "local",
     "failed_sign_ins": "local",
     "audit_entries": "local",
-    "onboarding": "local",
     "exchange_rates": "local",
     "missing_rates": "local",
     "operational_events": "local",

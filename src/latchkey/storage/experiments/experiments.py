@@ -50,7 +50,7 @@ async def load(connection: Connection, project_id: str, experiment_id: str) -> E
     return None if row is None else _experiment(row)
 
 
-async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[Experiment]:
+async def page(connection: Connection, project_id: str, after: str | None, limit: int | None) -> list[Experiment]:
     """Oldest first; `after` is the id of the last experiment of the page before."""
     return [_experiment(row) for row in await connection.fetch(_PAGE, project_id, after, limit)]
 

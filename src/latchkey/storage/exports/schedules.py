@@ -9,8 +9,7 @@ from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
-_CREATE = query("create_export")
-_CHANGE = query("change_export")
+_SAVE = query("save_export")
 _LOAD = query("load_export")
 _LIST = query("list_exports")
 _DELETE = query("delete_export")
@@ -82,7 +81,7 @@ class Run:
 async def create(
     connection: Connection, project_id: str, id: str, settings: Settings, now: Ms, next_at: Ms | None
 ) -> Export:
-    row = await connection.fetchrow(_CREATE, project_id, id, *_columns(settings), now, next_at)
+    row = await connection.fetchrow(_SAVE, project_id, id, *_columns(settings), now, next_at, None)
     assert row is not None
     return _export(row)
 
@@ -91,7 +90,7 @@ async def change(connection: Connection, before: Export, settings: Settings, now
     """An increment continues only where the same was exported to the same place."""
     kept = _continues(before.settings, settings)
     cursor = before.cursor if kept else None
-    row = await connection.fetchrow(_CHANGE, before.project_id, before.id, *_columns(settings), now, next_at, cursor)
+    row = await connection.fetchrow(_SAVE, before.project_id, before.id, *_columns(settings), now, next_at, cursor)
     assert row is not None
     return _export(row)
 

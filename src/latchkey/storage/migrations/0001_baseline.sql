@@ -21,7 +21,11 @@ create table projects (
     -- The position of the feed from which on events have sequences above the floor.
     floor_position bigint not null default 0,
     -- Customer attributes that charts can be filtered and broken down by. Part of the catalog, as above.
-    chart_attributes text[] not null default '{}'
+    chart_attributes text[] not null default '{}',
+    -- The first steps that were done once, and when the list on the overview was dismissed, for everybody. Only
+    -- remembered: the data says what is done.
+    onboarding_done text[] not null default '{}',
+    onboarding_dismissed_at bigint
 );
 
 -- The head of each project's event feed. Writers lock this row last, so positions become visible in order and a reader
@@ -29,7 +33,6 @@ create table projects (
 create table feeds (
     project_id text primary key references projects (id) on delete cascade,
     position bigint not null default 0,
-    -- The part of its newest event.
     part integer not null default 0
 ) with (fillfactor = 50);
 
@@ -39,7 +42,6 @@ create table feeds (
 create table parts (
     part integer primary key,
     opened_at bigint not null,
-    -- When its deliveries and attempts were dropped. Events are kept.
     dropped_at bigint
 );
 
@@ -141,7 +143,6 @@ create table packages (
     offering_id text not null,
     lookup_key text not null,
     display_name text not null,
-    -- From 1, without gaps.
     position integer not null,
     created_at bigint not null,
     primary key (project_id, id),
@@ -154,7 +155,6 @@ create table package_products (
     package_id text not null,
     product_id text not null,
     eligibility_criteria text not null check (eligibility_criteria in ('all', 'google_sdk_lt_6', 'google_sdk_ge_6')),
-    -- In the order in which they were attached.
     position integer not null,
     primary key (project_id, package_id, product_id),
     foreign key (project_id, package_id) references packages (project_id, id) on delete cascade,
@@ -168,7 +168,6 @@ create table placements (
     display_name text not null,
     -- Null: nothing is offered here.
     offering_id text,
-    -- Its offering is also shown at places that have no placement of their own.
     is_fallback boolean not null default false,
     created_at bigint not null,
     primary key (project_id, id),
@@ -191,7 +190,6 @@ create table former_product_entitlements (
     product_id text not null,
     entitlement_id text not null,
     detached_at bigint not null,
-    -- The time of each test clock of the project at that moment, by the clock's id.
     detached_on_clocks json not null,
     primary key (project_id, product_id, entitlement_id),
     foreign key (project_id, product_id) references products (project_id, id) on delete cascade,
@@ -264,7 +262,6 @@ create table aliases (
     project_id text not null,
     app_user_id text not null,
     customer_id bigint not null,
-    -- When the customer got this id.
     created_at bigint not null,
     primary key (project_id, app_user_id) include (customer_id)
 );
@@ -318,12 +315,10 @@ create table purchase_endings (
     transaction_id text not null,
     ended_by text not null check (ended_by in ('refund', 'revocation')),
     ended_at bigint not null,
-    -- As of when the store said so.
     told_at bigint not null,
     primary key (project_id, store, store_id, transaction_id)
 );
 
--- The offering that one customer sees instead of the current one. `delete_customer` deletes it with the customer.
 create table offering_overrides (
     project_id text not null,
     customer_id bigint not null,
@@ -383,7 +378,6 @@ create unlogged table rate_windows (
     key_id text primary key,
     buckets bigint[] not null,
     counts integer[] not null,
-    -- The total of all runs, so that a check need not add them up.
     total integer not null default 0,
     -- The run whose leases are out, and how many requests they have together.
     leased_until bigint not null default 0,
@@ -548,11 +542,9 @@ create table webhooks (
     open_until bigint,
     -- Since when every attempt failed; null when the last attempt succeeded.
     failing_since bigint,
-    -- When webhook.failing was announced for the current failures.
     announced_at bigint,
     -- Paused automatically after days of failures, or by hand: deliveries are queued and nothing is sent.
     paused_at bigint,
-    -- The form in which its bodies are sent.
     dialect text not null default 'latchkey' check (dialect in ('latchkey', 'revenuecat')),
     primary key (project_id, id)
 ) with (fillfactor = 70);
@@ -570,7 +562,6 @@ create table deliveries (
     aside boolean not null default false,
     attempts integer not null default 0,
     created_at bigint not null,
-    -- When it was delivered or failed for good.
     finished_at bigint,
     response_status integer,
     error text,
@@ -622,10 +613,8 @@ create table attempts (
     -- As text; null when it was delivered.
     error text,
     status integer,
-    -- With secrets masked.
     request_headers json not null,
     response_headers json,
-    -- The first 16 KiB.
     response_body bytea,
     -- That of its delivery. Each partition has the primary key (project_id, customer_id, webhook_key, sequence, number).
     part integer not null default 0
@@ -640,7 +629,6 @@ create table operational_events (
     at bigint not null,
     body json not null,
     attempts integer not null default 0,
-    -- When it is next sent to the operations URL; null when it was sent, or when there is no URL.
     next_at bigint,
     delivered_at bigint,
     error text,
@@ -659,7 +647,6 @@ create table replays (
     status text not null check (status in ('failed', 'all')),
     event_types text[] not null default '{}',
     created_at bigint not null,
-    -- The current position in the project's feed, and the last one.
     position bigint not null,
     last_position bigint not null,
     scheduled bigint not null default 0,
@@ -710,7 +697,6 @@ create table chart_periods (
     -- A renewal that failed, and until when the store kept access open. Told by an event, not by the state.
     failed_at bigint,
     grace_ends_at bigint,
-    -- Where the customer was last seen when the purchase was first written.
     platform text,
     app_version text,
     seen_country text,
@@ -731,8 +717,6 @@ create table chart_customers (
     attributes text,
     primary key (project_id, customer_id)
 );
-
--- Dashboard accounts, their roles in projects, and the audit log.
 
 create table accounts (
     id text primary key,
@@ -765,7 +749,6 @@ create table sessions (
     last_seen_at bigint not null,
     address text not null,
     agent text not null,
-    -- The notice on the next page, and its kind.
     notice text,
     notice_kind text,
     -- How somebody signed in: 'openid', or null for a password or a link.
@@ -776,7 +759,6 @@ create index sessions_of_account on sessions (account_id);
 -- The second factor of accounts: time-based codes of an app, and recovery codes.
 create table second_factors (
     account_id text primary key references accounts (id) on delete cascade,
-    -- Encrypted with LATCHKEY_SECRET_KEY.
     secret_sealed bytea not null,
     created_at bigint not null,
     -- Null until the first code was right: until then it is not asked for.
@@ -804,7 +786,6 @@ create table outgoing_mails (
     -- As it was typed: whether there is such an account is found out when the mail is sent.
     email text not null,
     created_at bigint not null,
-    -- When to try next, and after which time to give up.
     due_at bigint not null,
     expires_at bigint not null,
     attempts integer not null default 0
@@ -822,7 +803,6 @@ create index failed_sign_ins_of_subject on failed_sign_ins (subject, at);
 -- between, the entry says 'begun'.
 create table audit_entries (
     position bigint generated always as identity primary key,
-    -- Null for entries about an account and no project.
     project_id text,
     at bigint not null,
     account_id text,
@@ -847,7 +827,6 @@ create table store_connections (
     credentials bytea,
     shown json,
     saved_at bigint,
-    -- What the trial call said when the credentials were saved: 'ok', 'refused' or 'unknown', with a message.
     check_result text not null default 'unknown' check (check_result in ('ok', 'refused', 'unknown')),
     check_message text not null default '',
     checked_at bigint,
@@ -856,7 +835,6 @@ create table store_connections (
     url_token_hash bytea not null unique,
     first_notified_at bigint,
     last_notified_at bigint,
-    -- Up to when the store's own history of notifications was compared with the journal.
     history_read_to bigint,
     primary key (project_id, app_id),
     foreign key (project_id, app_id) references apps (project_id, id) on delete cascade
@@ -868,7 +846,6 @@ create table store_notifications (
     project_id text not null references projects (id) on delete cascade,
     app_id text not null,
     store text not null,
-    -- 'notification', 'receipt', or 'history' where the store's history had one that never arrived.
     source text not null check (source in ('notification', 'receipt', 'history')),
     -- The store's own id. The same again changes nothing.
     external_id text not null,
@@ -884,7 +861,6 @@ create table store_notifications (
     -- When a waiting one is processed next. A worker that takes one moves it on, as a lease.
     next_at bigint not null,
     finished_at bigint,
-    -- Why it failed, why it waits, or why nothing followed.
     message text not null default '',
     app_user_id text,
     event_ids text[] not null default '{}'
@@ -908,7 +884,6 @@ create table store_handles (
     handle text not null,
     app_id text not null,
     environment text not null,
-    -- The purchase it belongs to, as `purchase_owners` knows it.
     store_id text not null,
     kind text not null check (kind in ('subscription', 'one_time')),
     product_id text not null,
@@ -929,18 +904,15 @@ create index store_handles_to_acknowledge on store_handles (acknowledge_at) wher
 -- A purchase that a web page has begun at a payment provider. `erase` deletes those of a customer; others go some time
 -- after they expired.
 create table checkouts (
-    -- SHA-256 of the id that the page has.
     id_hash bytea primary key,
     project_id text not null references projects (id) on delete cascade,
     app_id text not null,
     app_user_id text not null,
     product_id text not null,
-    -- What the page shows.
     price_micros bigint not null,
     currency text not null,
     -- Null: no free trial.
     trial_days integer,
-    -- What the provider knows the payment by; null until there is something to pay.
     handle text,
     status text not null check (status in ('open', 'succeeded', 'failed')),
     transaction_id text,
@@ -949,7 +921,6 @@ create table checkouts (
     expires_at bigint not null,
     -- When to ask the provider about a payment that it tells of to nobody; null if it need not be asked.
     check_at bigint,
-    -- The lookup key of the offering that the page showed.
     offering text
 );
 create index checkouts_to_check on checkouts (check_at) where check_at is not null;
@@ -999,7 +970,6 @@ create table exchange_rates (
     currency text not null,
     day integer not null,
     usd numeric not null check (usd > 0),
-    -- The file or address that it came from.
     source text not null,
     learned_at bigint not null,
     -- The version of all rates when this one was written: a process loads only what is newer than what it has.
@@ -1019,7 +989,6 @@ create table exchange_rate_readings (
 
 insert into exchange_rate_readings default values;
 
--- Imports: what was imported, how far it came, the rows that wait to be applied, and what was skipped.
 create table imports (
     project_id text not null references projects (id) on delete cascade,
     id text not null,
@@ -1028,7 +997,6 @@ create table imports (
     format text not null,
     options json not null,
     files json not null,
-    -- 'staging' while the files are read, 'applying' while customers are written, then 'done'.
     status text not null check (status in ('staging', 'applying', 'done')),
     -- Rows that wait in import_rows. After a crash of the database they are gone, and the files are read again.
     staged bigint not null default 0,
@@ -1040,9 +1008,7 @@ create table imports (
     finished_at bigint,
     primary key (project_id, id)
 );
-create index imports_by_fingerprint on imports (fingerprint, project_id);
 
--- The rows of a running import, put together by customer. Unlogged: the files can be read again.
 create unlogged table import_rows (
     project_id text not null,
     import_id text not null,
@@ -1056,7 +1022,6 @@ create unlogged table import_rows (
     primary key (project_id, import_id, customer, n)
 );
 
--- The other ids of the customers of a running import.
 create unlogged table import_ids (
     import_id text not null,
     project_id text not null,
@@ -1078,8 +1043,6 @@ create table import_skips (
     foreign key (project_id, import_id) references imports (project_id, id) on delete cascade
 );
 
--- Exports: what an incremental one must know beyond the rows themselves, and the exports that run by themselves.
-
 -- Customers that were erased or merged into another.
 -- `xid` is the transaction's id: an export that did not see the transaction reports the customer again.
 create table gone_customers (
@@ -1099,14 +1062,12 @@ create table rewritten_events (
 );
 create index rewritten_events_since on rewritten_events (xid, project_id);
 
--- Exports that run by themselves.
 create table exports (
     project_id text not null references projects (id) on delete cascade,
     id text not null,
     name text not null,
     what text[] not null,
     format text not null check (format in ('csv', 'jsonl', 'parquet')),
-    -- Whether a run continues after the last one, or exports everything.
     incremental boolean not null,
     with_tokens boolean not null default false,
     -- A folder below the operator's `export_folder`, or s3://bucket/prefix.
@@ -1120,9 +1081,7 @@ create table exports (
     enabled boolean not null default true,
     created_at bigint not null,
     updated_at bigint not null,
-    -- When it runs next; null when it does not by itself.
     next_at bigint,
-    -- Failed runs since the last one that succeeded.
     failures integer not null default 0,
     -- Where the next increment begins; null when the next run exports everything.
     cursor text,
@@ -1140,14 +1099,11 @@ create table export_runs (
     started_at bigint not null,
     finished_at bigint,
     state text not null default 'running' check (state in ('running', 'done', 'failed')),
-    -- 'whole' or 'increment'; null while it is not decided.
     kind text,
-    -- The name of its folder at the destination.
     folder text,
     rows bigint not null default 0,
     bytes bigint not null default 0,
     files integer not null default 0,
-    -- Why it failed, in words for people.
     error text,
     primary key (project_id, export_id, id),
     foreign key (project_id, export_id) references exports (project_id, id) on delete cascade
@@ -1169,7 +1125,6 @@ create unlogged table request_log (
     id bigint generated always as identity,
     key_id text not null,
     at bigint not null,
-    -- Empty in a row that only says how many requests were left out.
     method text not null default '',
     -- The template, not the path: paths hold ids of users.
     route text not null default '',
@@ -1177,7 +1132,6 @@ create unlogged table request_log (
     took_us integer not null default 0,
     bytes integer not null default 0,
     request_id text not null default '',
-    -- Of a phone: only its network.
     address text not null default '',
     agent text not null default '',
     -- Further requests with this key in the same second that were not kept.
@@ -1187,7 +1141,6 @@ create unlogged table request_log (
 create index request_log_of_key on request_log (key_id, id);
 create index request_log_old on request_log (at);
 
--- When each API key was last used, to the minute.
 -- Requests with an Idempotency-Key and their replies. `id_hash` is SHA-256 of the API key and the Idempotency-Key,
 -- `fingerprint` of the path and the body. Without a status the request is under way, or its process has died. A status without
 -- a reply: it failed, and may be carried out again.
@@ -1307,12 +1260,10 @@ create index customer_facets_granted on customer_facets (project_id, granted_unt
 create index customer_facets_issue on customer_facets (project_id, billing_issue_until) where billing_issue_until is not null;
 create index customer_facets_bought on customer_facets using gin (products, stores);
 
--- Saved filters of customer lists.
 create table customer_segments (
     project_id text not null references projects (id) on delete cascade,
     id text not null,
     name text not null,
-    -- The filter in its text form, the columns and the order.
     filter json not null,
     columns text[] not null,
     sort text not null,
@@ -1327,7 +1278,6 @@ create table customer_notes (
     project_id text not null,
     customer_id bigint not null,
     id text not null,
-    -- The account that wrote it, and its e-mail address at that time.
     account_id text not null,
     author text not null,
     body text not null,
@@ -1345,16 +1295,13 @@ create table bulk_grants (
     -- A named length, or an instant; both null: for ever.
     duration text,
     ends_at bigint,
-    -- Whether customers who have the entitlement when their turn comes are left out.
     skip_holders boolean not null,
-    -- Where its customers came from, in words.
     source text not null,
     actor text not null,
     created_at bigint not null,
     started_at bigint,
     finished_at bigint,
     total integer not null,
-    -- Of the preview.
     holders integer not null,
     unknown_ids text[] not null,
     -- Fencing, as in exports.
@@ -1370,7 +1317,6 @@ create table bulk_grant_customers (
     number integer not null,
     customer_key bigint not null,
     app_user_id text not null,
-    -- 'granted', 'skipped' or 'failed'; null while it waits.
     outcome text,
     error text,
     primary key (project_id, grant_id, number)
@@ -1384,9 +1330,6 @@ create index bulk_grant_customers_named on bulk_grant_customers (app_user_id);
 -- Keys for new customers of a project.
 create function next_customer_keys(of_project text, amount bigint) returns setof bigint language sql as $$
     select nextval('customers_id_seq') from generate_series(1, amount)
-$$;
-create function next_customer_key(of_project text) returns bigint language sql as $$
-    select nextval('customers_id_seq')
 $$;
 
 -- Tells the workers that these webhooks have something to send (keys with commas between them; none means all). Returns
@@ -1678,12 +1621,3 @@ begin
 end $$;
 
 select open_part(0, 0);
-
--- The first steps in a project, for the list on the overview. Only remembered: the data says what is done.
-create table onboarding (
-    project_id text primary key,
-    -- Steps that were done once: 'store', 'product', 'test_event', 'delivery'.
-    done text[] not null default '{}',
-    -- When somebody dismissed the list, for everybody.
-    dismissed_at bigint
-);

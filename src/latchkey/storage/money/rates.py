@@ -11,7 +11,6 @@ from latchkey.domain.tariff.rates import DayRate
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
-_VERSION = query("rates_version")
 _SINCE = query("rates_since")
 _LOCK = query("lock_rates")
 _KNOWN = query("known_rates")
@@ -52,7 +51,7 @@ class Reading:
 
 
 async def version(connection: Connection) -> int:
-    found: int = await connection.fetchval(_VERSION)
+    found: int = await connection.fetchval(_READING)
     return found
 
 

@@ -9,21 +9,13 @@ select
     {caller_columns}
 from (
     -- Each key's row is locked in the same order in all processes, so that there is no deadlock.
-    select k.*, p.store, a.wanted
-    from unnest($1::bytea[], $2::integer[]) as a (hash, wanted)
+    select k.*, p.store, a.amount
+    from unnest($1::bytea[], $2::integer[]) as a (hash, amount)
     join api_keys k on k.hash = a.hash and k.revoked_at is null
     left join apps p on p.project_id = k.project_id and p.id = k.app_id
     order by k.id
 ) as asked
-cross join lateral (
-    select t.granted, t.retry_after_us, t.used, t.open_us
-    from take_requests(asked.id, asked.wanted, asked.rate_limit) as t
-    where asked.kind = 'secret'
-    union all
-    -- All phones of an app share its public key: it is not counted here.
-    select asked.wanted, null, null, null
-    where asked.kind <> 'secret'
-) as taken;
+{counted};
 
 -- name: admit_with_leases
 -- the same where leases are concerned, which costs more. $2 is how many requests to count; 0 if a lease covers them. $3 to
@@ -33,23 +25,14 @@ select
     {caller_columns},
     taken.leased, taken.leased_at, taken.leased_us
 from (
-    select k.*, p.store, a.wanted, a.ahead, a.back, a.settled, a.back_at
+    select k.*, p.store, a.wanted, a.wanted as amount, a.ahead, a.back, a.settled, a.back_at
     from unnest($1::bytea[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $6::bigint[])
         as a (hash, wanted, ahead, back, settled, back_at)
     join api_keys k on k.hash = a.hash and k.revoked_at is null
     left join apps p on p.project_id = k.project_id and p.id = k.app_id
     order by k.id
 ) as asked
-cross join lateral (
-    select t.*
-    from take_requests(
-        asked.id, asked.wanted, asked.rate_limit, null, asked.ahead, asked.back, asked.settled, asked.back_at
-    ) as t
-    where asked.kind = 'secret' and asked.wanted > 0
-    union all
-    select asked.wanted, null, null, 0, null, null, null
-    where asked.kind <> 'secret' or asked.wanted = 0
-) as taken;
+{counted_with_leases};
 
 -- name: key_as_known
 -- whether a key is still what the process knows: its revision ($2)

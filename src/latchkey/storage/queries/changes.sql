@@ -2,9 +2,7 @@
 -- what changes to customers of one project need to know, without locks; a row for each asked id and claimed purchase
 select asked.app_user_id, asked.store, asked.store_id,
     p.catalog_version, (select version from exchange_rate_readings where id = 1) as rates_version,
-    c.id as key, c.revision, c.state, c.last_seen_at as at, c.last_seen_platform as platform,
-    c.last_seen_platform_version as platform_version, c.last_seen_app_version as app_version,
-    c.last_seen_country as country,
+    c.id as key, c.revision, c.state, {last_visit},
     o.store_id is not null as is_owned, o.customer_id as owner
 from unnest($2::text[], $3::text[], $4::text[]) as asked (app_user_id, store, store_id)
 join projects p on p.id = $1

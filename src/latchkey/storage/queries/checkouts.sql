@@ -19,14 +19,12 @@ returning handle;
 
 -- name: claim_checkouts
 -- the checkouts whose provider has to be asked, leased to this process until a moment
-with due as (
-    select id_hash from checkouts where check_at <= $1 order by check_at limit $3 for update skip locked
-)
-update checkouts c
+update checkouts
 set check_at = $2
-from due
-where c.id_hash = due.id_hash
-returning c.*;
+where ctid = any(array(
+    select c.ctid from checkouts c where c.check_at <= $1 order by c.check_at limit $3 for update skip locked
+))
+returning *;
 
 -- name: set_checkout_check
 -- when to ask again about a checkout that is still open

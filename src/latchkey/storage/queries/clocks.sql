@@ -13,14 +13,10 @@ where project_id = $1 and ($2::text is null or (created_at, id) > (select create
 order by created_at, id
 limit $3;
 
--- name: hold_clock
--- lock a test clock that is about to move, so that nothing happens to its customers meanwhile. Writing what is there locks
--- each copy of it, in a distributed database
-update test_clocks set now_ms = now_ms where project_id = $1 and id = $2 returning now_ms;
-
--- name: move_clock
--- set a test clock's time
-update test_clocks set now_ms = $3 where project_id = $1 and id = $2;
+-- name: set_clock
+-- set a test clock's time, or (with null) only lock it before it moves, so that nothing happens to its customers meanwhile:
+-- writing what is there locks each copy of it, in a distributed database
+update test_clocks set now_ms = coalesce($3, now_ms) where project_id = $1 and id = $2 returning now_ms;
 
 -- name: next_due_on_clock
 -- when the next customer of a test clock falls due
@@ -37,7 +33,3 @@ for update;
 -- name: delete_clock
 -- delete a test clock without customers
 delete from test_clocks where project_id = $1 and id = $2;
-
--- name: clock_is_used
--- whether a test clock has customers
-select exists (select from customers where project_id = $1 and test_clock_id = $2);

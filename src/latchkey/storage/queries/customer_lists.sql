@@ -108,24 +108,13 @@ kept as (
     insert into customer_facets as f
     select * from json_populate_recordset(null::customer_facets, $3)
     on conflict (customer_id, project_id) do update set
-        environment = excluded.environment,
-        test_clock_id = excluded.test_clock_id,
-        first_seen_at = excluded.first_seen_at,
-        last_seen_at = excluded.last_seen_at,
-        country = excluded.country,
-        runs_until = excluded.runs_until,
-        renews_until = excluded.renews_until,
-        trial_until = excluded.trial_until,
-        grace_from = excluded.grace_from,
-        grace_until = excluded.grace_until,
-        billing_issue_until = excluded.billing_issue_until,
-        granted_until = excluded.granted_until,
-        bought = excluded.bought,
-        owns = excluded.owns,
-        spent_usd = excluded.spent_usd,
-        refunded_usd = excluded.refunded_usd,
-        products = excluded.products,
-        product_untils = excluded.product_untils,
+        environment = excluded.environment, test_clock_id = excluded.test_clock_id,
+        first_seen_at = excluded.first_seen_at, last_seen_at = excluded.last_seen_at, country = excluded.country,
+        runs_until = excluded.runs_until, renews_until = excluded.renews_until, trial_until = excluded.trial_until,
+        grace_from = excluded.grace_from, grace_until = excluded.grace_until,
+        billing_issue_until = excluded.billing_issue_until, granted_until = excluded.granted_until,
+        bought = excluded.bought, owns = excluded.owns, spent_usd = excluded.spent_usd,
+        refunded_usd = excluded.refunded_usd, products = excluded.products, product_untils = excluded.product_untils,
         stores = excluded.stores
     -- Most events change nothing here, and then no index is written.
     where f.* is distinct from excluded.*
@@ -138,10 +127,6 @@ with gone as (
     delete from customer_facets where project_id = $1
 )
 update facet_rolls set counted = 0, mark_id = null, mark_xid = null, marked_at = null where project_id = $1;
-
--- name: plan_each_list
--- for this transaction: plan each list with its actual filter
-select set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: customer_list_standing
 -- how many customers of a project have no facets yet, up to a limit, and the earliest now of anybody in it
@@ -230,17 +215,12 @@ where f.project_id = $1 and f.last_seen_at >= $2
     and case when f.test_clock_id is null then f.environment = $3 else f.test_clock_id = $3 end;
 
 -- name: list_segments
--- a project's saved filters, by name; by id after one for the API
+-- a project's saved filters by id, after one; or the one with an id
 select id, name, filter, columns, sort, created_at, updated_at
 from customer_segments
-where project_id = $1 and ($2::text is null or id > $2)
+where project_id = $1 and ($2::text is null or id > $2) and ($4::text is null or id = $4)
 order by id
 limit $3;
-
--- name: load_segment
--- one saved filter
-select id, name, filter, columns, sort, created_at, updated_at
-from customer_segments where project_id = $1 and id = $2;
 
 -- name: save_segment
 -- save a filter; one with the same name, in any case of letters, is replaced
@@ -250,10 +230,6 @@ on conflict (lower(name), project_id) do update
 set name = excluded.name, filter = excluded.filter, columns = excluded.columns, sort = excluded.sort,
     updated_at = excluded.updated_at
 returning id, name, filter, columns, sort, created_at, updated_at;
-
--- name: count_segments
--- how many saved filters a project has
-select count(*) as segments from customer_segments where project_id = $1;
 
 -- name: delete_segment
 -- delete a saved filter
@@ -279,10 +255,6 @@ returning id;
 delete from customer_notes where project_id = $1 and customer_id = $2 and id = $3 and account_id = $4
 returning id;
 
--- name: count_notes
--- how many notes a customer has
-select count(*) as notes from customer_notes where project_id = $1 and customer_id = $2;
-
 -- name: notes_of_customer
 -- what was written about a customer, newest first
 select id, account_id, author, body, created_at, edited_at
@@ -294,11 +266,7 @@ limit $3;
 -- name: past_troubles_of_customer
 -- the latest events that say when a payment failed, a pause began, and what followed
 select e.type, e.occurred_at, e.body
-from (
-    select customer_id from (values ($2::bigint)) as own (customer_id)
-    union all
-    select a.absorbed_id from absorbed_customers a where a.project_id = $1 and a.customer_id = $2
-) as who
+from unnest({customer_and_absorbed}) as who (customer_id)
 cross join lateral (
     select n.type, n.occurred_at, n.body from events n
     where n.customer_id = who.customer_id and n.project_id = $1
@@ -342,52 +310,37 @@ cross join lateral (
 where g.project_id = $1 and g.id = $2;
 
 -- name: list_bulk_grants
--- the bulk grants of a project that were started, newest first
-select g.*, 0::bigint as granted, 0::bigint as skipped, 0::bigint as failed
+-- the bulk grants of a project: those that were started ($4), newest first, or all with their previews, by id
+select g.*
 from bulk_grants g
-where g.project_id = $1 and g.state <> 'draft'
-order by g.created_at desc, g.id
-limit $2;
-
--- name: page_of_bulk_grants
--- the bulk grants of a project and their previews, by id
-select g.*, 0::bigint as granted, 0::bigint as skipped, 0::bigint as failed
-from bulk_grants g
-where g.project_id = $1 and ($2::text is null or g.id > $2)
-order by g.id
+where g.project_id = $1 and ($2::text is null or g.id > $2) and (g.state <> 'draft' or not $4)
+order by case when $4 then -g.created_at end, g.id
 limit $3;
 
--- name: start_bulk_grant
--- a draft was confirmed
-update bulk_grants set state = 'running', started_at = $3 where project_id = $1 and id = $2 and state = 'draft'
-returning id;
-
--- name: stop_bulk_grant
--- no more customers get it
-update bulk_grants set state = 'stopped', finished_at = $3 where project_id = $1 and id = $2 and state = 'running'
+-- name: set_bulk_grant_state
+-- a draft was confirmed, the grant was stopped, or every customer has had its turn; only while it is in state $3
+update bulk_grants
+set state = $4, lease_until = 0, started_at = case when $4 = 'running' then $5 else started_at end,
+    finished_at = case when $4 <> 'running' then $5 end
+where project_id = $1 and id = $2 and state = $3 and token = coalesce($6, token)
 returning id;
 
 -- name: claim_bulk_grant
 -- take the bulk grant that nobody works on
 update bulk_grants set lease_until = $2, token = token + 1
-where (project_id, id) in (
-    select project_id, id from bulk_grants
-    where state = 'running' and lease_until <= $1
-    order by lease_until
+where ctid = any(array(
+    select g.ctid from bulk_grants g
+    where g.state = 'running' and g.lease_until <= $1
+    order by g.lease_until
     limit 1
     for update skip locked
-)
-returning *, 0::bigint as granted, 0::bigint as skipped, 0::bigint as failed;
+))
+returning *;
 
 -- name: renew_bulk_grant
 -- keep the lease; no row if it was lost, or if the grant was stopped
 update bulk_grants set lease_until = $4 where project_id = $1 and id = $2 and token = $3 and state = 'running'
 returning id;
-
--- name: finish_bulk_grant
--- every customer has had its turn
-update bulk_grants set state = 'done', finished_at = $4, lease_until = 0
-where project_id = $1 and id = $2 and token = $3 and state = 'running';
 
 -- name: next_bulk_grant_customers
 -- the next customers whose turn it is

@@ -23,40 +23,23 @@ select customer_id, app_user_id as matched from aliases where project_id = $1 an
 select customer_id, email as matched from customer_emails where project_id = $1 and email = $2 limit $3;
 
 -- name: customers_by_transaction
--- the owners of purchases with one of these ids, or with a period of one of these ids, in any store; null if the owner
--- was erased
-with recursive known as (
-    (select store from purchase_owners where project_id = $1 order by store limit 1)
+-- the owners of purchases with one of these ids, or with a period of one of these ids, in any store ($3); null if the
+-- owner was erased
+select o.customer_id, asked.id as matched
+from unnest($3::text[]) as known (store)
+cross join unnest($2::text[]) as asked (id)
+cross join lateral (
+    select asked.id as store_id
     union all
-    select (
-        select o.store from purchase_owners o
-        where o.project_id = $1 and o.store > known.store
-        order by o.store
-        limit 1
+    (
+        select store_id from purchase_transactions
+        where project_id = $1 and store = known.store and transaction_id = asked.id
+        limit 100
     )
-    from known
-    where known.store is not null
-)
-select o.customer_id, asked.store_id as matched
-from known
-cross join unnest($2::text[]) as asked (store_id)
+) as bought
 cross join lateral (
     select customer_id from purchase_owners
-    where project_id = $1 and store = known.store and store_id = asked.store_id
-    limit 1
-) as o
-union
-select o.customer_id, asked.transaction_id as matched
-from known
-cross join unnest($2::text[]) as asked (transaction_id)
-cross join lateral (
-    select store_id from purchase_transactions
-    where project_id = $1 and store = known.store and transaction_id = asked.transaction_id
-    limit 100
-) as t
-cross join lateral (
-    select customer_id from purchase_owners
-    where project_id = $1 and store = known.store and store_id = t.store_id
+    where project_id = $1 and store = known.store and store_id = bought.store_id
     limit 1
 ) as o;
 

@@ -13,9 +13,7 @@ select now_ms from test_clocks where project_id = $1 and id = $2 for share;
 
 -- name: lock_customers
 -- lock the given customers, in the same order everywhere, so that there is no deadlock
-select a.project_id, a.app_user_id, c.id, c.state, c.last_seen_at as at, c.last_seen_platform as platform,
-    c.last_seen_platform_version as platform_version, c.last_seen_app_version as app_version,
-    c.last_seen_country as country
+select a.project_id, a.app_user_id, c.id, c.state, {last_visit}
 from unnest($1::text[], $2::text[]) as asked (project_id, app_user_id)
 join aliases a using (project_id, app_user_id)
 join customers c on c.project_id = a.project_id and c.id = a.customer_id
@@ -45,7 +43,7 @@ join aliases using (project_id, app_user_id);
 -- create customers: whoever claims the app user id first creates the row, others find it when they look again
 with claimed as (
     insert into aliases (project_id, app_user_id, customer_id, created_at)
-    select project_id, app_user_id, next_customer_key(project_id), seen_at
+    select project_id, app_user_id, next_customer_keys(project_id, 1), seen_at
     from unnest($1::text[], $2::text[], $5::bigint[]) as asked (project_id, app_user_id, seen_at)
     order by project_id, app_user_id
     on conflict do nothing
@@ -221,3 +219,8 @@ where a.project_id = $1 and a.app_user_id = $2;
 
 -- part: last_seen
 c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country
+
+-- part: last_visit
+c.last_seen_at as at, c.last_seen_platform as platform,
+    c.last_seen_platform_version as platform_version, c.last_seen_app_version as app_version,
+    c.last_seen_country as country

@@ -115,13 +115,11 @@ with tried as (
         cross join lateral (
             select * from deliveries h
             where h.project_id = l.project_id and h.customer_id = l.customer_id and h.webhook_key = $1
-                and h.sequence = case when l.aside > 0 then l.aside else (
-                    select min(w.sequence) from deliveries w
-                    where w.project_id = l.project_id and w.customer_id = l.customer_id and w.webhook_key = $1
-                        and w.sequence > l.done and w.status = 'waiting' and not w.aside
-                ) end
+                and h.sequence > l.done and h.status = 'waiting' and h.error is not null
+            order by h.sequence
+            limit 1
         ) as d
-        where l.tries > 0 and d.error is not null
+        where l.tries > 0
         limit 200
     )
     union

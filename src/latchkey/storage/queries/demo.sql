@@ -2,10 +2,6 @@
 -- increment the catalog's version, so that readers parse it again
 update projects set catalog_version = catalog_version + 1 where id = $1;
 
--- name: has_catalog
--- whether a project has anything in its catalog
-select exists (select from products where project_id = $1) or exists (select from entitlements where project_id = $1);
-
 -- name: add_past_events
 -- events that happened before, in the order of the feed; nobody is told of them
 with head as (

@@ -94,10 +94,6 @@ with recursive search as (
 )
 select (s.head - s.high) % 1000000000 from search s where s.low = s.high limit 1;
 
--- name: count_customers_of_project
--- how many customers a project has; of a large one, those that were counted at most
-select count(*) from (select from customers c where c.project_id = $1 limit 1000000) as counted;
-
 -- name: find_citus
 -- the version of Citus, if this database has it
 select extversion from pg_extension where extname = 'citus';

@@ -24,12 +24,7 @@ join projects p on p.id = asked.project_id;
 -- for reads with keys in a distributed database: the second half of admit_reads, on the node of the project ($1). The
 -- first of the ids ($2) is at position $3 of the whole; the column of the key is filled in later
 select
-    $3::integer + q.place as place, c.id as key, c.state,
-    case when c.test_clock_id is not null then (
-        select t.now_ms from test_clocks t where t.project_id = c.project_id and t.id = c.test_clock_id
-    ) end as now_ms,
-    c.next_due_at,
-    c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country,
+    $3::integer + q.place as place, {read_row},
     null::json as of_key
 from unnest($2::text[]) with ordinality as q (app_user_id, place)
 cross join lateral (

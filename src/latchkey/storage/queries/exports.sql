@@ -40,21 +40,17 @@ select store, store_id, handle from store_handles
 where project_id = $1 and store_id = any($2::text[])
 order by store, store_id, first_seen_at desc, last_told_at desc;
 
--- name: create_export
--- add an export that runs by itself
-insert into exports (
+-- name: save_export
+-- an export that runs by itself: a new one, or changed. A run under way then loses its lease, so that it records nothing
+-- about what was changed
+insert into exports as e (
     project_id, id, name, what, format, incremental, with_tokens, destination, endpoint, region, credentials, access_key,
-    every, enabled, created_at, updated_at, next_at
-) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $15, $16)
-returning *;
-
--- name: change_export
--- change an export; a run under way loses its lease, so that it records nothing about what was changed
-update exports set
+    every, enabled, created_at, updated_at, next_at, cursor
+) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $15, $16, $17)
+on conflict (project_id, id) do update set
     name = $3, what = $4, format = $5, incremental = $6, with_tokens = $7, destination = $8, endpoint = $9, region = $10,
     credentials = $11, access_key = $12, every = $13, enabled = $14, updated_at = $15, next_at = $16, cursor = $17,
-    lease_until = 0, token = token + 1
-where project_id = $1 and id = $2
+    lease_until = 0, token = e.token + 1
 returning *;
 
 -- name: load_export
@@ -81,16 +77,15 @@ returning *;
 
 -- name: claim_export
 -- claim the export that has waited longest; no other process gets it until the lease runs out
-update exports e set lease_until = $2, token = e.token + 1
-from (
-    select project_id, id from exports
-    where next_at <= $1 and lease_until <= $1
-    order by next_at
+update exports set lease_until = $2, token = token + 1
+where ctid = any(array(
+    select e.ctid from exports e
+    where e.next_at <= $1 and e.lease_until <= $1
+    order by e.next_at
     limit 1
     for update skip locked
-) as due
-where e.project_id = due.project_id and e.id = due.id
-returning e.*;
+))
+returning *;
 
 -- name: renew_export
 -- keep an export that is running, unless another process has it

@@ -1,6 +1,6 @@
 -- name: load_onboarding
--- the first steps that a project has done, and whether somebody dismissed the list
-select done, dismissed_at from onboarding where project_id = $1;
+-- the first steps that a project has done, and whether the list was dismissed
+select onboarding_done, onboarding_dismissed_at from projects where id = $1;
 
 -- name: found_of_onboarding
 -- the first steps that the data shows: a store that accepts the credentials, a product, and a test event to a webhook
@@ -33,11 +33,7 @@ select exists (
 );
 
 -- name: keep_onboarding
--- remember the first steps that a project has done
-insert into onboarding (project_id, done) values ($1, $2)
-on conflict (project_id) do update set done = excluded.done;
-
--- name: dismiss_onboarding
--- nobody in the project wants to see the first steps any more
-insert into onboarding (project_id, dismissed_at) values ($1, $2)
-on conflict (project_id) do update set dismissed_at = excluded.dismissed_at;
+-- remember the first steps that a project has done, or that nobody in it wants to see them any more
+update projects set onboarding_done = coalesce($2, onboarding_done),
+    onboarding_dismissed_at = coalesce($3, onboarding_dismissed_at)
+where id = $1;

@@ -4,17 +4,12 @@ insert into operational_events (project_id, id, webhook_id, type, at, body, next
 
 -- name: claim_announcements
 -- claim operational events due for the operations URL, with a lease
-update operational_events e
+update operational_events
 set next_at = $2
-from (
-    select project_id, id from operational_events
-    where next_at <= $1
-    order by next_at
-    limit 20
-    for update skip locked
-) as due
-where e.project_id = due.project_id and e.id = due.id
-returning e.project_id, e.id, e.at, e.attempts, e.body;
+where ctid = any(array(
+    select e.ctid from operational_events e where e.next_at <= $1 order by e.next_at limit 20 for update skip locked
+))
+returning project_id, id, at, attempts, body;
 
 -- name: record_announcement
 -- record the outcome of sending an operational event

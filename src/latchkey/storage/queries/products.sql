@@ -42,16 +42,9 @@ insert into products (
 )
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 on conflict (project_id, id) do update set
-    display_name = excluded.display_name,
-    duration = excluded.duration,
-    trial_duration = excluded.trial_duration,
-    price_micros = excluded.price_micros,
-    currency = excluded.currency,
-    credits_code = excluded.credits_code,
-    credits_amount = excluded.credits_amount,
-    created_at = excluded.created_at,
-    deleted_at = null,
-    type = excluded.type;
+    display_name = excluded.display_name, duration = excluded.duration, trial_duration = excluded.trial_duration,
+    price_micros = excluded.price_micros, currency = excluded.currency, credits_code = excluded.credits_code,
+    credits_amount = excluded.credits_amount, created_at = excluded.created_at, deleted_at = null, type = excluded.type;
 
 -- name: set_product_apps
 -- the apps in which a product is sold; those it was sold in before come first
@@ -70,10 +63,6 @@ from product_prices
 where project_id = $1 and product_id = any($2::text[])
 order by product_id, store, country, currency;
 
--- name: count_product_prices
--- how many prices a product has
-select count(*) from product_prices where project_id = $1 and product_id = $2;
-
 -- name: save_product_price
 -- list a price of a product, or change its amount
 insert into product_prices (project_id, product_id, store, country, currency, price_micros, updated_at)
@@ -82,10 +71,6 @@ on conflict (project_id, product_id, store, country, currency) do update set
     price_micros = excluded.price_micros, updated_at = excluded.updated_at;
 
 -- name: delete_product_price
--- take a listed price of a product away
+-- take a listed price of a product away, or all of them
 delete from product_prices
-where project_id = $1 and product_id = $2 and store = $3 and country = $4 and currency = $5;
-
--- name: delete_product_prices
--- take all listed prices of a product away
-delete from product_prices where project_id = $1 and product_id = $2;
+where project_id = $1 and product_id = $2 and ($3::text is null or store = $3 and country = $4 and currency = $5);

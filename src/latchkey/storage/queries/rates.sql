@@ -1,7 +1,3 @@
--- name: rates_version
--- the version of all exchange rates
-select version from exchange_rate_readings;
-
 -- name: rates_since
 -- the exchange rates that are newer than a version, by currency
 select currency, array_agg(day order by day) as days, array_agg(usd::text order by day) as rates, max(version) as version
@@ -36,8 +32,8 @@ update exchange_rate_readings set version = $1;
 update exchange_rate_readings set read_at = $1, source = $2, problem = $3;
 
 -- name: rates_reading
--- how the operator's setting was last read
-select read_at, source, problem from exchange_rate_readings;
+-- the version of all exchange rates, and how the operator's setting was last read
+select version, read_at, source, problem from exchange_rate_readings;
 
 -- name: list_rates
 -- exchange rates of one currency or of all, newest day first

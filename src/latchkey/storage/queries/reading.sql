@@ -1,3 +1,14 @@
+-- part: counted
+cross join lateral (
+    select t.granted, t.retry_after_us, t.used, t.open_us
+    from take_requests(asked.id, asked.amount, asked.rate_limit) as t
+    where asked.kind = 'secret'
+    union all
+    -- All phones of an app share its public key: it is not counted here.
+    select asked.amount, null, null, null
+    where asked.kind <> 'secret'
+) as taken
+
 -- part: counted_with_leases
 cross join lateral (
     select t.*
@@ -9,6 +20,14 @@ cross join lateral (
     select asked.amount, null, null, 0, null, null, null
     where asked.kind <> 'secret' or asked.wanted = 0
 ) as taken
+
+-- part: read_row
+c.id as key, c.state,
+    case when c.test_clock_id is not null then (
+        select t.now_ms from test_clocks t where t.project_id = c.project_id and t.id = c.test_clock_id
+    ) end as now_ms,
+    c.next_due_at,
+    c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country
 
 -- part: admitted_columns
 select
@@ -63,15 +82,7 @@ with admitted as materialized (
         left join apps s on s.project_id = k.project_id and s.id = k.app_id
         order by k.id
     ) as asked
-    cross join lateral (
-        select t.granted, t.retry_after_us, t.used, t.open_us
-        from take_requests(asked.id, asked.amount, asked.rate_limit) as t
-        where asked.kind = 'secret'
-        union all
-        -- As in admit_requests.
-        select asked.amount, null, null, null
-        where asked.kind <> 'secret'
-    ) as taken
+    {counted}
     join projects p on p.id = asked.project_id
 )
 {admitted_columns}
@@ -110,12 +121,7 @@ cross join lateral unnest(($9::text[])[k.first + 1 : k.first + k.amount]) with o
 -- the catalog is no longer what the process knows: the key's revision ($2), its project ($3) and the version of
 -- the project's catalog ($4).
 select
-    q.place, c.id as key, c.state,
-    case when c.test_clock_id is not null then (
-        select t.now_ms from test_clocks t where t.project_id = c.project_id and t.id = c.test_clock_id
-    ) end as now_ms,
-    c.next_due_at,
-    c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country
+    q.place, {read_row}
 from unnest($5::text[]) with ordinality as q (app_user_id, place)
 left join lateral (
     select a.project_id, a.customer_id from aliases a

@@ -42,10 +42,6 @@ hurried as (
 )
 select count(*) from retrying;
 
--- name: committed_at
--- when the event at a position was committed
-select committed_at from events where project_id = $1 and position >= $2 order by position limit 1;
-
 -- name: start_replay
 -- create a replay
 insert into replays (

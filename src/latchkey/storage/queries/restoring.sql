@@ -51,14 +51,10 @@ group by a.application_name
 order by a.application_name;
 
 -- name: begin_restore
--- remember that after-restore began for this restore
-insert into restores (system_identifier, database_oid, timeline, started_at) values ($1, $2, $3, $4)
-on conflict do nothing;
-
--- name: load_restore
--- how far after-restore came for this restore
-select started_at, moved_at, finished_at from restores
-where system_identifier = $1 and database_oid = $2 and timeline = $3;
+-- remember that after-restore began for this restore; how far it came, if it did before
+insert into restores as r (system_identifier, database_oid, timeline, started_at) values ($1, $2, $3, $4)
+on conflict (system_identifier, database_oid, timeline) do update set started_at = r.started_at
+returning started_at, moved_at, finished_at;
 
 -- name: note_moved
 -- sequences, positions and keys have moved on
@@ -72,10 +68,6 @@ where finished_at is null or (system_identifier, database_oid, timeline) = ($3, 
 -- name: lossy_failovers
 -- failovers that may have lost commits, and for which after-restore has not run
 select count(*) from restores where moved_at is not null and finished_at is null;
-
--- name: projects_restored
--- every project
-select id from projects order by id;
 
 -- name: feed_heads
 -- how many positions every project has given
@@ -107,15 +99,11 @@ from (select pg_get_serial_sequence('customers', 'id')::regclass as name) as s;
 -- name: hold_lanes
 -- close the next lanes: what waits in them has failed, for a reason, and can be sent again like everything that failed
 with closed as (
-    delete from lanes l
-    using (
-        select o.project_id, o.customer_id, o.webhook_key, o.aside from lanes o
-        order by o.project_id, o.customer_id, o.webhook_key, o.aside
-        limit $1
-    ) as next
-    where l.project_id = next.project_id and l.customer_id = next.customer_id
-        and l.webhook_key = next.webhook_key and l.aside = next.aside
-    returning l.project_id, l.customer_id, l.webhook_key
+    delete from lanes
+    where ctid = any(array(
+        select l.ctid from lanes l order by l.project_id, l.customer_id, l.webhook_key, l.aside limit $1
+    ))
+    returning project_id, customer_id, webhook_key
 ),
 held as (
     -- Of lanes that are closed together, so a delivery that left its lane is found by either.
@@ -130,17 +118,10 @@ select (select count(*) from closed) as lanes, (select count(*) from held) as de
 
 -- name: free_lanes
 -- end the leases of the next lanes: their workers are gone
-with next as (
-    select l.project_id, l.customer_id, l.webhook_key, l.aside from lanes l
-    where l.lease_until > 0 or l.next_at > $2
-    limit $1
-),
-freed as (
-    update lanes l
-    set lease_until = 0, token = l.token + 1, next_at = least(l.next_at, $2)
-    from next n
-    where l.project_id = n.project_id and l.customer_id = n.customer_id and l.webhook_key = n.webhook_key
-        and l.aside = n.aside
+with freed as (
+    update lanes
+    set lease_until = 0, token = token + 1, next_at = least(next_at, $2)
+    where ctid = any(array(select l.ctid from lanes l where l.lease_until > 0 or l.next_at > $2 limit $1))
     returning 1
 )
 select count(*) from freed;

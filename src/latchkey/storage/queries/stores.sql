@@ -88,22 +88,21 @@ select id, external_id, app_id, project_id, pg_notify('latchkey_stores', '') fro
 
 -- name: claim_notifications
 -- the next waiting notifications, leased to this worker until a moment
-with due as (
-    select id from store_notifications
-    where status = 'waiting' and next_at <= $1
-    order by next_at
+update store_notifications
+set next_at = $2, attempts = attempts + 1
+where ctid = any(array(
+    select n.ctid from store_notifications n
+    where n.status = 'waiting' and n.next_at <= $1
+    order by n.next_at
     limit $3
     for update skip locked
-)
-update store_notifications n
-set next_at = $2, attempts = attempts + 1
-from due
-where n.id = due.id
-returning n.*;
+))
+returning *;
 
 -- name: hold_notifications
--- the lease of notifications that their worker is still processing
-update store_notifications set next_at = $2 where id = any($1::bigint[]) and status = 'waiting';
+-- process waiting notifications later, with the reason if there is one; or keep them, while their worker is at it
+update store_notifications set next_at = $2, message = coalesce($3, message)
+where id = any($1::bigint[]) and status = 'waiting';
 
 -- name: finish_notifications
 -- what became of notifications
@@ -120,10 +119,6 @@ set status = d.status, message = d.message, finished_at = d.at,
 from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[])
     as d (id, status, message, at, app_user_id, event_ids)
 where n.id = d.id;
-
--- name: postpone_notification
--- processed again later
-update store_notifications set message = $2, next_at = $3 where id = $1;
 
 -- name: hurry_receipts
 -- the receipts of an app that came since $5 and could not be checked when they were shown are due now, unless a worker
@@ -253,18 +248,12 @@ having max(h.last_told_at) < e.ended_at and bool_or(h.check_at is not null)
 
 -- name: claim_checks
 -- purchases whose store should have spoken by now, leased until a moment
-with due as (
-    select project_id, store, handle_hash from store_handles
-    where check_at <= $1
-    order by check_at
-    limit $3
-    for update skip locked
-)
-update store_handles h
+update store_handles
 set check_at = $2, checks = checks + 1
-from due
-where h.project_id = due.project_id and h.store = due.store and h.handle_hash = due.handle_hash
-returning h.*;
+where ctid = any(array(
+    select h.ctid from store_handles h where h.check_at <= $1 order by h.check_at limit $3 for update skip locked
+))
+returning *;
 
 -- name: set_check_at
 -- when to read a purchase again
@@ -272,18 +261,16 @@ update store_handles set check_at = $4 where project_id = $1 and store = $2 and 
 
 -- name: claim_acknowledgements
 -- purchases that their store still has to be told of, leased until a moment
-with due as (
-    select project_id, store, handle_hash from store_handles
-    where acknowledge_at <= $1
-    order by acknowledge_at
+update store_handles
+set acknowledge_at = $2, acknowledge_attempts = acknowledge_attempts + 1
+where ctid = any(array(
+    select h.ctid from store_handles h
+    where h.acknowledge_at <= $1
+    order by h.acknowledge_at
     limit $3
     for update skip locked
-)
-update store_handles h
-set acknowledge_at = $2, acknowledge_attempts = acknowledge_attempts + 1
-from due
-where h.project_id = due.project_id and h.store = due.store and h.handle_hash = due.handle_hash
-returning h.*;
+))
+returning *;
 
 -- name: set_acknowledge_at
 -- when to tell the store again; null once it knows

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
 _RUNNING = query("running_services")
 _BEGIN = query("begin_restore")
-_LOAD = query("load_restore")
 _MOVED = query("note_moved")
 _FINISH = query("finish_restore")
-_PROJECTS = query("projects_restored")
+_PROJECTS = query("list_projects")
 _UNFINISHED = query("lossy_failovers")
 _HEADS = query("feed_heads")
 _RAISE_FLOORS = query("raise_sequence_floors")
@@ -55,9 +54,8 @@ async def running_services(connection: Connection) -> dict[str, int]:
 
 async def begin(connection: Connection, server: Server, now: Ms) -> Restore:
     key = server.system_identifier, server.database_oid, server.timeline
-    await connection.execute(_BEGIN, *key, now)
-    row = await connection.fetchrow(_LOAD, *key)
-    assert row is not None
+    row = await connection.fetchrow(_BEGIN, *key, now)
+    assert row is not None, "an insert or update returns its row"
     return Restore(row["started_at"], row["moved_at"], row["finished_at"])
 
 

@@ -15,12 +15,10 @@ _CREATE = query("create_clock")
 _LOAD = query("clock_by_id")
 _PAGE = query("clocks_of_project")
 _SHARE = query("share_clock")
-_HOLD = query("hold_clock")
-_MOVE = query("move_clock")
+_SET = query("set_clock")
 _NEXT_DUE = query("next_due_on_clock")
 _DUE = query("customers_due_on_clock")
 _DELETE = query("delete_clock")
-_IS_USED = query("clock_is_used")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +54,12 @@ async def share(connection: Connection, project_id: str, id: str) -> Ms | None:
 
 async def hold(connection: Connection, project_id: str, id: str) -> Ms | None:
     """The clock's time, with its row locked for update. None: there is no such clock."""
-    now: Ms | None = await connection.fetchval(_HOLD, project_id, id)
+    now: Ms | None = await connection.fetchval(_SET, project_id, id, None)
     return now
 
 
 async def move(connection: Connection, project_id: str, id: str, now: Ms) -> None:
-    await connection.execute(_MOVE, project_id, id, now)
+    await connection.execute(_SET, project_id, id, now)
 
 
 async def next_due(connection: Connection, project_id: str, id: str, until: Ms) -> Ms | None:
@@ -77,8 +75,7 @@ async def lock_due(connection: Connection, project_id: str, id: str, instant: Ms
 
 
 async def is_used(connection: Connection, project_id: str, id: str) -> bool:
-    used: bool = await connection.fetchval(_IS_USED, project_id, id)
-    return used
+    return bool(await connection.fetch(_CUSTOMERS, project_id, id, 1))
 
 
 async def delete(connection: Connection, project_id: str, id: str) -> None:

@@ -17,8 +17,6 @@ from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 from latchkey.wire.event import Event
 
-_HAS_CATALOG = query("has_catalog")
-
 
 def _terms(
     name: str, micros: int, duration: str | None = None, trial: str | None = None, credits: Credit | None = None
@@ -68,8 +66,10 @@ _BASE_PLANS: Final = {"pro_monthly": "monthly", "pro_yearly": "yearly", "team_mo
 
 async def has_catalog(connection: Connection, project_id: str) -> bool:
     """Whether the project has a product or an entitlement."""
-    there: bool = await connection.fetchval(_HAS_CATALOG, project_id)
-    return there
+    return bool(
+        await products.page(connection, project_id, limit=1, with_deleted=True)
+        or await entitlements.page(connection, project_id, None, 1)
+    )
 
 
 async def add_catalog(connection: Connection, project_id: str, now: Ms) -> None:

@@ -24,7 +24,6 @@ _FILE = query("file_notifications")
 _CLAIM = query("claim_notifications")
 _HOLD = query("hold_notifications")
 _FINISH = query("finish_notifications")
-_POSTPONE = query("postpone_notification")
 _HURRY = query("hurry_receipts")
 _LOAD = query("load_notification")
 _LIST = query("list_notifications")
@@ -139,7 +138,7 @@ async def claim(connection: Connection, now: Ms, lease_until: Ms, limit: int) ->
 
 async def hold(connection: Connection, ids: Iterable[int], lease_until: Ms) -> None:
     """Their worker is still at it."""
-    await connection.execute(_HOLD, sorted(ids), lease_until)
+    await connection.execute(_HOLD, sorted(ids), lease_until, None)
 
 
 async def finish(connection: Connection, outcomes: Sequence[Outcome], now: Ms) -> None:
@@ -155,7 +154,7 @@ async def finish(connection: Connection, outcomes: Sequence[Outcome], now: Ms) -
 
 
 async def postpone(connection: Connection, id: int, message: str, until: Ms) -> None:
-    await connection.execute(_POSTPONE, id, message, until)
+    await connection.execute(_HOLD, [id], until, message)
 
 
 async def hurry_receipts(

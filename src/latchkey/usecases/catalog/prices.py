@@ -41,7 +41,7 @@ async def set_price(
     async with changing_catalog(database, project_id) as connection:
         await _on_sale(connection, project_id, product_id)
         await prices.save(connection, project_id, product_id, one, now)
-        if await prices.count(connection, project_id, product_id) > MOST:
+        if len((await prices.load(connection, project_id, [product_id]))[product_id]) > MOST:
             raise Refusal(f"A product has at most {MOST:,} prices. Delete some first.")
     return one
 

@@ -59,7 +59,7 @@ async def save_segment(
         saved = await segments.save(
             connection, project_id, f"seg_{uuid4().hex[:24]}", name, written(wanted), chosen(columns), sort, now
         )
-        if await segments.count(connection, project_id) > MOST_SEGMENTS:
+        if len(await segments.page(connection, project_id, None, MOST_SEGMENTS + 1)) > MOST_SEGMENTS:
             raise Refusal(f"A project has at most {MOST_SEGMENTS} segments. Delete one first.")
     return _read(saved)
 

@@ -26,7 +26,7 @@ async def add_note(
     """Returns the note's id."""
     text, id = checked(text), f"note_{uuid4().hex[:24]}"
     async with database.transaction() as connection:
-        if await notes.count(connection, project_id, customer_key) >= MOST_NOTES:
+        if len(await notes.of_customer(connection, project_id, customer_key, MOST_NOTES)) >= MOST_NOTES:
             raise Refusal(f"A customer has at most {MOST_NOTES} notes. Delete one first.")
         if not await notes.add(connection, project_id, customer_key, id, account_id, author, text, now):
             raise NotFound("There is no such customer any more.")
