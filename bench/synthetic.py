@@ -17,7 +17,7 @@ FIRST_CUSTOMER = 1_000_000_000
 # Every customer has an event in each of `EACH` stretches of the feed, so its events are in all partitions.
 ADD_EVENTS = """
 insert into events (
-    project_id, position, id, customer_id, sequence, type, environment, occurred_at, committed_at, body, part
+    project_id, position, id, customer_id, sequence, type, environment, occurred_at, committed_at, body, partition
 )
 select $1, n, 'evt_' || lpad(to_hex(n), 32, '0'), 1000000000 + n % $2, n / $2 + 1, 'RENEWAL', 'PRODUCTION', $3 + n,
     $3 + n, json_build_object('id', n, 'app_user_id', 'user' || n % $2, 'filler', repeat('x', 300)), $6
@@ -26,19 +26,19 @@ from generate_series($4::bigint, $5::bigint) as n
 ADD_DELIVERIES = """
 insert into deliveries (
     project_id, customer_id, webhook_key, sequence, event_id, event_type, status, attempts, created_at, finished_at,
-    response_status, part
+    response_status, partition
 )
-select project_id, customer_id, $1, sequence, id, type, 'delivered', 1, committed_at, committed_at, 200, part
+select project_id, customer_id, $1, sequence, id, type, 'delivered', 1, committed_at, committed_at, 200, partition
 from events where project_id = $2 and position between $3 and $4
 """
 ADD_ATTEMPTS = """
 insert into attempts (
     project_id, customer_id, webhook_key, sequence, number, at, took_ms, status, request_headers, response_headers,
-    response_body, part
+    response_body, partition
 )
 select project_id, customer_id, $1, sequence, 1, committed_at, 5, 200,
     '{"content-type":"application/json","webhook-id":"0","webhook-signature":"v1,0"}', '[["server","x"]]', '\\x7b7d',
-    part
+    partition
 from events where project_id = $2 and position between $3 and $4
 """
 
@@ -60,7 +60,7 @@ async def fill(database: Database, project_id: str, webhook_key: int, rows: int,
             await connection.execute(ADD_DELIVERIES, webhook_key, project_id, first, last)
             await connection.execute(ADD_ATTEMPTS, webhook_key, project_id, first, last)
         await connection.execute(
-            "update feeds set position = $2, part = $3 where project_id = $1", project_id, rows, parts[-1]
+            "update feeds set position = $2, partition = $3 where project_id = $1", project_id, rows, parts[-1]
         )
         await connection.execute("vacuum analyze")
         await connection.execute("checkpoint")

@@ -89,8 +89,8 @@ async def test_a_database_goes_into_a_cluster_and_back_and_numbers_go_on(pair: P
     with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
         await late.execute("update projects set name = 'written to the old one'")
     await late.close()
-    assert await target.fetchval("select count(distinct part) from events") == 2
-    assert await target.fetchval("select dropped_at from parts where part = 1") == NOW
+    assert await target.fetchval("select count(distinct partition) from events") == 2
+    assert await target.fetchval("select dropped_at from partitions where partition = 1") == NOW
 
     async with Database(new_url) as database:
         demo = await ensure_demo(database, NOW, secret_key=None, public_key=None)
@@ -121,7 +121,7 @@ async def test_a_dry_run_copies_and_compares_while_others_write_and_leaves_nothi
     assert copied.rows > 50
     assert told[-1] == "All rows are the same in both databases."
     assert await target.fetchval("select count(*) from customers") == 0
-    assert await target.fetchval("select count(*) from parts") == 1
+    assert await target.fetchval("select count(*) from partitions") == 1
     assert not await fence.is_up(source)
     async with Database(url) as database:
         await live(database, await ensure_demo(database, NOW, secret_key=None, public_key=None), range(5, 6))

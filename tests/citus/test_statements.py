@@ -22,7 +22,7 @@ _UNFIT = (
     asyncpg.InternalServerError,
 )
 # They write nothing to tables, and have no plan.
-_UTILITIES = {"lock_parts"}
+_UTILITIES = {"lock_partitions"}
 
 
 @pytest.fixture(scope="module")

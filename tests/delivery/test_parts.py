@@ -46,8 +46,8 @@ async def tables(database: Database, kind: str) -> set[str]:
 
 
 async def numbers(database: Database, table: str) -> list[int]:
-    rows = await database.pool.fetch(f"select part from {table} order by part")
-    return [row["part"] for row in rows]
+    rows = await database.pool.fetch(f"select partition from {table} order by partition")
+    return [row["partition"] for row in rows]
 
 
 @pytest.mark.one_server("it calls write_changes, which is another function there")
@@ -103,15 +103,15 @@ class Past:
     async def stored(self) -> dict[str, list[int]]:
         """The parts of each customer's deliveries. Each of them has one attempt, in the same part."""
         rows = await self.database.pool.fetch(
-            "select a.app_user_id, d.part, array(select t.part from attempts t where t.project_id = d.project_id"
-            " and t.customer_id = d.customer_id and t.sequence = d.sequence) as attempts"
+            "select a.app_user_id, d.partition, array(select t.partition from attempts t"
+            " where t.project_id = d.project_id and t.customer_id = d.customer_id and t.sequence = d.sequence) as attempts"
             " from deliveries d join aliases a using (project_id, customer_id)"
             " order by a.app_user_id, d.sequence"
         )
         found: dict[str, list[int]] = {}
         for row in rows:
-            assert row["attempts"] == [row["part"]]
-            found.setdefault(row["app_user_id"], []).append(row["part"])
+            assert row["attempts"] == [row["partition"]]
+            found.setdefault(row["app_user_id"], []).append(row["partition"])
         return found
 
 
@@ -165,7 +165,8 @@ async def test_what_is_sent_again_from_a_closed_part_outlives_it(past: Past) -> 
     assert [(one.event_id, one.attempts, one.part) for one in claims] == [(past.told[0].id, 1, -1)]
     await line.record(claims)
     rows = await past.database.pool.fetch(
-        "select part, number from attempts where part = -1 and customer_id = $1 order by number", claims[0].customer_id
+        "select partition, number from attempts where partition = -1 and customer_id = $1 order by number",
+        claims[0].customer_id,
     )
     assert [tuple(row) for row in rows] == [(-1, 1), (-1, 2)]
 
@@ -216,7 +217,7 @@ async def test_a_table_in_use_is_dropped_later_and_nobody_waits_long(
     monkeypatch.setattr("latchkey.delivery.queue.parts._TRIES", 2)
     monkeypatch.setattr("latchkey.delivery.queue.parts._PAUSE_SECONDS", 0)
     async with past.database.transaction() as reader:
-        await reader.execute("select from deliveries where part = 1")
+        await reader.execute("select from deliveries where partition = 1")
         await turn_over(past.database, past.now, MONTH)
         assert "deliveries_0" in await tables(past.database, "deliveries")
         await past.line.yard.buy("ann")
@@ -228,7 +229,7 @@ async def test_a_table_in_use_is_dropped_later_and_nobody_waits_long(
 async def test_only_one_process_at_a_time_opens_and_drops(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "LOCK_TIMEOUT_MS", 20)
     async with past.database.transaction() as other:
-        await other.execute("lock table parts in share row exclusive mode")
+        await other.execute("lock table partitions in share row exclusive mode")
         with pytest.raises(DatabaseBusyError):
             await parts.open_part(past.database, 2, past.now)
         # New events need no lock for that.
@@ -262,7 +263,7 @@ async def test_a_user_who_may_not_create_tables_goes_on_with_the_part_there_is(
     assert await tables(database, "deliveries") == {"deliveries_0"}
 
 
-@pytest.mark.parametrize("statement", ["select open_part(2, 0)", "select drop_part(0, 0)"])
+@pytest.mark.parametrize("statement", ["select open_partition(2, 0)", "select drop_partition(0, 0)"])
 async def test_a_process_that_dies_while_it_opens_or_drops_leaves_everything_as_it_was(
     past: Past, statement: str
 ) -> None:
@@ -310,11 +311,13 @@ async def test_parts_come_and_go_while_many_buy_and_nothing_is_lost_or_doubled(
     await asyncio.gather(sending, return_exceptions=True)
     line.now += 80_000
     arrived += await deliver_all(line)
-    rows = await database.pool.fetch("select position, id, customer_id, sequence, part from events order by position")
+    rows = await database.pool.fetch(
+        "select position, id, customer_id, sequence, partition from events order by position"
+    )
     assert [row["position"] for row in rows] == list(range(1, 2 * times * len(users) + 1))
     assert len({row["id"] for row in rows}) == len(rows)
-    assert [row["part"] for row in rows] == sorted(row["part"] for row in rows)
-    assert len({row["part"] for row in rows}) > 2
+    assert [row["partition"] for row in rows] == sorted(row["partition"] for row in rows)
+    assert len({row["partition"] for row in rows}) > 2
     # At least once, and in order.
     assert {(row["customer_id"], row["sequence"]) for row in rows} == set(arrived)
     for customer in {row["customer_id"] for row in rows}:

@@ -127,7 +127,7 @@ insert into events (
 )
 select case when n % 50 = 0 then 'q' else 'p' end, n, 'e' || n, n % 20000, n / 20000, 'RENEWAL', 'SANDBOX', n, n, '{}'
 from generate_series(1, 40000) as n;
-insert into deliveries (project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at, part)
+insert into deliveries (project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at, partition)
 select project_id, customer_id, 1, sequence, id, type, 0, 0 from events;
 analyze;
 """

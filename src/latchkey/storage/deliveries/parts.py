@@ -16,14 +16,14 @@ from latchkey.storage.errors import DatabaseBusyError
 from latchkey.storage.outages import translated_errors, translates_errors
 from latchkey.storage.sql import query
 
-_LIST = query("list_parts")
+_LIST = query("list_partitions")
 _TIME = query("database_time")
-_LOCK = query("lock_parts")
-_SIZE = query("size_of_part")
-_OPEN = query("open_part")
-_PENDING = query("part_is_pending")
+_LOCK = query("lock_partitions")
+_SIZE = query("size_of_partition")
+_OPEN = query("open_partition")
+_PENDING = query("partition_is_pending")
 _KEEP = query("keep_deliveries")
-_DROP = query("drop_part")
+_DROP = query("drop_partition")
 
 # Whoever waits to change a table makes everybody behind it wait too.
 LOCK_TIMEOUT_MS = 100
@@ -32,7 +32,7 @@ LOCK_TIMEOUT_MS = 100
 @translates_errors
 async def known(database: Database) -> list[Part]:
     """All that have not been dropped."""
-    return [Part(row["part"], row["opened_at"]) for row in await database.pool.fetch(_LIST)]
+    return [Part(row["partition"], row["opened_at"]) for row in await database.pool.fetch(_LIST)]
 
 
 @translates_errors

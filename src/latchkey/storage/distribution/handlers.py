@@ -103,13 +103,13 @@ async def lock_parts(connection: Any, _: Sequence[Any]) -> list[Any]:
     """On the coordinator alone, through which every process opens and drops parts. If a node waits for a lock in vain,
     Citus reports an internal error, and does not say which."""
     await connection.plain("set local citus.enable_ddl_propagation = off")
-    await connection.plain(query("lock_parts"))
+    await connection.plain(query("lock_partitions"))
     await connection.plain("set local citus.enable_ddl_propagation = on")
     return []
 
 
 async def size_of_part(connection: Any, args: Sequence[Any]) -> list[Any]:
-    return list(await connection.fetch(query("size_of_spread_part"), *args))
+    return list(await connection.fetch(query("size_of_spread_partition"), *args))
 
 
 async def write_changes(connection: Any, args: Sequence[Any]) -> list[tuple[list[int]]]:
@@ -129,7 +129,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "admit_reads_with_leases": admit_reads_with_leases,
     "insert_feed": insert_feed,
     "look_out": look_out,
-    "lock_parts": lock_parts,
-    "size_of_part": size_of_part,
+    "lock_partitions": lock_parts,
+    "size_of_partition": size_of_part,
     "write_changes": write_changes,
 }

@@ -136,7 +136,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     "count_deliveries_of_webhooks": ByWebhook(1, 1),
     # All projects.
     "due_webhooks": EachShard(_DUE),
-    "part_is_pending": EachShard("a part has rows of all projects", merge="sums"),
+    "partition_is_pending": EachShard("a part has rows of all projects", merge="sums"),
     "keep_deliveries": EachShard("a part has rows of all projects", merge="sums"),
     "watch_queue": EachShard(_MEASURED),
     "watch_queue_estimate": EachShard(_MEASURED, merge="sums"),
@@ -157,7 +157,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     # Other statements of queries/distribution.sql are in their place, put together in `handlers.py`.
     "admit_reads": Apart("counting requests is for the coordinator, reading for the project's node"),
     "admit_reads_with_leases": Apart("as admit_reads"),
-    "size_of_part": Apart("the size of a table on all nodes is another question there"),
+    "size_of_partition": Apart("the size of a table on all nodes is another question there"),
     "look_out": Apart("local tables and tables by project"),
 }
 # One row for each entry of a list of projects, in the order of the entries.

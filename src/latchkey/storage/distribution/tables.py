@@ -34,7 +34,7 @@ TABLES: Final[dict[str, Placement]] = {
     "former_public_keys": "reference",
     "exchange_rate_readings": "reference",
     # A row is added when a part is opened. Partitions follow their tables.
-    "parts": "reference",
+    "partitions": "reference",
     # Spread by project_id, all in the same way: the rows of one project are on one node.
     "feeds": "by project",
     "customers": "by project",

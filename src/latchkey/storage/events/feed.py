@@ -47,8 +47,8 @@ def _remember(project_id: str, rows: Sequence[Any]) -> None:
     more."""
     for row in rows[-2:]:
         _parts.pop((project_id, row["id"]), None)
-        if row["part"] >= PARTS_OF_EVENTS:
-            _parts[project_id, row["id"]] = row["part"]
+        if row["partition"] >= PARTS_OF_EVENTS:
+            _parts[project_id, row["id"]] = row["partition"]
     while len(_parts) > _REMEMBERED:
         del _parts[next(iter(_parts))]
 

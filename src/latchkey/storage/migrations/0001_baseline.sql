@@ -33,14 +33,13 @@ create table projects (
 create table feeds (
     project_id text primary key references projects (id) on delete cascade,
     position bigint not null default 0,
-    part integer not null default 0
+    partition integer not null default 0
 ) with (fillfactor = 50);
 
--- Parts: stretches of time, by number. Events, deliveries and attempts are partitioned by part. New rows
--- belong to the highest. Part -1, which is opened with the second part, keeps deliveries that outlive the part they were
--- in.
-create table parts (
-    part integer primary key,
+-- Events, deliveries and attempts are partitioned by stretches of time, which have numbers. New rows belong to the highest.
+-- Number -1, which is opened with the second, keeps deliveries that outlive their own.
+create table partitions (
+    partition integer primary key,
     opened_at bigint not null,
     dropped_at bigint
 );
@@ -365,10 +364,10 @@ create table events (
     occurred_at bigint not null,
     committed_at bigint not null,
     body json not null,
-    part integer not null default 0
+    partition integer not null default 0
     -- Each partition has three unique keys, which `open_part` creates: (project_id, position), (id, project_id) and
     -- (customer_id, project_id, sequence). docs/architecture/database.md says what keeps them unique over all partitions.
-) partition by range (part);
+) partition by range (partition);
 -- For erasure: the ids of an erased customer are also in the TRANSFER events of those who received its purchases.
 create index events_of_transfers on events (project_id, customer_id) where type = 'TRANSFER';
 
@@ -570,10 +569,10 @@ create table deliveries (
     -- default.
     dialect text,
     -- Never higher than that of its event.
-    part integer not null default 0
+    partition integer not null default 0
     -- Each partition has the primary key (project_id, customer_id, webhook_key, sequence). status is in no index, so that
     -- recording an outcome is a HOT update within the row's page.
-) partition by list (part);
+) partition by list (partition);
 create index deliveries_listed on deliveries (webhook_key, created_at, customer_id, sequence);
 create index deliveries_of_replay on deliveries (replay_id) where replay_id is not null;
 
@@ -596,7 +595,7 @@ create table lanes (
     lease_until bigint not null default 0,
     token bigint not null default 0,
     -- No delivery that waits here has a lower one.
-    part integer not null default 0,
+    partition integer not null default 0,
     primary key (project_id, customer_id, webhook_key, aside)
     -- lease_until and token are in no index, so that a claim is a HOT update within the row's page.
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
@@ -617,8 +616,8 @@ create table attempts (
     response_headers json,
     response_body bytea,
     -- That of its delivery. Each partition has the primary key (project_id, customer_id, webhook_key, sequence, number).
-    part integer not null default 0
-) partition by list (part);
+    partition integer not null default 0
+) partition by list (partition);
 
 -- webhook.failing, webhook.paused, webhook.recovered: kept for the log and sent to the operations URL if one is set.
 create table operational_events (
@@ -1365,8 +1364,8 @@ declare
     woken text;
     event_ids text[];
     head bigint;
-    now_part integer;
-    told_part integer;
+    current_partition integer;
+    feed_partition integer;
 begin
     select * into given from json_to_record(changes) as n (
         saved json, created json, owned json, transactions json, coins json, periods json, failures json, marked bigint[],
@@ -1496,7 +1495,7 @@ begin
         return made;
     end if;
 
-    now_part := (select max(p.part) from parts p);
+    current_partition := (select max(p.partition) from partitions p);
     -- Before the feed's lock: this may wait for a lane whose outcome is being recorded.
     with event as materialized (
         select * from json_to_recordset(given.events) as n (
@@ -1518,19 +1517,19 @@ begin
     ),
     stored as (
         insert into deliveries (
-            project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at, dialect, part
+            project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at, dialect, partition
         )
-        select of_project, customer_id, key, sequence, id, type, at_ms, nullif(dialect, 'latchkey'), now_part
+        select of_project, customer_id, key, sequence, id, type, at_ms, nullif(dialect, 'latchkey'), current_partition
         from matching
     ),
     queued as (
-        insert into lanes as l (project_id, customer_id, webhook_key, waiting, done, next_at, part)
-        select of_project, customer_id, key, count(*), min(sequence) - 1, at_ms, now_part
+        insert into lanes as l (project_id, customer_id, webhook_key, waiting, done, next_at, partition)
+        select of_project, customer_id, key, count(*), min(sequence) - 1, at_ms, current_partition
         from matching
         group by customer_id, key
         order by customer_id, key
         on conflict (project_id, customer_id, webhook_key, aside) do update
-        set waiting = l.waiting + excluded.waiting, part = least(l.part, excluded.part)
+        set waiting = l.waiting + excluded.waiting, partition = least(l.partition, excluded.partition)
         returning webhook_key
     )
     select case when count(*) <= 300 then string_agg(webhook_key::text, ',') else '' end, array(select id from event)
@@ -1541,23 +1540,23 @@ begin
     end if;
 
     -- Last: the feed's lock is held until the commit, so positions are in the order of commits.
-    -- A project's parts never go back, so no part after this one has an event of the project.
-    update feeds set position = position + cardinality(event_ids), part = greatest(part, now_part)
+    -- A project's partitions never go back, so no partition after this one has an event of the project.
+    update feeds set position = position + cardinality(event_ids), partition = greatest(partition, current_partition)
     where project_id = of_project
-    returning position - cardinality(event_ids), part into head, told_part;
+    returning position - cardinality(event_ids), partition into head, feed_partition;
     -- The index of a partition knows only the ids in that partition. Under the feed's lock nobody adds one meanwhile.
-    if told_part >= 1000 and exists (
+    if feed_partition >= 1000 and exists (
         select from events e
-        where e.part < told_part / 1000 * 1000 and e.project_id = of_project and e.id = any(event_ids)
+        where e.partition < feed_partition / 1000 * 1000 and e.project_id = of_project and e.id = any(event_ids)
     ) then
         raise unique_violation using message = 'an event with this id exists already';
     end if;
     insert into events (
         project_id, position, id, customer_id, sequence, type, environment, app_id, occurred_at, committed_at, body,
-        part
+        partition
     )
     select of_project, head + n.place, n.id, coalesce(made[-n.who], n.who), n.sequence, n.type, n.environment, n.app_id,
-        n.occurred_at, at_ms, documents[n.body], told_part
+        n.occurred_at, at_ms, documents[n.body], feed_partition
     from rows from (
         json_to_recordset(given.events) as (
             who bigint, id text, sequence bigint, type text, environment text, app_id text, occurred_at bigint,
@@ -1567,17 +1566,17 @@ begin
     return made;
 end $$;
 
--- Creates the partitions of a part, and the events' partition if the part is the first in it: parts 0 to 999 share the
--- first partition of events, 1000 to 1999 the next. From then on new rows belong to the part.
--- Attaching a table does not wait for those who use its parent.
-create function open_part(new_part integer, at_ms bigint) returns void language plpgsql as $$
+-- Creates the partitions of deliveries and attempts with a number, and that of the events if the number is the first in it:
+-- 0 to 999 share one, 1000 to 1999 the next. From then on new rows have this number. Attaching a table does not wait for
+-- those who use its parent.
+create function open_partition(new_partition integer, at_ms bigint) returns void language plpgsql as $$
 declare
-    of_events constant text := new_part / 1000;
-    named constant text := case when new_part = -1 then 'kept' else new_part::text end;
+    of_events constant text := new_partition / 1000;
+    named constant text := case when new_partition = -1 then 'kept' else new_partition::text end;
 begin
-    -- Part -1 is opened with the second part: with one partition a statement is planned as for a plain table.
-    if new_part > 0 and not exists (select from parts where part = -1) then
-        perform open_part(-1, at_ms);
+    -- Number -1 is opened with the second: with one partition a statement is planned as for a plain table.
+    if new_partition > 0 and not exists (select from partitions where partition = -1) then
+        perform open_partition(-1, at_ms);
     end if;
     if to_regclass('events_' || of_events) is null then
         execute format('create table events_%s (like events including all)', of_events);
@@ -1588,7 +1587,7 @@ begin
         );
         execute format(
             'alter table events attach partition events_%s for values from (%s) to (%s)',
-            of_events, new_part / 1000 * 1000, (new_part / 1000 + 1) * 1000
+            of_events, new_partition / 1000 * 1000, (new_partition / 1000 + 1) * 1000
         );
     end if;
     execute format(
@@ -1600,24 +1599,24 @@ begin
     execute format(
         'alter table deliveries_%s add primary key (project_id, customer_id, webhook_key, sequence)', named
     );
-    execute format('alter table deliveries attach partition deliveries_%s for values in (%s)', named, new_part);
+    execute format('alter table deliveries attach partition deliveries_%s for values in (%s)', named, new_partition);
     execute format('create table attempts_%s (like attempts including all)', named);
     execute format(
         'alter table attempts_%s add primary key (project_id, customer_id, webhook_key, sequence, number)', named
     );
-    execute format('alter table attempts attach partition attempts_%s for values in (%s)', named, new_part);
-    insert into parts (part, opened_at) values (new_part, at_ms);
+    execute format('alter table attempts attach partition attempts_%s for values in (%s)', named, new_partition);
+    insert into partitions (partition, opened_at) values (new_partition, at_ms);
 end $$;
 
--- Drops the deliveries and attempts of a part. Waits until nobody uses the two tables: call it with a short lock_timeout.
+-- Drops the deliveries and attempts of a partition. Waits until the two tables are unused: call it with a short lock_timeout.
 -- The tables before their partitions, as all statements lock them.
-create function drop_part(old_part integer, at_ms bigint) returns void language plpgsql as $$
+create function drop_partition(old_partition integer, at_ms bigint) returns void language plpgsql as $$
 begin
     lock table only deliveries, only attempts in access exclusive mode;
-    execute format('alter table deliveries detach partition deliveries_%s', old_part);
-    execute format('alter table attempts detach partition attempts_%s', old_part);
-    execute format('drop table deliveries_%1$s, attempts_%1$s', old_part);
-    update parts set dropped_at = at_ms where part = old_part;
+    execute format('alter table deliveries detach partition deliveries_%s', old_partition);
+    execute format('alter table attempts detach partition attempts_%s', old_partition);
+    execute format('drop table deliveries_%1$s, attempts_%1$s', old_partition);
+    update partitions set dropped_at = at_ms where partition = old_partition;
 end $$;
 
-select open_part(0, 0);
+select open_partition(0, 0);

@@ -5,8 +5,8 @@
 -- lookup for each row, whatever the planner assumes of tables that are empty at one time and huge at another.
 -- A lane is looked up once; after that by its ctid, which needs no index. A lane that another transaction changes at the
 -- same time is left out. That transaction announces its change when it commits.
--- The lane says in which part its deliveries begin, and a delivery's event is never in an earlier part: older partitions
--- are not touched.
+-- The lane says in which partition its deliveries begin, and a delivery's event is never in an earlier one: older
+-- partitions are not touched.
 with picked as (
     select w.key, w.version, free.lane, $5 + row_number() over () as token
     from unnest($1::bigint[], $2::integer[]) as asked (key, amount)
@@ -40,25 +40,25 @@ leased as (
     from picked p
     where l.ctid = p.lane
     returning l.project_id, l.customer_id, l.webhook_key, l.aside, p.version, l.waiting, l.done, l.tries,
-        l.tried_at, l.token, l.part
+        l.tried_at, l.token, l.partition
 )
 select l.project_id, l.customer_id, l.webhook_key, l.aside, l.version as webhook_version, l.waiting, l.done, l.tries,
     l.tried_at, head.sequence, head.event_id, head.attempts, happened.body as event, l.token, head.dialect,
-    head.part
+    head.partition
 from leased l
 left join lateral (
-    select d.sequence, d.event_id, d.attempts, d.dialect, d.part
+    select d.sequence, d.event_id, d.attempts, d.dialect, d.partition
     from deliveries d
     where d.project_id = l.project_id and d.customer_id = l.customer_id and d.webhook_key = l.webhook_key
         and d.sequence > l.done and d.status = 'waiting' and (l.aside = 0 and not d.aside or d.sequence = l.aside)
-        and d.part >= l.part
+        and d.partition >= l.partition
     order by d.sequence
     limit 1
 ) as head on true
 left join lateral (
     select e.body
     from events e
-    where e.id = head.event_id and e.project_id = l.project_id and e.part >= head.part
+    where e.id = head.event_id and e.project_id = l.project_id and e.partition >= head.partition
     limit 1
 ) as happened on true;
 
@@ -92,7 +92,7 @@ with result as (
     ) with ordinality as n (
         project_id, customer_id, webhook_key, aside, token, done, sequence, number, at, took_ms,
         next_at, others_at, error, status, request_headers,
-        headers_at, body_at, part, place
+        headers_at, body_at, partition, place
     )
 ),
 held as (
@@ -105,10 +105,10 @@ held as (
 logged as (
     insert into attempts (
         project_id, customer_id, webhook_key, sequence, number, at, took_ms, error, status, request_headers,
-        response_headers, response_body, part
+        response_headers, response_body, partition
     )
     select project_id, customer_id, webhook_key, sequence, number, at, took_ms, error, status, request_headers,
-        response_headers, response_body, part
+        response_headers, response_body, partition
     from held
 ),
 judged as (
@@ -121,7 +121,7 @@ judged as (
         error = h.error
     from held h
     where d.project_id = h.project_id and d.customer_id = h.customer_id and d.webhook_key = h.webhook_key
-        and d.sequence = h.sequence and d.part = h.part
+        and d.sequence = h.sequence and d.partition = h.partition
 ),
 emptied as (
     delete from lanes l
@@ -144,9 +144,9 @@ moved as (
         and l.aside = h.aside and not (h.leaves and h.waiting <= 1)
 ),
 stepped_aside as (
-    insert into lanes (project_id, customer_id, webhook_key, aside, waiting, done, next_at, tries, tried_at, part)
+    insert into lanes (project_id, customer_id, webhook_key, aside, waiting, done, next_at, tries, tried_at, partition)
     select project_id, customer_id, webhook_key, sequence, 1, sequence - 1, next_at, tries + 1, coalesce(tried_at, at),
-        part
+        partition
     from held
     where others_at is not null
     on conflict do nothing

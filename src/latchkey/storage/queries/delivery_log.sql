@@ -36,7 +36,7 @@ where w.key = any($1::bigint[]);
 
 -- part: event_of_delivery
 left join events e on e.project_id = d.project_id and e.customer_id = d.customer_id and e.sequence = d.sequence
-    and e.part >= d.part
+    and e.partition >= d.partition
 
 -- name: page_of_deliveries
 -- a webhook's deliveries, newest first. At most so many are examined, whatever the filter; the last row, if marked, says

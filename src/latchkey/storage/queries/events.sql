@@ -20,13 +20,13 @@ limit $4;
 
 -- name: events_after_event
 -- a page of a project's events that begins after one of them; no row: there is no such event, one without a body: it is
--- the newest. $4 is a part that it is not older than: older partitions are not even opened.
-select e.body, coalesce(e.id, $2) as id, coalesce(e.part, place.part) as part
-from (select position, part from events where project_id = $1 and id = $2 and part >= $4 limit 1) as place
+-- the newest. $4 is a partition that it is not older than: older partitions are not even opened.
+select e.body, coalesce(e.id, $2) as id, coalesce(e.partition, place.partition) as partition
+from (select position, partition from events where project_id = $1 and id = $2 and partition >= $4 limit 1) as place
 left join lateral (
-    -- A project's parts never go back, so older partitions are not read.
-    select n.position, n.id, n.part, n.body from events n
-    where n.project_id = $1 and n.position > place.position and n.part >= place.part and n.part >= $4
+    -- A project's partitions never go back, so older partitions are not read.
+    select n.position, n.id, n.partition, n.body from events n
+    where n.project_id = $1 and n.position > place.position and n.partition >= place.partition and n.partition >= $4
     order by n.position limit $3
 ) as e on true
 order by e.position;

@@ -5,13 +5,13 @@ attempted as (
     delete from attempts a
     using old o
     where a.project_id = o.project_id and a.customer_id = o.customer_id and a.webhook_key = o.webhook_key
-        and a.sequence = o.sequence and a.part = o.part
+        and a.sequence = o.sequence and a.partition = o.partition
 ),
 gone as (
     delete from deliveries d
     using old o
     where d.project_id = o.project_id and d.customer_id = o.customer_id and d.webhook_key = o.webhook_key
-        and d.sequence = o.sequence and d.part = o.part
+        and d.sequence = o.sequence and d.partition = o.partition
     returning 1
 )
 select count(*) from gone
@@ -21,11 +21,11 @@ select count(*) from gone
 select key, deleted_at is not null as deleted from webhooks;
 
 -- name: prune_deliveries
--- delete a batch of a part's successful deliveries from before a time, with their attempts; locked rows are skipped
+-- delete a batch of a partition's delivered deliveries from before a time, with their attempts, unless they are locked
 with old as (
-    select project_id, customer_id, webhook_key, sequence, part
+    select project_id, customer_id, webhook_key, sequence, partition
     from deliveries
-    where webhook_key = $1 and created_at < $2 and status = 'delivered' and finished_at < $2 and part = $4
+    where webhook_key = $1 and created_at < $2 and status = 'delivered' and finished_at < $2 and partition = $4
     order by created_at
     limit $3
     {delete_old};
@@ -38,7 +38,7 @@ returning 1;
 -- name: clear_deleted
 -- delete a batch of the log of a deleted webhook
 with old as (
-    select project_id, customer_id, webhook_key, sequence, part
+    select project_id, customer_id, webhook_key, sequence, partition
     from deliveries
     where webhook_key = $1
     limit $2

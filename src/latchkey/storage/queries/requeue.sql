@@ -71,7 +71,7 @@ returning r.webhook_key;
 -- take back deliveries that a stopped replay has queued and nobody is sending, as many as asked for
 -- Each gets the outcome that it had before. One that was never sent is deleted.
 with queued as (
-    select d.project_id, d.customer_id, d.webhook_key, d.sequence, d.part,
+    select d.project_id, d.customer_id, d.webhook_key, d.sequence, d.partition,
         case when d.aside then d.sequence else 0 end as aside
     from deliveries d
     join lanes f on f.project_id = d.project_id and f.customer_id = d.customer_id and f.webhook_key = d.webhook_key
@@ -94,20 +94,20 @@ restored as (
             select a.at + a.took_ms
             from attempts a
             where a.project_id = d.project_id and a.customer_id = d.customer_id and a.webhook_key = d.webhook_key
-                and a.sequence = d.sequence and a.part = d.part
+                and a.sequence = d.sequence and a.partition = d.partition
             order by a.number desc
             limit 1
         )
     from held h
     where d.project_id = h.project_id and d.customer_id = h.customer_id and d.webhook_key = h.webhook_key
-        and d.sequence = h.sequence and d.part = h.part and d.status = 'waiting' and d.attempts > 0
+        and d.sequence = h.sequence and d.partition = h.partition and d.status = 'waiting' and d.attempts > 0
     returning h.*
 ),
 removed as (
     delete from deliveries d
     using held h
     where d.project_id = h.project_id and d.customer_id = h.customer_id and d.webhook_key = h.webhook_key
-        and d.sequence = h.sequence and d.part = h.part and d.status = 'waiting' and d.attempts = 0
+        and d.sequence = h.sequence and d.partition = h.partition and d.status = 'waiting' and d.attempts = 0
     returning h.*
 ),
 gone as (
@@ -176,23 +176,23 @@ order by s.position;
 -- name: requeue_deliveries
 -- queue these events for a webhook again: for a replay ($3) in order for each customer, without one each in a lane of its
 -- own. Deliveries that are already pending are unchanged
--- From a part that is closed a delivery moves to the part that is kept, with its attempts: nothing in a closed part becomes
--- pending again, so that a part without pending deliveries can be dropped. One that a replay misses (it was never sent to
--- this webhook, or was pruned) is created in the part that is kept: there, no two replays can create it twice.
+-- From a closed partition a delivery moves to the one that is kept, with its attempts: nothing in a closed one becomes
+-- pending again, so that one without pending deliveries can be dropped. A delivery that a replay misses (it was never sent
+-- to this webhook, or was pruned) is created in the one that is kept: there, no two replays can create it twice.
 -- Keys are compared with columns, not with parameters: the plan for an empty table would otherwise look up the project and
 -- the webhook alone.
 with asked as materialized (
     select $1::text as project_id, $2::bigint as webhook_key, n.*, p.kept, p.newest
     from unnest($5::bigint[], $6::bigint[], $7::text[], $8::text[], $9::bigint[])
         as n (customer_id, sequence, event_id, type, committed_at)
-    cross join (select min(p.part) as kept, max(p.part) as newest from parts p) as p
+    cross join (select min(p.partition) as kept, max(p.partition) as newest from partitions p) as p
     order by n.customer_id, n.sequence
 ),
 known as materialized (
-    select n.*, d.part as stored
+    select n.*, d.partition as stored
     from asked n
     left join lateral (
-        select k.part from deliveries k
+        select k.partition from deliveries k
         where k.project_id = $1 and k.customer_id = n.customer_id and k.webhook_key = $2 and k.sequence = n.sequence
         limit 1
     ) as d on true
@@ -201,45 +201,45 @@ again as (
     update deliveries d
     set status = 'waiting', aside = $3::text is null, finished_at = null, replay_id = coalesce($3, d.replay_id),
         dialect = nullif($10, 'latchkey'),
-        part = case when d.part = n.newest then d.part else n.kept end
+        partition = case when d.partition = n.newest then d.partition else n.kept end
     from known n
     where d.project_id = n.project_id and d.customer_id = n.customer_id and d.webhook_key = n.webhook_key
-        and d.sequence = n.sequence and d.part = n.stored and d.status <> 'waiting'
-    returning d.project_id, d.customer_id, d.webhook_key, d.sequence, d.part
+        and d.sequence = n.sequence and d.partition = n.stored and d.status <> 'waiting'
+    returning d.project_id, d.customer_id, d.webhook_key, d.sequence, d.partition
 ),
 moved as (
     update attempts a
-    set part = g.part
+    set partition = g.partition
     from again g
     where a.project_id = g.project_id and a.customer_id = g.customer_id and a.webhook_key = g.webhook_key
-        and a.sequence = g.sequence and a.part <> g.part
+        and a.sequence = g.sequence and a.partition <> g.partition
 ),
 fresh as (
     insert into deliveries (
-        project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at, replay_id, dialect, part
+        project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at, replay_id, dialect, partition
     )
     select $1, n.customer_id, $2, n.sequence, n.event_id, n.type, n.committed_at, $3, nullif($10, 'latchkey'), n.kept
     from known n
     where n.stored is null and $3 is not null
     order by n.customer_id, n.sequence
     on conflict do nothing
-    returning customer_id, sequence, part
+    returning customer_id, sequence, partition
 ),
 taken as (
-    select customer_id, sequence, part from again
+    select customer_id, sequence, partition from again
     union all
-    select customer_id, sequence, part from fresh
+    select customer_id, sequence, partition from fresh
 ),
 queued as (
-    insert into lanes as l (project_id, customer_id, webhook_key, aside, waiting, done, next_at, part)
-    select $1, customer_id, $2, aside, count(*), min(sequence) - 1, $4, min(part)
+    insert into lanes as l (project_id, customer_id, webhook_key, aside, waiting, done, next_at, partition)
+    select $1, customer_id, $2, aside, count(*), min(sequence) - 1, $4, min(partition)
     from (select *, case when $3 is null then sequence else 0 end as aside from taken) as t
     group by customer_id, aside
     order by customer_id, aside
     on conflict (project_id, customer_id, webhook_key, aside) do update
     set waiting = l.waiting + excluded.waiting,
         done = least(l.done, excluded.done),
-        part = least(l.part, excluded.part),
+        partition = least(l.partition, excluded.partition),
         -- An older delivery goes first now; it has its own retries.
         tries = case when excluded.done < l.done and l.lease_until <= $4 then 0 else l.tries end,
         tried_at = case when excluded.done < l.done and l.lease_until <= $4 then null else l.tried_at end,

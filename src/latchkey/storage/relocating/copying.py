@@ -94,12 +94,12 @@ async def _copy(
     await work.start()
     try:
         async with source.transaction(isolation="repeatable_read", readonly=True):
-            listed = ", ".join(f"public.{name}" for name in described if name != "parts")
+            listed = ", ".join(f"public.{name}" for name in described if name != "partitions")
             await target.execute(f"truncate {listed}, public.customer_keys cascade")
             # As replication does: no foreign keys, no triggers. Not before: Citus empties the shards by a trigger.
             await target.execute("set local session_replication_role = replica")
             await tables.follow_parts(target, await tables.parts_of(source))
-            await target.execute("delete from parts")
+            await target.execute("delete from partitions")
             for table in described.values():
                 amount, length = await _copy_table(source, target, table)
                 rows, size = rows + amount, size + length

@@ -69,7 +69,10 @@ class Part(NamedTuple):
 
 
 async def parts_of(connection: Any) -> list[Part]:
-    return [Part(*row) for row in await connection.fetch("select part, opened_at, dropped_at from parts order by part")]
+    return [
+        Part(*row)
+        for row in await connection.fetch("select partition, opened_at, dropped_at from partitions order by 1")
+    ]
 
 
 async def follow_parts(target: Any, wanted: Iterable[Part]) -> None:
@@ -77,7 +80,7 @@ async def follow_parts(target: Any, wanted: Iterable[Part]) -> None:
     there = {one.number: one for one in await parts_of(target)}
     for part in sorted(wanted, key=lambda one: (one.number < 0, one.number)):
         if part.number not in there:
-            await target.execute("select open_part($1, $2)", part.number, part.opened_at)
+            await target.execute("select open_partition($1, $2)", part.number, part.opened_at)
             there = {one.number: one for one in await parts_of(target)}
         if part.dropped_at is not None and there[part.number].dropped_at is None:
-            await target.execute("select drop_part($1, $2)", part.number, part.dropped_at)
+            await target.execute("select drop_partition($1, $2)", part.number, part.dropped_at)
