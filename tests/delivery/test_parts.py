@@ -104,8 +104,8 @@ class Past:
         """The parts of each customer's deliveries. Each of them has one attempt, in the same part."""
         rows = await self.database.pool.fetch(
             "select a.app_user_id, d.partition, array(select t.partition from attempts t"
-            " where t.project_id = d.project_id and t.customer_id = d.customer_id and t.sequence = d.sequence) as attempts"
-            " from deliveries d join aliases a using (project_id, customer_id)"
+            " where t.project_id = d.project_id and t.customer_id = d.customer_id and t.sequence = d.sequence)"
+            " as attempts from deliveries d join aliases a using (project_id, customer_id)"
             " order by a.app_user_id, d.sequence"
         )
         found: dict[str, list[int]] = {}

@@ -20,7 +20,6 @@ _LOAD = query("load_project")
 _LIST = query("list_projects")
 _UPDATE = query("update_project")
 _CREATE_APP = query("create_app")
-_LOAD_APP = query("load_app")
 _PAGE_OF_APPS = query("list_apps")
 _UPDATE_APP = query("update_app")
 _DELETE_APP = query("delete_app")
@@ -94,14 +93,14 @@ async def update_app(
 
 
 async def load_app(connection: Connection, project_id: str, app_id: str) -> App | None:
-    return _found_app(await connection.fetchrow(_LOAD_APP, project_id, app_id))
+    return _found_app(await connection.fetchrow(_PAGE_OF_APPS, project_id, None, 1, app_id))
 
 
 async def page_of_apps(
     connection: Connection, project_id: str, after: str | None = None, limit: int | None = None
 ) -> list[App]:
     """Oldest first; `after` is the id of the last app of the page before."""
-    return [_app(row) for row in await connection.fetch(_PAGE_OF_APPS, project_id, after, limit)]
+    return [_app(row) for row in await connection.fetch(_PAGE_OF_APPS, project_id, after, limit, None)]
 
 
 async def delete_app(connection: Connection, project_id: str, app_id: str) -> bool:

@@ -10,7 +10,6 @@ from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
 _CREATE = query("create_currency")
-_LOAD = query("load_currency")
 _PAGE = query("list_currencies")
 _UPDATE = query("update_currency")
 _DELETE = query("delete_currency")
@@ -43,14 +42,14 @@ async def create(
 
 
 async def load(connection: Connection, project_id: str, code: str) -> Currency | None:
-    return _found(await connection.fetchrow(_LOAD, project_id, code))
+    return _found(await connection.fetchrow(_PAGE, project_id, None, 1, code))
 
 
 async def page(
     connection: Connection, project_id: str, after: str | None = None, limit: int | None = None
 ) -> list[Currency]:
     """By code; `after` is the last code of the page before."""
-    return [_currency(row) for row in await connection.fetch(_PAGE, project_id, after, limit)]
+    return [_currency(row) for row in await connection.fetch(_PAGE, project_id, after, limit, None)]
 
 
 async def update(

@@ -13,7 +13,6 @@ from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
 _CREATE = query("create_entitlement")
-_LOAD = query("load_entitlements")
 _PAGE = query("list_entitlements")
 _RENAME = query("rename_entitlement")
 _DELETE = query("delete_entitlement")
@@ -44,13 +43,13 @@ async def load(connection: Connection, project_id: str, entitlement_id: str) -> 
 
 async def load_some(connection: Connection, project_id: str, ids: Iterable[str]) -> dict[str, Entitlement]:
     """Those that exist, by id."""
-    rows = await connection.fetch(_LOAD, project_id, sorted(ids))
+    rows = await connection.fetch(_PAGE, project_id, None, None, sorted(ids))
     return {row["id"]: _entitlement(row) for row in rows}
 
 
 async def page(connection: Connection, project_id: str, after: str | None, limit: int | None) -> list[Entitlement]:
     """By id; `after` is the last id of the page before."""
-    return [_entitlement(row) for row in await connection.fetch(_PAGE, project_id, after, limit)]
+    return [_entitlement(row) for row in await connection.fetch(_PAGE, project_id, after, limit, None)]
 
 
 async def rename(connection: Connection, project_id: str, entitlement_id: str, display_name: str) -> Entitlement | None:

@@ -14,7 +14,6 @@ from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
 _CREATE = query("create_offering")
-_LOAD = query("load_offering")
 _PAGE = query("list_offerings")
 _UPDATE = query("update_offering")
 _SET_CURRENT = query("set_current_offering")
@@ -55,12 +54,12 @@ async def create(
 
 
 async def load(connection: Connection, project_id: str, offering_id: str) -> Offering | None:
-    return _found(await connection.fetchrow(_LOAD, project_id, offering_id))
+    return _found(await connection.fetchrow(_PAGE, project_id, None, 1, offering_id))
 
 
 async def page(connection: Connection, project_id: str, after: str | None, limit: int | None) -> list[Offering]:
     """Oldest first; `after` is the id of the last offering of the page before."""
-    return [_offering(row) for row in await connection.fetch(_PAGE, project_id, after, limit)]
+    return [_offering(row) for row in await connection.fetch(_PAGE, project_id, after, limit, None)]
 
 
 async def update(

@@ -12,8 +12,7 @@ from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
 _CREATE = query("create_package")
-_LOAD = query("load_package")
-_OF_OFFERINGS = query("packages_of_offerings")
+_LIST = query("list_packages")
 _RENAME = query("rename_package")
 _ORDER = query("order_packages")
 _DELETE = query("delete_package")
@@ -58,7 +57,7 @@ async def create(
 
 
 async def load(connection: Connection, project_id: str, package_id: str) -> Package | None:
-    row = await connection.fetchrow(_LOAD, project_id, package_id)
+    row = await connection.fetchrow(_LIST, project_id, [], package_id)
     return None if row is None else _package(row)
 
 
@@ -72,7 +71,7 @@ async def of_offerings(
 ) -> dict[str, list[Package]]:
     """By offering, in order."""
     found: dict[str, list[Package]] = {one: [] for one in offering_ids}
-    for row in await connection.fetch(_OF_OFFERINGS, project_id, list(offering_ids)):
+    for row in await connection.fetch(_LIST, project_id, list(offering_ids), None):
         found[row["offering_id"]].append(_package(row))
     return found
 

@@ -9,7 +9,6 @@ from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
 _CREATE = query("create_placement")
-_LOAD = query("load_placement")
 _PAGE = query("list_placements")
 _UPDATE = query("update_placement")
 _SET_FALLBACK = query("set_fallback_placement")
@@ -34,12 +33,12 @@ async def create(
 
 
 async def load(connection: Connection, project_id: str, placement_id: str) -> Placement | None:
-    return _found(await connection.fetchrow(_LOAD, project_id, placement_id))
+    return _found(await connection.fetchrow(_PAGE, project_id, None, 1, placement_id))
 
 
 async def page(connection: Connection, project_id: str, after: str | None, limit: int | None) -> list[Placement]:
     """By id; `after` is the last id of the page before."""
-    return [_placement(row) for row in await connection.fetch(_PAGE, project_id, after, limit)]
+    return [_placement(row) for row in await connection.fetch(_PAGE, project_id, after, limit, None)]
 
 
 async def update(

@@ -16,10 +16,9 @@ from latchkey.storage.sql import query
 _NEWEST = query("newest_customers")
 _BY_KEY = query("customers_by_key")
 _BY_ID = query("customers_by_whole_id")
-_BY_EMAIL = query("customers_by_whole_email")
+_BY_EMAIL = query("customers_by_email")
 _BY_PURCHASE = query("customers_by_transaction")
 _BY_START_OF_ID = query("customers_by_start_of_id")
-_BY_START_OF_EMAIL = query("customers_by_start_of_email")
 
 # Separates project and id in the index of ids. Text that contains it cannot be found.
 SEPARATOR = "\x1f"
@@ -64,7 +63,8 @@ async def by_ids(connection: Connection, project_id: str, ids: Iterable[str]) ->
 
 
 async def by_email(connection: Connection, project_id: str, address: str, limit: int) -> list[Hit]:
-    return [_hit(row) for row in await connection.fetch(_BY_EMAIL, project_id, folded(address), limit)]
+    whole = folded(address)
+    return [_hit(row) for row in await connection.fetch(_BY_EMAIL, project_id, whole, whole, limit)]
 
 
 async def by_purchases(connection: Connection, project_id: str, store_ids: Sequence[str]) -> list[PurchaseHit]:
@@ -80,7 +80,7 @@ async def by_start_of_id(connection: Connection, project_id: str, start: str, li
 
 async def by_start_of_email(connection: Connection, project_id: str, start: str, limit: int) -> list[Hit]:
     first = folded(start)
-    return [_hit(row) for row in await connection.fetch(_BY_START_OF_EMAIL, project_id, first, first + _LAST, limit)]
+    return [_hit(row) for row in await connection.fetch(_BY_EMAIL, project_id, first, first + _LAST, limit)]
 
 
 def _hit(row: Record) -> Hit:

@@ -14,7 +14,6 @@ from latchkey.storage.sql import query
 
 _CREATE = query("create_experiment")
 _UPDATE = query("update_experiment")
-_LOAD = query("experiment_by_id")
 _PAGE = query("list_experiments")
 
 
@@ -46,13 +45,13 @@ async def update(connection: Connection, project_id: str, experiment: Experiment
 
 
 async def load(connection: Connection, project_id: str, experiment_id: str) -> Experiment | None:
-    row = await connection.fetchrow(_LOAD, project_id, experiment_id)
+    row = await connection.fetchrow(_PAGE, project_id, None, 1, experiment_id)
     return None if row is None else _experiment(row)
 
 
 async def page(connection: Connection, project_id: str, after: str | None, limit: int | None) -> list[Experiment]:
     """Oldest first; `after` is the id of the last experiment of the page before."""
-    return [_experiment(row) for row in await connection.fetch(_PAGE, project_id, after, limit)]
+    return [_experiment(row) for row in await connection.fetch(_PAGE, project_id, after, limit, None)]
 
 
 def _encoded(variants: Sequence[Variant]) -> bytes:

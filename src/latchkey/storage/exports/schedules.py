@@ -10,7 +10,6 @@ from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
 _SAVE = query("save_export")
-_LOAD = query("load_export")
 _LIST = query("list_exports")
 _DELETE = query("delete_export")
 _RUN_NOW = query("run_export_now")
@@ -96,12 +95,12 @@ async def change(connection: Connection, before: Export, settings: Settings, now
 
 
 async def load(connection: Connection, project_id: str, id: str) -> Export | None:
-    row = await connection.fetchrow(_LOAD, project_id, id)
+    row = await connection.fetchrow(_LIST, project_id, None, 1, id)
     return None if row is None else _export(row)
 
 
 async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[Export]:
-    return [_export(row) for row in await connection.fetch(_LIST, project_id, after, limit)]
+    return [_export(row) for row in await connection.fetch(_LIST, project_id, after, limit, None)]
 
 
 async def delete(connection: Connection, project_id: str, id: str) -> None:

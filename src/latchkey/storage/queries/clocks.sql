@@ -2,14 +2,11 @@
 -- a new test clock
 insert into test_clocks (project_id, id, name, now_ms, created_at) values ($1, $2, $3, $4, $5);
 
--- name: clock_by_id
--- one test clock
-select id, name, now_ms, created_at from test_clocks where project_id = $1 and id = $2;
-
 -- name: clocks_of_project
--- a page of a project's test clocks, oldest first
+-- a page of a project's test clocks, oldest first; or the one with an id
 select id, name, now_ms, created_at from test_clocks
 where project_id = $1 and ($2::text is null or (created_at, id) > (select created_at, id from test_clocks where project_id = $1 and id = $2))
+    and ($4::text is null or id = $4)
 order by created_at, id
 limit $3;
 

@@ -4,15 +4,12 @@ insert into virtual_currencies (project_id, code, name, description, created_at)
 on conflict (project_id, code) do nothing
 returning code, name, description, created_at;
 
--- name: load_currency
--- one virtual currency
-select code, name, description, created_at from virtual_currencies where project_id = $1 and code = $2;
-
 -- name: list_currencies
--- a page of a project's virtual currencies, by code
+-- a page of a project's virtual currencies, by code; or the one with a code
 select code, name, description, created_at
 from virtual_currencies
 where project_id = $1 and ($2::text is null or code > $2)
+    and ($4::text is null or code = $4)
 order by code
 limit $3;
 

@@ -18,10 +18,6 @@ left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_i
 -- the customers with one of these ids
 select customer_id, app_user_id as matched from aliases where project_id = $1 and app_user_id = any($2::text[]);
 
--- name: customers_by_whole_email
--- the customers with this e-mail address, in lower case
-select customer_id, email as matched from customer_emails where project_id = $1 and email = $2 limit $3;
-
 -- name: customers_by_transaction
 -- the owners of purchases with one of these ids, or with a period of one of these ids, in any store ($3); null if the
 -- owner was erased
@@ -54,10 +50,10 @@ where project_id = $1
 order by (project_id || E'\x1f' || lower(app_user_id collate "C")) collate "C"
 limit $4;
 
--- name: customers_by_start_of_email
--- the customers whose e-mail address begins like this
+-- name: customers_by_email
+-- the customers whose e-mail address is in a range: one address, or all that begin alike
 select customer_id, email as matched
 from customer_emails
-where project_id = $1 and email >= $2 and email < $3
+where project_id = $1 and email >= $2 and email <= $3
 order by email
 limit $4;

@@ -202,10 +202,6 @@ for update skip locked;
 -- postpone a customer
 update customers set next_due_at = $3 where project_id = $1 and id = $2;
 
--- name: experiment_by_id
--- one experiment with its variants
-select id, name, variants, created_at from experiments where project_id = $1 and id = $2;
-
 -- name: customer_key
 -- the key of the customer with an app user id
 select customer_id from aliases where project_id = $1 and app_user_id = $2;

@@ -4,15 +4,12 @@ insert into entitlements (project_id, id, display_name, created_at) values ($1, 
 on conflict (project_id, id) do nothing
 returning id, display_name, created_at;
 
--- name: load_entitlements
--- these entitlements
-select id, display_name, created_at from entitlements where project_id = $1 and id = any($2::text[]);
-
 -- name: list_entitlements
--- a page of a project's entitlements, by id
+-- a page of a project's entitlements, by id; or those with one of these ids
 select id, display_name, created_at
 from entitlements
 where project_id = $1 and ($2::text is null or id > $2)
+    and ($4::text[] is null or id = any($4))
 order by id
 limit $3;
 

@@ -53,15 +53,12 @@ on conflict (project_id, id) do update set
     lease_until = 0, token = e.token + 1
 returning *;
 
--- name: load_export
--- one export that runs by itself
-select * from exports where project_id = $1 and id = $2;
-
 -- name: list_exports
--- the exports of a project that run by themselves, oldest first
+-- the exports of a project that run by themselves, oldest first; or the one with an id
 select * from exports
 where project_id = $1
     and ($2::text is null or (created_at, id) > (select created_at, id from exports where project_id = $1 and id = $2))
+    and ($4::text is null or id = $4)
 order by created_at, id
 limit $3;
 

@@ -4,16 +4,13 @@ insert into offerings (project_id, id, lookup_key, display_name, metadata, creat
 on conflict (lookup_key, project_id) do nothing
 returning id, lookup_key, display_name, metadata, is_current, created_at;
 
--- name: load_offering
--- one offering
-select id, lookup_key, display_name, metadata, is_current, created_at from offerings where project_id = $1 and id = $2;
-
 -- name: list_offerings
--- a page of a project's offerings, oldest first
+-- a page of a project's offerings, oldest first; or the one with an id
 select id, lookup_key, display_name, metadata, is_current, created_at
 from offerings
 where project_id = $1
   and ($2::text is null or (created_at, id) > (select o.created_at, o.id from offerings o where o.project_id = $1 and o.id = $2))
+  and ($4::text is null or id = $4)
 order by created_at, id
 limit $3;
 
@@ -47,15 +44,11 @@ values ($1, $2, $3, $4, $5, $6, $7)
 on conflict (offering_id, project_id, lookup_key) do nothing
 returning id, offering_id, lookup_key, display_name, position, created_at;
 
--- name: load_package
--- one package
-select id, offering_id, lookup_key, display_name, position, created_at from packages where project_id = $1 and id = $2;
-
--- name: packages_of_offerings
--- every package of several offerings, in order
+-- name: list_packages
+-- every package of several offerings, in order; or the one with an id
 select id, offering_id, lookup_key, display_name, position, created_at
 from packages
-where project_id = $1 and offering_id = any($2::text[])
+where project_id = $1 and (offering_id = any($2::text[]) or id = $3)
 order by position, id;
 
 -- name: rename_package
@@ -115,15 +108,12 @@ insert into placements (project_id, id, display_name, offering_id, created_at) v
 on conflict (project_id, id) do nothing
 returning id, display_name, offering_id, is_fallback, created_at;
 
--- name: load_placement
--- one placement
-select id, display_name, offering_id, is_fallback, created_at from placements where project_id = $1 and id = $2;
-
 -- name: list_placements
--- a page of a project's placements, by id
+-- a page of a project's placements, by id; or the one with an id
 select id, display_name, offering_id, is_fallback, created_at
 from placements
 where project_id = $1 and ($2::text is null or id > $2)
+    and ($4::text is null or id = $4)
 order by id
 limit $3;
 

@@ -38,16 +38,13 @@ update apps set name = coalesce($3, name), details = coalesce($4, details)
 where project_id = $1 and id = $2
 returning project_id, id, name, store, created_at, details;
 
--- name: load_app
--- one app of a project
-select project_id, id, name, store, created_at, details from apps where project_id = $1 and id = $2;
-
 -- name: list_apps
--- a project's apps, oldest first, after a given one
+-- a project's apps, oldest first, after a given one; or the one with an id
 select project_id, id, name, store, created_at, details
 from apps
 where project_id = $1
   and ($2::text is null or (created_at, id) > (select a.created_at, a.id from apps a where a.project_id = $1 and a.id = $2))
+  and ($4::text is null or id = $4)
 order by created_at, id
 limit $3;
 

@@ -12,7 +12,6 @@ from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
 _CREATE = query("create_clock")
-_LOAD = query("clock_by_id")
 _PAGE = query("clocks_of_project")
 _SHARE = query("share_clock")
 _SET = query("set_clock")
@@ -36,13 +35,13 @@ async def create(connection: Connection, project_id: str, clock: TestClock) -> N
 
 
 async def load(connection: Connection, project_id: str, id: str) -> TestClock | None:
-    row = await connection.fetchrow(_LOAD, project_id, id)
+    row = await connection.fetchrow(_PAGE, project_id, None, 1, id)
     return None if row is None else clock_of(row)
 
 
 async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[TestClock]:
     """Oldest first; `after` is the id of the last clock of the page before."""
-    return [clock_of(row) for row in await connection.fetch(_PAGE, project_id, after, limit)]
+    return [clock_of(row) for row in await connection.fetch(_PAGE, project_id, after, limit, None)]
 
 
 async def share(connection: Connection, project_id: str, id: str) -> Ms | None:

@@ -37,7 +37,7 @@ async def was_made(connection: Connection, project_id: str, webhook_id: str) -> 
     return known
 
 
-_TROUBLED = query("troubled_webhooks")
+_WEBHOOKS = query("list_webhooks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,9 @@ async def troubled(connection: Connection, project_id: str, limit: int) -> list[
                 paused_at=row["paused_at"],
             ),
         )
-        for row in await connection.fetch(_TROUBLED, project_id, limit)
-    ]
+        for row in await connection.fetch(_WEBHOOKS, project_id, None, None)
+        if row["failing_since"] is not None
+    ][:limit]
 
 
 _PAGE = query("page_of_operational_events")
