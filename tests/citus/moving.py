@@ -1,15 +1,9 @@
-"""Moving a project to another node with Citus's own commands, while purchases and deliveries go on.
-
-`python -m tests.citus.moving` does it with more rows, and says how long it took and how long a write waited.
-"""
+"""Moving a project to another node with Citus's own commands, while purchases and deliveries go on."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import sys
-import tempfile
-import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -37,7 +31,6 @@ from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.sandbox import store as test_store
 from latchkey.usecases.sandbox.demo import add_catalog
-from tests.citus.cluster import HOW_TO_RUN, cluster, is_named
 from tests.patience import until
 
 SECRET = bytes(range(32))
@@ -59,13 +52,6 @@ where s.shardid = get_shard_id_for_distribution_column('feeds', $1::text)
 
 
 @dataclass
-class Step:
-    seconds: float
-    # The longest that a purchase took meanwhile, in the moved project and in those that share its shard.
-    longest: float
-
-
-@dataclass
 class Load:
     """Purchases in several projects, one after the other by each writer, and a worker that delivers them."""
 
@@ -74,8 +60,6 @@ class Load:
     arrivals: list[Arrival]
     acknowledged: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     refused: list[Exception] = field(default_factory=list)
-    # When each purchase ended, and how long it took.
-    taken: list[tuple[float, float]] = field(default_factory=list)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     _numbers: Any = field(default_factory=itertools.count)
 
@@ -91,7 +75,6 @@ class Load:
                 new_id=f"test_{number}",
                 product_id="pro_monthly" if is_new else "coins_100",
             )
-            began = time.perf_counter()
             try:
                 done = await test_store.act(changes, project, action)
             except Exception as error:
@@ -99,9 +82,6 @@ class Load:
                 self.refused.append(error)
                 await asyncio.sleep(0.02)
                 continue
-            finally:
-                ended = time.perf_counter()
-                self.taken.append((ended, ended - began))
             self.acknowledged[project] += [event.id for event in done.events]
 
     async def until_bought(self, more: int, projects: Sequence[str] = ()) -> None:
@@ -122,18 +102,15 @@ class Load:
 
         await until(is_there, lambda: f"{project}: {newest} is not among {len(self.arrivals)}", every=0.05)
 
-    async def during(self, url: str, statement: str) -> Step:
+    async def during(self, url: str, statement: str) -> None:
         """Run a statement of Citus meanwhile."""
         connection = await asyncpg.connect(url)
-        began = time.perf_counter()
         try:
             await connection.execute(statement)
         finally:
             await connection.close()
-        ended = time.perf_counter()
         # Whoever waits for the end of it is acknowledged after it.
         await self.until_bought(1)
-        return Step(ended - began, max(took for at, took in self.taken if at >= began))
 
 
 async def projects_beside(url: str, count: int) -> list[str]:
@@ -247,14 +224,6 @@ def _arrived_in_order(project: str, arrivals: Sequence[Arrival], places: dict[st
     assert all(sequences == sorted(sequences) for sequences in seen.values()), project
 
 
-@asynccontextmanager
-async def spread(folder: Path) -> AsyncIterator[tuple[str, list[str]]]:
-    """A distributed database on a cluster of its own, and ids for its projects."""
-    async with cluster(folder / "citus") as nodes, nodes.database() as url:
-        await prepare(url)
-        yield url, await projects_beside(url, 3)
-
-
 async def prepare(url: str) -> None:
     connection = await connect(url)
     try:
@@ -279,33 +248,3 @@ async def elsewhere(url: str, project: str) -> tuple[asyncpg.Record, asyncpg.Rec
         await connection.close()
     assert there is not None, "there is no other worker"
     return here, there
-
-
-def say(words: str) -> None:
-    sys.stdout.write(f"{words}\n")
-
-
-async def measure(purchases: int) -> None:
-    with tempfile.TemporaryDirectory(prefix="latchkey-moving-") as made:
-        async with spread(Path(made)) as (url, projects):
-            async with loaded(url, Path(made), projects) as load:
-                await load.until_bought(purchases)
-                before = max(took for _, took in load.taken[len(load.taken) // 2 :])
-                _, there = await elsewhere(url, projects[0])
-                isolated = await load.during(url, ISOLATE.format(project=projects[0]))
-                moved = await load.during(url, MOVE.format(project=projects[0], **there))
-                await load.until_bought(20)
-            await compare(url, load)
-    events = sum(len(one) for one in load.acknowledged.values())
-    say(f"{events:,} events in {len(projects)} projects, none lost or doubled; {len(load.refused)} purchases refused")
-    for error in load.refused:
-        say(f"refused: {type(error).__name__}: {error}")
-    say(f"longest purchase before: {before * 1000:,.0f} ms")
-    for what, step in (("isolate", isolated), ("move", moved)):
-        say(f"{what}: {step.seconds:.1f} s, longest purchase meanwhile: {step.longest * 1000:,.0f} ms")
-
-
-if __name__ == "__main__":
-    if not is_named():
-        sys.exit(f"NOT MEASURED: no Citus cluster is named. {HOW_TO_RUN}")
-    asyncio.run(measure(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000))

@@ -37,16 +37,6 @@ async def test_each_pool_has_its_half_of_the_connections_and_its_plans(small: Da
         assert await used(small) == mine
 
 
-async def test_half_of_the_pool_is_kept(small: Database) -> None:
-    async with small:
-        async with small.at_hand() as one, small.at_hand() as other:
-            pids = {await one.fetchval(WHO), await other.fetchval(WHO)}
-        assert await used(small) in pids
-        # The other one went back to the pool, which opens no third.
-        async with small.at_hand() as one, small.at_hand() as other:
-            assert {await one.fetchval(WHO), await other.fetchval(WHO)} == pids
-
-
 async def test_whoever_waits_gets_the_connection(database_url: str) -> None:
     async with Database(database_url, max_size=2) as database:
         async with database.at_hand() as connection:
@@ -90,11 +80,3 @@ async def test_a_connection_that_was_idle_for_long_is_replaced(
         mine = await used(small)
         monkeypatch.setattr(at_hand, "IDLE_SECONDS", 0.0)
         assert await used(small) != mine
-
-
-async def test_closing_releases_what_is_at_hand(database_url: str) -> None:
-    database = Database(database_url, max_size=3)
-    async with database:
-        mine = await used(database)
-    async with database:
-        assert await used(database) != mine

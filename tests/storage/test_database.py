@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncpg
 import pytest
 
 from latchkey.storage.database import Database, without_password
@@ -23,18 +22,6 @@ async def test_time_outs_of_a_transaction_end_with_it(database_url: str) -> None
         async with database.acquire() as connection:
             assert await connection.fetchval("show statement_timeout") == "7s"
             assert await connection.fetchval("show lock_timeout") == "3s"
-
-
-async def test_a_failed_transaction_leaves_nothing(database: Database) -> None:
-    async def twice() -> None:
-        async with database.transaction() as connection:
-            for _ in range(2):
-                await connection.execute("insert into projects (id, name, created_at) values ('p', 'P', 0)")
-
-    with pytest.raises(asyncpg.UniqueViolationError):
-        await twice()
-    async with database.acquire() as connection:
-        assert await connection.fetchval("select count(*) from projects") == 0
 
 
 @pytest.mark.parametrize(

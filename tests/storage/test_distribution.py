@@ -15,7 +15,6 @@ from latchkey.storage.distribution.functions import (
     function,
     template,
     wanted,
-    writes,
 )
 from latchkey.storage.distribution.handlers import HANDLERS
 from latchkey.storage.distribution.statements import (
@@ -106,20 +105,6 @@ def test_a_statement_that_writes_a_copy_of_a_reference_table_is_refused() -> Non
         template("customer_key", "select from sessions")
 
 
-def test_columns_that_are_called_as_tables_stay() -> None:
-    made = template("customer_key", "update deliveries d set attempts = d.attempts + 1 from lanes l where l.done = 1")
-
-    assert made == "update @deliveries@ d set attempts = d.attempts + 1 from @lanes@ l where l.done = 1"
-
-
-def test_two_versions_of_a_statement_are_two_functions() -> None:
-    one = function("customer_key", "select 1", ["text"], [("a", "int4")])
-    other = function("customer_key", "select 2", ["text"], [("a", "int4")])
-
-    assert one.label != other.label
-    assert one.call == f'select c1 as "a" from at_project.{one.label}($1, $2)'
-
-
 def test_a_node_is_asked_itself_without_the_project_that_only_citus_needs() -> None:
     made = function("customer_key", "select $1, $2", ["text", "int8"], [("a", "int4"), ("b", "int4")])
 
@@ -127,13 +112,6 @@ def test_a_node_is_asked_itself_without_the_project_that_only_citus_needs() -> N
         f'select c1 as "a", c2 as "b" from at_shard.{made.label}_102008($1, $2) where at_node.serves(102008)'
     )
     assert "_7() where" in direct_call(function("customer_key", "select 1", [], [("a", "int4")]).call).format(shard=7)
-
-
-def test_statements_that_lock_hold_the_shard() -> None:
-    assert [name for name in ("lock_customers", "share_clock", "events_of_project") if writes(query(name))] == [
-        "lock_customers",
-        "share_clock",
-    ]
 
 
 def test_arguments_are_taken_apart_by_project_and_rows_put_together() -> None:
@@ -144,14 +122,6 @@ def test_arguments_are_taken_apart_by_project_and_rows_put_together() -> None:
 
     assert parts == [([["a"], [2], "all"], [1]), ([["b", "b"], [1, 3], "all"], [0, 2])]
     assert merging.together(route, [(places, own[1]) for own, places in parts]) == [1, 2, 3]
-
-
-def test_the_number_of_an_entry_is_that_of_the_whole_batch() -> None:
-    route = ByProject(((1,),), place="place")
-
-    rows = merging.together(route, [([1], [merging.Row({"place": 1, "more": True})])])
-
-    assert [(row["place"], row["more"], list(row)) for row in rows] == [(2, True, [2, True])]
 
 
 @pytest.mark.parametrize(
@@ -183,9 +153,3 @@ async def test_a_database_without_citus_is_not_distributed(database_url: str) ->
             await require_cluster(connection)
     finally:
         await connection.close()
-
-
-def test_the_hot_statements_go_to_one_shard() -> None:
-    hot = ("read_leased", "look_at_customers", "write_changes", "events_of_project", "read_admitted")
-
-    assert all(isinstance(ROUTES[name], AtProject) for name in hot)

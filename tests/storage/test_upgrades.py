@@ -210,15 +210,6 @@ async def test_an_index_that_was_built_but_not_recorded_is_kept(connection: Any,
     assert await connection.fetchval("select 'projects_by_name'::regclass::oid") == before
 
 
-async def test_two_processes_at_once_build_an_index_once(database_url: str, code: Code) -> None:
-    code.has(index("create index concurrently projects_by_name on projects (name)"))
-    connections = [await connect(database_url) for _ in range(3)]
-    done = await asyncio.gather(*(migrate(one) for one in connections))
-    assert sorted(map(labels, done)) == [[], [], ["index"]]
-    for one in connections:
-        await one.close()
-
-
 async def test_the_second_of_two_processes_gives_up_when_the_first_takes_too_long(
     connection: Any, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
