@@ -96,7 +96,6 @@ PAGES = {
     "listed_events_of_clock": ("text, text, integer, bigint, integer", "'p', 'c', 100, 90000, 20"),
     "events_after": ("text, bigint, bigint", "'p', 30000, 20"),
     "deliveries_of_events": ("text, bigint[], bigint[]", "'p', array[5001], array[0]"),
-    "tally_deliveries": ("text, bigint[], bigint[], bigint[]", "'p', array[5001], array[5001], array[0]"),
     "customers_on_clock": ("text, text, bigint", "'p', 'c', 20"),
     "newest_customers": ("text, bigint, bigint", "'p', 9000000, 20"),
     "customers_by_whole_id": ("text, text[]", "'p', array['user5001']"),

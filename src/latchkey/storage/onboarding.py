@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
+from latchkey.storage.webhooks.registry import delivery_counts
 
 _LOAD = query("load_onboarding")
 _FOUND = query("found_of_onboarding")
-_DELIVERED = query("has_delivered")
+_WEBHOOKS = query("list_webhooks")
 _KEEP = query("keep_onboarding")
 
 
@@ -35,8 +36,9 @@ async def found(connection: Connection, project_id: str) -> frozenset[str]:
 
 async def has_delivered(connection: Connection, project_id: str) -> bool:
     """Whether a webhook of the project has got one of its newest events."""
-    got: bool = await connection.fetchval(_DELIVERED, project_id)
-    return got
+    keys = [row["key"] for row in await connection.fetch(_WEBHOOKS, project_id, None, 20)]
+    counts = await delivery_counts(connection, keys)
+    return any(counted.last_success_at is not None for counted in counts.values())
 
 
 async def keep(connection: Connection, project_id: str, done: AbstractSet[str]) -> None:

@@ -14,7 +14,6 @@ _LOG = query("log_requests")
 _NOTE = query("note_key_uses")
 _USES = query("load_key_uses")
 _LIST = query("list_requests")
-_LIST_OF_KEY = query("list_requests_of_key")
 _ROUTES = query("logged_routes")
 _PRUNE = query("prune_request_log")
 _KEYS = query("logged_keys")
@@ -88,11 +87,7 @@ async def page(
     limit: int,
 ) -> list[Entry]:
     """Newest first, of at most `EXAMINED` rows."""
-    values = project_id, before, EXAMINED, status_class, route, limit
-    if key_id is None:
-        rows = await connection.fetch(_LIST, *values)
-    else:
-        rows = await connection.fetch(_LIST_OF_KEY, *values, key_id)
+    rows = await connection.fetch(_LIST, project_id, before, EXAMINED, status_class, route, limit, key_id)
     # Without its project.
     return [Entry(*row[1:]) for row in rows]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -18,7 +19,6 @@ _OF_CUSTOMER = query("listed_events_of_customer")
 _OF_CLOCK = query("listed_events_of_clock")
 _AFTER = query("events_after")
 _LOAD = query("shown_event")
-_TALLY = query("tally_deliveries")
 
 
 class Tally(NamedTuple):
@@ -124,16 +124,9 @@ async def tallied(connection: Connection, project_id: str, events: Sequence[List
     """The same events with the current counts of their deliveries."""
     if not events:
         return []
-    counted: dict[int, dict[str, int]] = {}
-    for row in await connection.fetch(
-        _TALLY,
-        project_id,
-        [one.position for one in events],
-        [one.key for one in events],
-        [one.sequence for one in events],
-    ):
-        counted.setdefault(row["position"], {})[row["status"]] = row["amount"]
-    return [replace(one, deliveries=Tally(**counted.get(one.position, {}))) for one in events]
+    sent = await timeline.deliveries(connection, project_id, [(event.key, event.sequence) for event in events])
+    counted = {id: Counter(one.status for one in found if not one.is_gone) for id, found in sent.items()}
+    return [replace(event, deliveries=Tally(**counted.get(event.id, {}))) for event in events]
 
 
 def _listed(row: Record) -> Listed:

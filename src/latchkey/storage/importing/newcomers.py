@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 
 from msgspec.structs import replace
 
@@ -15,11 +14,9 @@ from latchkey.storage.customers.records import LastSeen, Stored
 from latchkey.storage.customers.state_format import encode
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
-from latchkey.storage.stores.handles import Handle
 
 _KEYS = query("new_customer_keys")
 _CUSTOMERS = query("import_customers")
-_HANDLES = query("import_handles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +55,3 @@ async def create(connection: Connection, project_id: str, newcomers: Sequence[Ne
     await records.add_ids(connection, named)
     await records.keep_emails(connection, [(project_id, one.key, records.email_of(one.customer)) for one in stored])
     return stored
-
-
-async def add_handles(connection: Connection, project_id: str, told: Sequence[tuple[Handle, Ms]], now: Ms) -> None:
-    """What the stores can be asked about, each with the moment at which it was last told of."""
-    if not told:
-        return
-    last = {(one.store, sha256(one.handle.encode()).digest()): (one, at) for one, at in told}
-    hashed = sorted(last.items(), key=lambda one: one[0])
-    await connection.execute(
-        _HANDLES,
-        project_id,
-        [store for (store, _), _ in hashed],
-        [digest for (_, digest), _ in hashed],
-        [one.handle for _, (one, _) in hashed],
-        [one.app_id for _, (one, _) in hashed],
-        [one.environment for _, (one, _) in hashed],
-        [one.store_id for _, (one, _) in hashed],
-        [one.kind for _, (one, _) in hashed],
-        [one.product_id for _, (one, _) in hashed],
-        [now for _ in hashed],
-        [at for _, (_, at) in hashed],
-        [one.check_at for _, (one, _) in hashed],
-    )

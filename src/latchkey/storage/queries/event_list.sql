@@ -76,14 +76,3 @@ order by e.position;
 select e.*, owner.id as owner, owner.test_clock_id
 from (select {event_row}, body from events where project_id = $1 and id = $2 limit 1) as e
 {event_owner};
-
--- name: tally_deliveries
--- the deliveries of these events over all webhooks, counted: a row for each event and status
-select n.position, d.status, count(*) as amount
-from unnest($2::bigint[], $3::bigint[], $4::bigint[]) as n (position, customer_id, sequence)
-cross join lateral (
-    select webhook_key, status from deliveries
-    where project_id = $1 and customer_id = n.customer_id and sequence = n.sequence
-) as d
-cross join lateral (select from webhooks where key = d.webhook_key and deleted_at is null limit 1) as w
-group by n.position, d.status;

@@ -123,15 +123,3 @@ from unnest(
 ) as n (
     id, app_user_id, original, state, due_at, first_seen_at, last_seen_at, platform, platform_version, app_version, country
 );
-
--- name: import_handles
--- what the stores can be asked about; what is known already stays as it is
-insert into store_handles (
-    project_id, store, handle_hash, handle, app_id, environment, store_id, kind, product_id, first_seen_at,
-    last_told_at, check_at
-)
-select $1, * from unnest(
-    $2::text[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bigint[],
-    $11::bigint[], $12::bigint[]
-)
-on conflict do nothing;

@@ -18,20 +18,6 @@ select
         where newest.action = 'webhook.tested' and newest.outcome = 'done'
     ) as test_event;
 
--- name: has_delivered
--- whether one of the newest deliveries of a project's webhooks has arrived
-select exists (
-    select
-    from (select key from webhooks where project_id = $1 and deleted_at is null order by id limit 20) as w
-    cross join lateral (
-        select d.status from deliveries d
-        where d.project_id = $1 and d.webhook_key = w.key
-        order by d.created_at desc
-        limit 20
-    ) as newest
-    where newest.status = 'delivered'
-);
-
 -- name: keep_onboarding
 -- remember the first steps that a project has done, or that nobody in it wants to see them any more
 update projects set onboarding_done = coalesce($2, onboarding_done),

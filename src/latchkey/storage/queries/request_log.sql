@@ -21,28 +21,6 @@ on conflict (key_id) do update set used_at = excluded.used_at where u.used_at < 
 -- when these keys were last used
 select u.key_id, u.used_at from key_uses u where u.key_id = any($1::text[]);
 
--- part: fitting_requests
-select l.* from (
-    select r.* from request_log r
-
--- part: fitting_filter
-    order by r.id desc
-    limit $3
-) as l
-where ($4::integer is null or l.status / 100 = $4) and ($5::text is null or l.route = $5)
-order by l.id desc
-limit $6
-
--- name: list_requests
--- requests of a project, newest first: those that fit among the first rows before an id
-{fitting_requests} where r.project_id = $1 and r.id < $2
-{fitting_filter};
-
--- name: list_requests_of_key
--- the same for one key
-{fitting_requests} where r.key_id = $7 and r.project_id = $1 and r.id < $2
-{fitting_filter};
-
 -- name: logged_routes
 -- routes among a project's newest requests
 select distinct l.route
@@ -81,3 +59,16 @@ where ctid = any(array(
 -- name: prune_key_uses
 -- uses of keys that are gone
 delete from key_uses u where not exists (select from api_keys k where k.id = u.key_id);
+
+-- name: list_requests
+-- requests of a project, newest first, of one key if it is given: those that fit among the first rows before an id
+select l.*
+from (
+    select r.* from request_log r
+    where r.project_id = $1 and r.id < $2 and ($7::text is null or r.key_id = $7)
+    order by r.id desc
+    limit $3
+) as l
+where ($4::integer is null or l.status / 100 = $4) and ($5::text is null or l.route = $5)
+order by l.id desc
+limit $6;

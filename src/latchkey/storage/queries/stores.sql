@@ -211,20 +211,14 @@ order by first_seen_at desc, last_told_at desc
 limit 1;
 
 -- name: save_handles
--- stores told of purchases by these handles
+-- stores told of purchases by these handles; without $14, what is known already stays as it is
 insert into store_handles as h (
     project_id, store, handle_hash, handle, app_id, environment, store_id, kind, product_id, first_seen_at,
     last_told_at, check_at, acknowledge_at
 )
-select project_id, store, handle_hash, handle, app_id, environment, store_id, kind, product_id, at, at, check_at,
-    acknowledge_at
-from unnest(
+select * from unnest(
     $1::text[], $2::text[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
-    $10::bigint[], $11::bigint[], $12::bigint[]
-)
-as n (
-    project_id, store, handle_hash, handle, app_id, environment, store_id, kind, product_id, at, check_at,
-    acknowledge_at
+    $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[]
 )
 on conflict (project_id, store, handle_hash) do update
 set app_id = excluded.app_id, product_id = excluded.product_id, store_id = excluded.store_id,
@@ -233,7 +227,8 @@ set app_id = excluded.app_id, product_id = excluded.product_id, store_id = exclu
     acknowledge_at = case
         when excluded.acknowledge_at is null then null
         else coalesce(h.acknowledge_at, excluded.acknowledge_at)
-    end;
+    end
+where $14;
 
 -- name: still_to_ask
 -- ended subscriptions of which their store has not told since, and that it will be asked about

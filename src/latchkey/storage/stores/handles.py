@@ -62,8 +62,13 @@ async def of_purchase(connection: Connection, project_id: str, store: str, store
     return None if row is None else _handle(row)
 
 
-async def save(connection: Connection, told: Sequence[tuple[Handle, Ms]]) -> None:
-    """The stores told of these at that moment. Of several reports about one handle the last counts."""
+async def save(
+    connection: Connection, told: Sequence[tuple[Handle, Ms]], *, first_seen_at: Ms | None = None, replace: bool = True
+) -> None:
+    """The stores told of these at that moment. Of several reports about one handle the last counts. Without `replace`,
+    what is known of a handle stays as it is."""
+    if not told:
+        return
     last = {(one.project_id, one.store, _hash(one.handle)): (one, at) for one, at in told}
     # Always in this order: two transactions that write in different orders could wait for each other.
     ordered = sorted(last.items(), key=lambda one: one[0])
@@ -78,9 +83,11 @@ async def save(connection: Connection, told: Sequence[tuple[Handle, Ms]]) -> Non
         [one.store_id for _, (one, _) in ordered],
         [one.kind for _, (one, _) in ordered],
         [one.product_id for _, (one, _) in ordered],
+        [first_seen_at or at for _, (_, at) in ordered],
         [at for _, (_, at) in ordered],
         [one.check_at for _, (one, _) in ordered],
         [one.acknowledge_at for _, (one, _) in ordered],
+        replace,
     )
 
 

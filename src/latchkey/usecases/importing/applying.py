@@ -42,6 +42,7 @@ from latchkey.storage.database import Connection
 from latchkey.storage.engine.writing import Owned, Transaction, Writes, coins, write
 from latchkey.storage.importing import newcomers
 from latchkey.storage.importing.newcomers import Newcomer
+from latchkey.storage.stores import handles
 from latchkey.storage.stores.handles import Handle
 from latchkey.usecases.engine.passing_time import Step, at_present, next_due_at
 from latchkey.usecases.engine.silence import passes_until, unheard
@@ -193,7 +194,7 @@ class Applier:
             met_here += [(known.by_id[one.app_user_id], one, one.bought) for one in fresh]
         asked += await self._meet(connection, met_here, known, batch, now, outcome)
         if not self.dry:
-            await newcomers.add_handles(connection, self.project_id, asked, now)
+            await handles.save(connection, asked, first_seen_at=now, replace=False)
         outcome.counts["to ask the stores about"] += sum(one.check_at is not None for one, _ in asked)
         return outcome
 
