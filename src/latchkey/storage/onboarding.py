@@ -36,7 +36,7 @@ async def found(connection: Connection, project_id: str) -> frozenset[str]:
 
 async def has_delivered(connection: Connection, project_id: str) -> bool:
     """Whether a webhook of the project has got one of its newest events."""
-    keys = [row["key"] for row in await connection.fetch(_WEBHOOKS, project_id, None, 20)]
+    keys = [row["key"] for row in await connection.fetch(_WEBHOOKS, project_id, None, 20, None)]
     counts = await delivery_counts(connection, keys)
     return any(counted.last_success_at is not None for counted in counts.values())
 

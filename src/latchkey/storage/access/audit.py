@@ -16,7 +16,6 @@ _BEGIN = query("begin_audit_entry")
 _FINISH = query("finish_audit_entry")
 _FORGET = query("forget_in_audit_entries")
 _LIST = query("list_audit_entries")
-_LOAD = query("load_audit_entry")
 
 Outcome = Literal["begun", "done", "refused", "failed"]
 
@@ -95,8 +94,8 @@ async def page(
 
 async def load(connection: Connection, project_id: str, position: int) -> Entry | None:
     """None: there is no such entry, or this project may not see it."""
-    row = await connection.fetchrow(_LOAD, project_id, position)
-    return None if row is None else _entry(row)
+    found = await page(connection, project_id, position + 1, 1)
+    return found[0] if found and found[0].position == position else None
 
 
 def _entry(row: Record) -> Entry:

@@ -13,7 +13,6 @@ from latchkey.storage.sql import query
 
 _CREATE = query("create_key")
 _PAGE = query("list_keys")
-_LOAD = query("load_key")
 _FIND = query("find_key")
 _REVOKE = query("revoke_key")
 _LOCK = query("lock_key")
@@ -76,13 +75,13 @@ async def page(
     connection: Connection, project_id: str, after: str | None, limit: int, kind: Kind | None, app_id: str | None
 ) -> list[ApiKey]:
     """Oldest first, including revoked ones; optionally of one kind or app."""
-    found = [_key(row) for row in await connection.fetch(_PAGE, project_id, after, limit, kind, app_id)]
+    found = [_key(row) for row in await connection.fetch(_PAGE, project_id, after, limit, kind, app_id, None)]
     uses = await uses_of(connection, [key.id for key in found])
     return [replace(key, last_used_at=uses.get(key.id)) for key in found]
 
 
 async def load(connection: Connection, project_id: str, key_id: str) -> ApiKey | None:
-    return _found(await connection.fetchrow(_LOAD, project_id, key_id))
+    return _found(await connection.fetchrow(_PAGE, project_id, None, 1, None, None, key_id))
 
 
 async def find(connection: Connection, hash: bytes) -> ApiKey | None:

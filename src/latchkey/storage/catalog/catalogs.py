@@ -104,7 +104,7 @@ class Catalogs:
 
 
 _ANNOUNCE = query("announce_catalog")
-_LOAD_VERSION = query("catalog_version")
+_SETTINGS = query("project_settings")
 
 
 async def announce(connection: Connection, project_id: str) -> bool:
@@ -114,5 +114,5 @@ async def announce(connection: Connection, project_id: str) -> bool:
 
 
 async def load_version(connection: Connection, project_id: str) -> int | None:
-    version: int | None = await connection.fetchval(_LOAD_VERSION, project_id)
-    return version
+    row = await connection.fetchrow(_SETTINGS, [project_id])
+    return None if row is None else row["catalog_version"]

@@ -20,7 +20,7 @@ _ATTACH = query("insert_grants")
 _FORGET_DETACHED = query("forget_former_grants")
 _DETACH = query("remove_grants")
 _NOTE_DETACHED = query("insert_former_grants")
-_VERSION = query("catalog_version")
+_SETTINGS = query("project_settings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,9 @@ class Grid:
 
 async def load_mapping(connection: Connection, project_id: str) -> Grid | None:
     """None: there is no such project. Whatever changes after the version was read makes the version outdated."""
-    version = await connection.fetchval(_VERSION, project_id)
-    if version is None:
+    settings = await connection.fetchrow(_SETTINGS, [project_id])
+    if settings is None:
         return None
     every = await products.page(connection, project_id, with_deleted=True)
     shown = [product for product in every if product.on_sale or product.entitlement_ids]
-    return Grid(version, shown, await page(connection, project_id, None, None))
+    return Grid(settings["catalog_version"], shown, await page(connection, project_id, None, None))

@@ -14,7 +14,7 @@ from latchkey.storage.database import Connection, Database, Record
 from latchkey.storage.outages import translates_errors
 from latchkey.storage.sql import query
 
-_WEBHOOK = query("load_webhook")
+_WEBHOOK = query("list_webhooks")
 _FIND = query("load_delivery")
 _LOCK = query("lock_lanes")
 _HURRY_ALL = query("hurry_lanes")
@@ -121,7 +121,7 @@ class ReplayedEvent(Struct, frozen=True):
 
 
 async def find(connection: Connection, project_id: str, webhook_id: str, event_id: str) -> DeliveryKey | None:
-    webhook = await connection.fetchrow(_WEBHOOK, project_id, webhook_id)
+    webhook = await connection.fetchrow(_WEBHOOK, project_id, None, 1, webhook_id)
     row = await connection.fetchrow(_FIND, project_id, event_id, webhook["key"]) if webhook is not None else None
     if webhook is None or row is None:
         return None

@@ -13,7 +13,6 @@ from latchkey.storage.outages import translates_errors
 from latchkey.storage.sql import query
 
 _CREATE = query("create_webhook")
-_LOAD = query("load_webhook")
 _LOCK = query("lock_webhook")
 _BY_KEY = query("webhooks_by_key")
 _LIST = query("list_webhooks")
@@ -63,7 +62,7 @@ async def create(
 
 @translates_errors
 async def load(database: Database, project_id: str, id: str) -> SealedWebhook | None:
-    row = await database.pool.fetchrow(_LOAD, project_id, id)
+    row = await database.pool.fetchrow(_LIST, project_id, None, 1, id)
     return _webhook(row) if row is not None else None
 
 
@@ -75,7 +74,7 @@ async def by_keys(database: Database, keys: Sequence[int]) -> list[SealedWebhook
 @translates_errors
 async def page(database: Database, project_id: str, after: str | None, limit: int) -> list[SealedWebhook]:
     """A project's webhooks, oldest first, from after the one with this id."""
-    return [_webhook(row) for row in await database.pool.fetch(_LIST, project_id, after, limit)]
+    return [_webhook(row) for row in await database.pool.fetch(_LIST, project_id, after, limit, None)]
 
 
 async def lock(connection: Connection, project_id: str, id: str) -> SealedWebhook | None:

@@ -7,16 +7,14 @@ create table projects (
     restore_behavior text not null default 'transfer' check (
         restore_behavior in ('transfer', 'keep', 'transfer_if_no_active_subscriptions')
     ),
-    -- Incremented by every change of products, entitlements, their mapping, offerings or their variants. Readers compare it,
-    -- so a parsed catalog can be cached in memory and is never stale.
+    -- Incremented by every change of the catalog. Readers compare it, so a parsed catalog in memory is never stale.
     catalog_version bigint not null default 1,
     created_at bigint not null,
     -- Whether the test store sells and renews. Part of the catalog: changing it increments catalog_version.
     test_store text not null default 'open' check (test_store in ('open', 'closed')),
     -- Programs and percentages for tax and commission. Part of the catalog: changing them increments catalog_version.
     fees json not null default '{}',
-    -- The next event of every customer gets a sequence above this, after a restore or a failover that may have lost
-    -- commits. Part of the catalog: changing it increments catalog_version.
+    -- After a restore, the next event of every customer gets a sequence above this. Part of the catalog, as above.
     sequence_floor bigint not null default 0,
     -- The position of the feed from which on events have sequences above the floor.
     floor_position bigint not null default 0,
@@ -265,9 +263,8 @@ create table aliases (
     primary key (project_id, app_user_id) include (customer_id)
 );
 create index aliases_of_customer on aliases (customer_id, project_id);
--- For searches by the prefix of an id, in any case. One expression, so that a search scans only its own project's ids;
--- and the planner cannot use this index for lookups by the whole id. Ids contain no control characters, so the separator
--- is in none of them.
+-- For searches by the prefix of an id, in any case. One expression, so that a search scans only its own project's ids.
+-- Ids contain no control characters, so the separator is in none of them.
 create index aliases_searched on aliases ((project_id || E'\x1f' || lower(app_user_id collate "C")) collate "C");
 
 -- The SHA-256 of an app user id, in hex. The Android SDK names a purchase's owner to Google Play in this form.
@@ -294,8 +291,8 @@ create table absorbed_customers (
     primary key (project_id, customer_id, absorbed_id)
 );
 
--- Which customer a store's purchase, or a promotional grant, belongs to. When a customer is erased, the row stays without an owner, so that a
--- purchase restored afterwards is known to have had its events already.
+-- Which customer a store's purchase, or a promotional grant, belongs to. The row of an erased customer stays without an
+-- owner, so that a purchase restored afterwards is known to have had its events already.
 create table purchase_owners (
     project_id text not null,
     store text not null,
@@ -365,7 +362,7 @@ create table events (
     committed_at bigint not null,
     body json not null,
     partition integer not null default 0
-    -- Each partition has three unique keys, which `open_part` creates: (project_id, position), (id, project_id) and
+    -- Each partition has three unique keys, which `open_partition` creates: (project_id, position), (id, project_id) and
     -- (customer_id, project_id, sequence). docs/architecture/database.md says what keeps them unique over all partitions.
 ) partition by range (partition);
 -- For erasure: the ids of an erased customer are also in the TRANSFER events of those who received its purchases.
@@ -385,18 +382,14 @@ create unlogged table rate_windows (
 
 -- Takes up to `wanted` requests from a key's last 60 seconds. Returns how many were granted and, if some were not, after
 -- how many microseconds the next one can be. Refused requests are not counted.
---
 -- Callers queue on the row lock: the clock is read after it is held, so instants only grow. A run is (instant, count) and
--- leaves the window 60 seconds after its instant. Up to 600 requests a minute every batch is its own run and the limit is
--- exact to the microsecond. Above that a run spans 500 ms and has the instant of its end: the limit is never exceeded,
--- and capacity returns at most 500 ms late. `used` is the number of requests in the window afterwards. `at_us` replaces
--- the clock in tests.
---
+-- leaves the window after 60 seconds. Up to 600 requests a minute every batch is its own run and the limit is exact. Above
+-- that a run spans 500 ms and has the instant of its end: the limit is never exceeded, and capacity returns at most 500 ms
+-- late. `used` is the number of requests in the window afterwards. `at_us` replaces the clock in tests.
 -- A lease: above 600 requests a minute, while less than half of the limit is used, a process can take requests ahead. It
--- names how many it expects in 500 ms (`ahead`), and gets its part of them for the rest of the current run: `leased`
--- requests, counted in the run `leased_at`, to be used within `leased_us`. Later it hands the lease back: its size
--- (`settled`), the unused rest (`back`) and the run (`back_at`). A lease that nobody hands back counts as used. `open_us`:
--- requests are refused while others have leases; after this time they are handed back, and asking again may succeed.
+-- names how many it expects in 500 ms (`ahead`), and gets `leased` requests, counted in the run `leased_at`, to be used
+-- within `leased_us`. Later it hands the lease back: its size (`settled`), the unused rest (`back`) and the run (`back_at`).
+-- A lease that nobody hands back counts as used. `open_us`: when the leases of others, for which requests are refused, end.
 create function take_requests(
     of_key text, wanted integer, allowed integer, at_us bigint default null,
     ahead integer default 0, back integer default 0, settled integer default 0, back_at bigint default null,
@@ -506,9 +499,8 @@ begin
     end if;
 end $$;
 
--- Webhooks and their queue. Tables with many rows have no foreign keys here: a check for each row would lock the
--- webhook's row again and again. A deleted webhook keeps its row (deleted_at) until `prune` has deleted its data, a
--- batch at a time.
+-- Webhooks and their queue. Tables with many rows have no foreign keys: a check for each row would lock the webhook's row
+-- again and again. A deleted webhook keeps its row until its data was deleted, a batch at a time.
 
 create table webhooks (
     -- Short key inside the queue; users and the API use the webhook's id.
@@ -565,8 +557,7 @@ create table deliveries (
     response_status integer,
     error text,
     replay_id text,
-    -- Of the webhook when the delivery was queued or resent, so that all its attempts send the same body. Null is the
-    -- default.
+    -- Of the webhook when the delivery was queued, so that all its attempts send the same body. Null is the default.
     dialect text,
     -- Never higher than that of its event.
     partition integer not null default 0
@@ -900,8 +891,7 @@ create index store_handles_of_purchase on store_handles (store_id, store, projec
 create index store_handles_to_check on store_handles (check_at) where check_at is not null;
 create index store_handles_to_acknowledge on store_handles (acknowledge_at) where acknowledge_at is not null;
 
--- A purchase that a web page has begun at a payment provider. `erase` deletes those of a customer; others go some time
--- after they expired.
+-- A purchase that a web page has begun at a payment provider. Deleted some time after it expired.
 create table checkouts (
     id_hash bytea primary key,
     project_id text not null references projects (id) on delete cascade,
@@ -956,15 +946,14 @@ create table former_notification_tokens (
 );
 create index former_notification_tokens_of_app on former_notification_tokens (project_id, app_id);
 
--- The public keys of deleted apps, by SHA-256, with the app's store. Installed copies of the app still send receipts with
--- them, and a phone drops a purchase for good when its key is called unknown.
+-- The public keys of deleted apps, by SHA-256. Installed copies of the app still send receipts with them, and a phone drops
+-- a purchase for good when its key is called unknown.
 create table former_public_keys (
     hash bytea primary key,
     store text not null
 );
 
--- What one unit of a currency was worth in USD on a day (UTC, in days since 1970), as the operator gave it. For the whole
--- deployment.
+-- What one unit of a currency was worth in USD on a day (UTC, in days since 1970), as the operator gave it.
 create table exchange_rates (
     currency text not null,
     day integer not null,
@@ -1203,8 +1192,7 @@ create table restores (
     primary key (system_identifier, database_oid, timeline)
 );
 
--- Customer lists. The roller's progress in a project: the last event of the feed that is in the facets, and
--- how far it has walked through the customers by their ids (see usecases/rolling/rolled.py).
+-- Customer lists: the last event of a project's feed that is in the facets, and how far its customers were walked through.
 create table facet_rolls (
     project_id text primary key references projects (id) on delete cascade,
     position bigint not null default 0,
@@ -1323,10 +1311,7 @@ create table bulk_grant_customers (
 -- For erasure: the ids of an erased customer are also in the bulk grants that it was part of.
 create index bulk_grant_customers_named on bulk_grant_customers (app_user_id);
 
--- What is different in a distributed database, where storage/distribution/setup.sql replaces these functions. So the
--- statements that use them have the same text everywhere.
-
--- Keys for new customers of a project.
+-- Functions that storage/distribution/setup.sql replaces in a distributed database. Keys for new customers of a project.
 create function next_customer_keys(of_project text, amount bigint) returns setof bigint language sql as $$
     select nextval('customers_id_seq') from generate_series(1, amount)
 $$;
@@ -1344,13 +1329,10 @@ create function export_epoch() returns text language sql as $$
         || '-' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
 $$;
 
--- Everything that a change to customers of one project writes, in one statement: customers, who owns which purchase,
--- virtual currency, the queue of deliveries and the events. A call outside a transaction is a transaction of its own, so a
--- purchase is written and committed in one round trip.
---
--- `changes` has an array of rows for each table that is written; tables without rows are left out. JSON documents that are
--- stored as they are come beside it, and the rows name them by their place: PostgreSQL would read their text three times
--- inside `changes`, a quarter of the time of a batch.
+-- Everything that a change to customers of one project writes, in one statement. A call outside a transaction is a
+-- transaction of its own, so a purchase is written and committed in one round trip.
+-- `changes` has an array of rows for each table that is written. JSON documents that are stored as they are come beside it,
+-- and the rows name them by their place: inside `changes` PostgreSQL would read them three times, a quarter of the time.
 -- `saved`: customers that exist, sorted by key. `revision` is the one that was read, or null where the caller holds the
 -- row's lock. A customer that has changed since raises LK001, and nothing is written.
 -- `created`: customers to create. Other rows name them by negative numbers: -1 is the first. Their keys are returned.

@@ -193,14 +193,6 @@ from (
 order by position desc
 limit $4;
 
--- name: load_audit_entry
--- one entry, if the project may see it
-select * from audit_entries e
-where position = $2
-  and (project_id = $1
-       or project_id is null
-          and exists (select from memberships m where m.account_id = e.account_id and m.project_id = $1));
-
 -- name: set_operator
 -- since when an account may see what concerns the whole deployment; null takes that back
 update accounts set operator_since = $2 where id = $1;

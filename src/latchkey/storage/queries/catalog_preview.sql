@@ -1,7 +1,3 @@
--- name: catalog_version
--- the version of a project's catalog
-select catalog_version from projects where id = $1;
-
 -- name: next_stretch_of_customers
 -- where a range of so many customers ends, how many it has, and the last customer of all; for reading range by range
 select

@@ -11,19 +11,15 @@ insert into api_keys (
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
 
 -- name: list_keys
--- a project's keys, including revoked ones, oldest first, after a given one; optionally of one kind or app
+-- a project's keys, including revoked ones, oldest first, after a given one; optionally of a kind, an app or an id
 select {key_columns} from api_keys
 where project_id = $1
   and ($4::text is null or kind = $4)
   and ($5::text is null or app_id = $5)
+  and ($6::text is null or id = $6)
   and ($2::text is null or (created_at, id) > (select k.created_at, k.id from api_keys k where k.project_id = $1 and k.id = $2))
 order by created_at, id
 limit $3;
-
--- name: load_key
--- one key of a project
-select {key_columns} from api_keys
-where project_id = $1 and id = $2;
 
 -- name: find_key
 -- the key with this hash, unless it was revoked

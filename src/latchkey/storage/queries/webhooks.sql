@@ -7,10 +7,6 @@ insert into webhooks (
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $14)
 returning *;
 
--- name: load_webhook
--- one webhook of a project
-select * from webhooks where project_id = $1 and id = $2 and deleted_at is null;
-
 -- name: lock_webhook
 -- lock one webhook of a project, to change it
 select * from webhooks where project_id = $1 and id = $2 and deleted_at is null for no key update;
@@ -20,9 +16,9 @@ select * from webhooks where project_id = $1 and id = $2 and deleted_at is null 
 select * from webhooks where key = any($1::bigint[]);
 
 -- name: list_webhooks
--- a project's webhooks, oldest first, after a given one
+-- a project's webhooks, oldest first, after a given one; or the one with an id
 select * from webhooks
-where project_id = $1 and deleted_at is null and ($2::text is null or key > (
+where project_id = $1 and deleted_at is null and ($4::text is null or id = $4) and ($2::text is null or key > (
     select w.key from webhooks w where w.project_id = $1 and w.id = $2
 ))
 order by key

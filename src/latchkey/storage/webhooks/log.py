@@ -9,7 +9,7 @@ from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
-_WEBHOOK = query("load_webhook")
+_WEBHOOK = query("list_webhooks")
 _PAGE = query("page_of_deliveries")
 _PAGE_OF_CUSTOMER = query("deliveries_of_customer")
 _LOAD = query("load_delivery")
@@ -98,7 +98,7 @@ class Examined:
 
 async def webhook_key(connection: Connection, project_id: str, webhook_id: str) -> int | None:
     """The key that a webhook's deliveries are stored under. None: there is no such webhook."""
-    row = await connection.fetchrow(_WEBHOOK, project_id, webhook_id)
+    row = await connection.fetchrow(_WEBHOOK, project_id, None, 1, webhook_id)
     return None if row is None else row["key"]
 
 

@@ -61,7 +61,7 @@ async def troubled(connection: Connection, project_id: str, limit: int) -> list[
                 paused_at=row["paused_at"],
             ),
         )
-        for row in await connection.fetch(_WEBHOOKS, project_id, None, None)
+        for row in await connection.fetch(_WEBHOOKS, project_id, None, None, None)
         if row["failing_since"] is not None
     ][:limit]
 
