@@ -60,7 +60,7 @@ async def with_many_events(site: Site, id: str, count: int) -> None:
     """Somebody with so many events, written directly into the tables: making them by actions would take minutes."""
     await site.act("purchase", id, "coins_100")
     async with site.database.transaction() as connection:
-        key = await connection.fetchval(query("customer_key"), site.project_id, id)
+        key = await connection.fetchval(query("customers_by_whole_id"), site.project_id, [id])
         [row, *_] = await connection.fetch(query("events_of_customer"), site.project_id, key, 0, 1)
         event = json.decode(row["body"], type=Event)
         writes = Writes(site.project_id)

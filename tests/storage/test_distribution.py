@@ -100,18 +100,18 @@ def test_what_is_inserted_on_a_shard_names_its_identity_column() -> None:
 
 def test_a_statement_that_writes_a_copy_of_a_reference_table_is_refused() -> None:
     with pytest.raises(UnfitStatementError, match="every node has a copy"):
-        template("customer_key", "update projects set name = $2 where id = $1")
+        template("customer_state", "update projects set name = $2 where id = $1")
     with pytest.raises(UnfitStatementError, match="which is local"):
-        template("customer_key", "select from sessions")
+        template("customer_state", "select from sessions")
 
 
 def test_a_node_is_asked_itself_without_the_project_that_only_citus_needs() -> None:
-    made = function("customer_key", "select $1, $2", ["text", "int8"], [("a", "int4"), ("b", "int4")])
+    made = function("customer_state", "select $1, $2", ["text", "int8"], [("a", "int4"), ("b", "int4")])
 
     assert direct_call(made.call).format(shard=102008) == (
         f'select c1 as "a", c2 as "b" from at_shard.{made.label}_102008($1, $2) where at_node.serves(102008)'
     )
-    assert "_7() where" in direct_call(function("customer_key", "select 1", [], [("a", "int4")]).call).format(shard=7)
+    assert "_7() where" in direct_call(function("customer_state", "select 1", [], [("a", "int4")]).call).format(shard=7)
 
 
 def test_arguments_are_taken_apart_by_project_and_rows_put_together() -> None:

@@ -185,7 +185,7 @@ async def test_a_period_with_an_id_of_its_own_is_indexed_once(shop: Shop) -> Non
 
 
 async def key_of(shop: Shop, user: str) -> int:
-    key: int = await shop.database.pool.fetchval(query("customer_key"), shop.project_id, user)
+    key: int = await shop.database.pool.fetchval(query("customers_by_whole_id"), shop.project_id, [user])
     return key
 
 

@@ -32,7 +32,6 @@ _CURRENCY_BY_KEY = query("currency_transactions_by_key")
 _LOCK_CREDITED = query("lock_credited_customers")
 _DELETE = query("delete_customer")
 _ABSORB = query("absorb_customer")
-_DISOWN = query("disown_purchases")
 _KEEP_ENDINGS = query("keep_endings")
 _LOCK_ERASED = query("lock_erased_purchases")
 _DUE = query("customers_due")
@@ -172,11 +171,10 @@ async def absorb(connection: Any, project_id: str, source: int, target: int) -> 
 async def erase(connection: Any, erased: Stored) -> None:
     """What ended its purchases is kept."""
     customer = erased.customer
-    await connection.execute(_DISOWN, customer.project_id, erased.key)
+    await connection.execute(_DELETE, customer.project_id, erased.key)
     everything: tuple[Subscription | Purchase, ...] = (*customer.subscriptions, *customer.purchases)
     for bought in everything:
         await keep_endings(connection, customer.project_id, bought)
-    await connection.execute(_DELETE, customer.project_id, erased.key)
 
 
 async def keep_endings(connection: Any, project_id: str, bought: Subscription | Purchase) -> bool:

@@ -8,7 +8,7 @@ from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
 _STATE = query("customer_state")
-_KEY = query("customer_key")
+_KEY = query("customers_by_whole_id")
 
 
 async def load(connection: Connection, project_id: str, app_user_id: str) -> Customer | None:
@@ -18,5 +18,5 @@ async def load(connection: Connection, project_id: str, app_user_id: str) -> Cus
 
 async def key_of(connection: Connection, project_id: str, app_user_id: str) -> int | None:
     """The key of the customer's row, under which its events and currency transactions are stored."""
-    key: int | None = await connection.fetchval(_KEY, project_id, app_user_id)
+    key: int | None = await connection.fetchval(_KEY, project_id, [app_user_id])
     return key

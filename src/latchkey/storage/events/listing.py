@@ -126,7 +126,7 @@ async def tallied(connection: Connection, project_id: str, events: Sequence[List
         return []
     sent = await timeline.deliveries(connection, project_id, [(event.key, event.sequence) for event in events])
     counted = {id: Counter(one.status for one in found if not one.is_gone) for id, found in sent.items()}
-    return [replace(event, deliveries=Tally(**counted.get(event.id, {}))) for event in events]
+    return [replace(event, deliveries=Tally(**counted.get(event.id, Counter()))) for event in events]
 
 
 def _listed(row: Record) -> Listed:

@@ -10,7 +10,7 @@ from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
 _SAVE = query("save_fees")
-_LOAD = query("load_fees")
+_LOAD = query("load_catalog")
 _FEES = json.Decoder(Fees)
 
 
@@ -20,8 +20,8 @@ def fees_of(body: bytes) -> Fees:
 
 async def load(connection: Connection, project_id: str) -> Fees | None:
     """None: there is no such project."""
-    body = await connection.fetchval(_LOAD, project_id)
-    return None if body is None else fees_of(body)
+    row = await connection.fetchrow(_LOAD, project_id)
+    return None if row is None else fees_of(row["fees"])
 
 
 async def save(connection: Connection, project_id: str, fees: Fees) -> bool:

@@ -136,7 +136,7 @@ union all
 select project_id, $3::bigint, absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2;
 
 -- name: delete_customer
--- erase a customer with everything that refers to it
+-- erase a customer with everything that refers to it; its purchases stay, without an owner
 with
     ids as (delete from aliases where project_id = $1 and customer_id = $2),
     addresses as (delete from customer_emails where project_id = $1 and customer_id = $2),
@@ -146,16 +146,13 @@ with
     marked as (insert into facet_marks (project_id, id, customer_id) values ($1, nextval('facet_marks_id_seq'), $2)),
     notes as (delete from customer_notes where project_id = $1 and customer_id = $2),
     movements as (delete from currency_transactions where project_id = $1 and customer_id = $2),
+    purchases as (update purchase_owners set customer_id = null where project_id = $1 and customer_id = $2),
     absorbed as (delete from absorbed_customers where project_id = $1 and customer_id = $2),
     gone as (
         insert into gone_customers (project_id, customer_id) values ($1, $2)
         on conflict (project_id, customer_id) do update set xid = default
     )
 delete from customers where project_id = $1 and id = $2;
-
--- name: disown_purchases
--- keep the purchases of an erased customer, without an owner
-update purchase_owners set customer_id = null where project_id = $1 and customer_id = $2;
 
 -- name: keep_endings
 -- keep how transactions ended whose purchase belongs to nobody any more; how many of the purchases do
@@ -201,10 +198,6 @@ for update skip locked;
 -- name: postpone_customer
 -- postpone a customer
 update customers set next_due_at = $3 where project_id = $1 and id = $2;
-
--- name: customer_key
--- the key of the customer with an app user id
-select customer_id from aliases where project_id = $1 and app_user_id = $2;
 
 -- name: customer_state
 -- a customer and where it was seen last, without a lock

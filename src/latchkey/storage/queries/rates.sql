@@ -50,10 +50,6 @@ from exchange_rates
 group by currency
 order by currency;
 
--- name: load_fees
--- a project's programs and percentages
-select fees from projects where id = $1;
-
 -- name: save_fees
 -- change a project's programs and percentages; they are part of the catalog
 update projects set fees = $2, catalog_version = catalog_version + 1 where id = $1 returning id;
