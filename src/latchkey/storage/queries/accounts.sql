@@ -5,10 +5,11 @@ a.id, a.email, a.name, a.password_hash is not null as has_password, a.openid, a.
 
 -- name: create_account
 -- a new account, unless the address is taken
-insert into accounts as a (id, email, name, password_hash, openid, created_at)
+insert into accounts (id, email, name, password_hash, openid, created_at)
 values ($1, $2, $3, $4, $5, $6)
 on conflict do nothing
-returning {account_columns};
+returning id, email, name, password_hash is not null as has_password, openid, created_at, false as is_operator,
+    false as has_second_factor;
 
 -- name: find_account
 -- the account with this id, this address or this OpenID identity
