@@ -74,7 +74,6 @@ _CUSTOMER = {
     "project_id": "$1",
     "id": "i + 1",
     "app_user_id": "'user' || i",
-    "original_app_user_id": "'user' || i",
     "state": f"""case when a > 0 then '{{"enrollments":[{{"experiment_id":"paywall","variant_id":"' || a
         || '","enrolled_at":' || {_at("start")} || '}}]}}' else '{{}}' end""",
     "first_seen_at": _at("start"),

@@ -30,10 +30,8 @@ CHUNK = 50_000
 
 INSERT = """
 with made as (
-    insert into customers (
-        project_id, app_user_id, original_app_user_id, state, next_due_at, first_seen_at, last_seen_at
-    )
-    select $1, $2 || n, $2 || n, replace($3::text, '@@@', $2 || n)::json, $4, $5, $5
+    insert into customers (project_id, app_user_id, state, next_due_at, first_seen_at, last_seen_at)
+    select $1, $2 || n, replace($3::text, '@@@', $2 || n)::json, $4, $5, $5
     from generate_series($6::bigint, $7::bigint) as n
     returning id, app_user_id
 )

@@ -29,7 +29,6 @@ CHANGED: Mapping[str, Mapping[str, str]] = {
     "customers": {
         "id": "id + k * 1000000000",
         "app_user_id": "app_user_id || '-' || k",
-        "original_app_user_id": "original_app_user_id || '-' || k",
     },
     "aliases": {"app_user_id": "app_user_id || '-' || k", "customer_id": _OTHER_CUSTOMER},
     "purchase_owners": {"store_id": "store_id || '-' || k", "customer_id": _OTHER_CUSTOMER},

@@ -132,7 +132,7 @@ async def stored(database: Database, project_id: str) -> dict[str, list[tuple[An
     """Every row that belongs to customers, with app user ids in the place of keys."""
     fetch = database.pool.fetch
     queries = {
-        "customers": "select app_user_id, original_app_user_id, test_clock_id, next_due_at, first_seen_at, "
+        "customers": "select app_user_id, test_clock_id, next_due_at, first_seen_at, "
         "last_seen_at, last_seen_platform, last_seen_country from customers where project_id = $1",
         "aliases": "select a.app_user_id, c.app_user_id from aliases a join customers c on c.project_id = a.project_id "
         "and c.id = a.customer_id where a.project_id = $1",

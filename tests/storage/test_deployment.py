@@ -71,8 +71,8 @@ async def test_a_look_names_server_tables_and_the_projects_with_the_most_events_
         await connection.execute("insert into facet_rolls (project_id, position) values ('busy', 0), ('quiet', 100)")
         await connection.execute(
             "insert into customers"
-            " (project_id, id, app_user_id, original_app_user_id, state, first_seen_at, last_seen_at)"
-            " values ('busy', 900, 'a', 'a', '{}', 0, 0), ('busy', 901, 'b', 'b', '{}', 0, 0)"
+            " (project_id, id, app_user_id, state, first_seen_at, last_seen_at)"
+            " values ('busy', 900, 'a', '{}', 0, 0), ('busy', 901, 'b', '{}', 0, 0)"
         )
     found = await standing.look(database, NOW)
     assert found.server.version.partition(".")[0].isdigit()

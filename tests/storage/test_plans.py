@@ -109,8 +109,8 @@ PAGES = {
 LARGE = "events_0|deliveries_0|customers|aliases|customer_emails|customer_facets"
 FILL = """
 insert into projects (id, name, created_at) values ('p', 'p', 0), ('q', 'q', 0);
-insert into customers (project_id, id, app_user_id, original_app_user_id, state, first_seen_at, last_seen_at)
-select case when n % 50 = 0 then 'q' else 'p' end, n, 'user' || n, 'user' || n, '{}', 0, 0
+insert into customers (project_id, id, app_user_id, state, first_seen_at, last_seen_at)
+select case when n % 50 = 0 then 'q' else 'p' end, n, 'user' || n, '{}', 0, 0
 from generate_series(1, 20000) as n;
 insert into aliases (project_id, app_user_id, customer_id, created_at)
 select project_id, app_user_id, id, 0 from customers;

@@ -167,7 +167,7 @@ async def test_an_event_that_is_in_another_part_than_before_is_found(shop: Shop)
     last = id_of(whole[-1])
     assert await after_event(shop, whole[-2], limit=2) == [whole[-1]]
     assert await after_event(shop, whole[-1], limit=2) == []
-    await shop.database.pool.execute("update events set part = 0 where project_id = $1", shop.project_id)
+    await shop.database.pool.execute("update events set partition = 0 where project_id = $1", shop.project_id)
     assert await after_event(shop, whole[-2], limit=2) == [whole[-1]]
     assert await after_event(shop, whole[-1], limit=2) == []
     await shop.database.pool.execute("delete from events where project_id = $1 and id = $2", shop.project_id, last)

@@ -112,8 +112,8 @@ async def test_a_customer_whose_transaction_still_runs_is_not_passed_over(shop: 
     """A lower key becomes visible after a higher one was marked: the count waits for its transaction."""
     roller = Roller(shop.database)
     add = (
-        "insert into customers (project_id, app_user_id, original_app_user_id, state, first_seen_at, last_seen_at)"
-        " select project_id, $2, $2, state, first_seen_at, last_seen_at from customers where app_user_id = $1"
+        "insert into customers (project_id, app_user_id, state, first_seen_at, last_seen_at)"
+        " select project_id, $2, state, first_seen_at, last_seen_at from customers where app_user_id = $1"
     )
     await create_customer(shop.changes, shop.project_id, "first")
     now = await idle(roller, shop.time, MINUTE)

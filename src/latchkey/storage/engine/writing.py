@@ -118,7 +118,6 @@ async def write(connection: Connection, writes: Writes, now: Ms) -> Sequence[int
                 "key": before.key,
                 "revision": before.revision,
                 "app_user_id": after.app_user_id,
-                "original_app_user_id": after.original_app_user_id,
                 "state": place(encode(after)),
                 "due_at": due_at,
                 "first_seen_at": after.first_seen_at,

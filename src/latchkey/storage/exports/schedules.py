@@ -19,7 +19,6 @@ _FINISH = query("finish_export")
 _BEGIN_RUN = query("begin_export_run")
 _FINISH_RUN = query("finish_export_run")
 _RUNS = query("list_export_runs")
-_LAST_RUNS = query("last_export_runs")
 
 Every = Literal["hour", "day", "week", "never"]
 State = Literal["running", "done", "failed"]
@@ -160,7 +159,7 @@ async def runs(connection: Connection, project_id: str, id: str, before: int | N
 
 async def last_runs(connection: Connection, project_id: str) -> dict[str, Run]:
     """The newest run of each export that has run."""
-    return {row["export_id"]: _run(row) for row in await connection.fetch(_LAST_RUNS, project_id)}
+    return {row["export_id"]: _run(row) for row in await connection.fetch(_RUNS, project_id, None, None, 1)}
 
 
 def _continues(before: Settings, after: Settings) -> bool:

@@ -40,7 +40,6 @@ async def create(connection: Connection, project_id: str, newcomers: Sequence[Ne
         project_id,
         keys,
         [one.app_user_id for one in made],
-        [one.original_app_user_id for one in made],
         [encode(replace(one, currency_transactions=())) for one in made],
         [one.next_due_at for one in newcomers],
         [one.first_seen_at for one in made],

@@ -49,10 +49,8 @@ with claimed as (
     on conflict do nothing
     returning project_id, app_user_id, customer_id
 )
-insert into customers (
-    project_id, id, app_user_id, original_app_user_id, test_clock_id, state, first_seen_at, last_seen_at
-)
-select n.project_id, claimed.customer_id, n.app_user_id, n.app_user_id, n.test_clock_id, n.state, n.seen_at, n.seen_at
+insert into customers (project_id, id, app_user_id, test_clock_id, state, first_seen_at, last_seen_at)
+select n.project_id, claimed.customer_id, n.app_user_id, n.test_clock_id, n.state, n.seen_at, n.seen_at
 from unnest($1::text[], $2::text[], $3::text[], $4::json[], $5::bigint[])
     as n (project_id, app_user_id, test_clock_id, state, seen_at)
 join claimed using (project_id, app_user_id)

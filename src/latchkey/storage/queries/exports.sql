@@ -113,20 +113,17 @@ set finished_at = $4, state = $5, kind = $6, folder = $7, rows = $8, bytes = $9,
 where project_id = $1 and export_id = $2 and id = $3;
 
 -- name: list_export_runs
--- the runs of an export, newest first
-select id, started_at, finished_at, state, kind, folder, rows, bytes, files, error from export_runs
-where project_id = $1 and export_id = $2 and ($3::bigint is null or id < $3)
-order by id desc
-limit $4;
-
--- name: last_export_runs
--- the newest run of each export of a project
-select r.export_id, r.id, r.started_at, r.finished_at, r.state, r.kind, r.folder, r.rows, r.bytes, r.files, r.error
+-- the runs of an export, newest first; of all exports of a project, the newest of each
+select r.*
 from exports e
 cross join lateral (
-    select * from export_runs r where r.project_id = e.project_id and r.export_id = e.id order by r.id desc limit 1
+    select * from export_runs r
+    where r.project_id = e.project_id and r.export_id = e.id and ($3::bigint is null or r.id < $3)
+    order by r.id desc
+    limit $4
 ) as r
-where e.project_id = $1;
+where e.project_id = $1 and ($2::text is null or e.id = $2)
+order by r.id desc;
 
 -- name: export_size
 -- whether a project has more customers than a limit, and how many events it has

@@ -112,14 +112,11 @@ select next_customer_keys($1, $2) as id;
 -- name: import_customers
 -- new customers, whole
 insert into customers (
-    project_id, id, app_user_id, original_app_user_id, state, next_due_at, first_seen_at, last_seen_at,
-    last_seen_platform, last_seen_platform_version, last_seen_app_version, last_seen_country, first_platform,
-    first_app_version, first_country
+    project_id, id, app_user_id, state, next_due_at, first_seen_at, last_seen_at, last_seen_platform,
+    last_seen_platform_version, last_seen_app_version, last_seen_country, first_platform, first_app_version, first_country
 )
 select $1, n.*, n.platform, n.app_version, n.country
 from unnest(
-    $2::bigint[], $3::text[], $4::text[], $5::json[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[],
-    $10::text[], $11::text[], $12::text[]
-) as n (
-    id, app_user_id, original, state, due_at, first_seen_at, last_seen_at, platform, platform_version, app_version, country
-);
+    $2::bigint[], $3::text[], $4::json[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], $9::text[], $10::text[],
+    $11::text[]
+) as n (id, app_user_id, state, due_at, first_seen_at, last_seen_at, platform, platform_version, app_version, country);
