@@ -321,17 +321,6 @@ async def test_a_grace_period_that_is_not_paid_ends_once_and_at_its_own_end(appl
     assert shown["subscriptions"]["pro_monthly"]["expires_date"] == to_iso(issue["expiration_at_ms"])
 
 
-async def test_who_cancels_while_a_payment_is_missing_has_not_come_back_when_it_ends(apple: World) -> None:
-    bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
-    await apple.settle()
-    apple.store.act(bought, "fail_billing")
-    await apple.move(apple.now + 33 * DAY)
-    apple.store.act(bought, "cancel")
-    await apple.settle()
-    await apple.move(apple.now + 90 * DAY)
-    assert await types(apple, BUYER) == ["INITIAL_PURCHASE", "BILLING_ISSUE", "EXPIRATION", "CANCELLATION"]
-
-
 @pytest.mark.parametrize("market", ["apple", "google"], indirect=True)
 async def test_a_lost_renewal_is_told_when_the_next_one_comes(market: World) -> None:
     async def nothing(_: Ms) -> None:

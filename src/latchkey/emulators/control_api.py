@@ -38,7 +38,7 @@ from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.emulators.control_requests import converted
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.misbehaviour import Misbehaviour
-from latchkey.emulators.notification_outbox import Notification
+from latchkey.emulators.notification_outbox import OutgoingNotification
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _LARGEST_BODY = 256 * 1024
@@ -180,7 +180,7 @@ class _Control:
         await self._store.deliver()
         return {"notification_url": self._store.notification_url}
 
-    def _message(self, id: str) -> Notification:
+    def _message(self, id: str) -> OutgoingNotification:
         found = next((message for message in self._store.outbox.messages if message.id == id), None)
         if found is None:
             raise NotFound(f"The store has sent no notification {id!r}.", param="id")
@@ -265,7 +265,7 @@ async def _body(request: Request) -> dict[str, Any]:
         raise Invalid("The body is not a JSON object.") from None
 
 
-def _message(message: Notification) -> dict[str, Any]:
+def _message(message: OutgoingNotification) -> dict[str, Any]:
     return {
         "id": message.id,
         "kind": message.kind,

@@ -16,7 +16,7 @@ from latchkey.emulators.due_events import advance
 from latchkey.emulators.emulator_clock import EmulatorClock
 from latchkey.emulators.expected_state import ExpectedState
 from latchkey.emulators.misbehaviour import Dice, Misbehaviour
-from latchkey.emulators.notification_outbox import Notification, NotificationOutbox, NotificationRequest
+from latchkey.emulators.notification_outbox import NotificationOutbox, NotificationRequest, OutgoingNotification
 
 L = TypeVar("L")
 N = TypeVar("N")
@@ -104,13 +104,13 @@ class Emulator(ABC, Generic[L, N]):
     # Notifications.
 
     @abstractmethod
-    def _message(self, notice: N) -> Notification: ...
+    def _message(self, notice: N) -> OutgoingNotification: ...
 
     @abstractmethod
-    def _write(self, message: Notification, lie: str | None) -> NotificationRequest: ...
+    def _write(self, message: OutgoingNotification, lie: str | None) -> NotificationRequest: ...
 
     @abstractmethod
-    def _next_try(self, message: Notification) -> Ms | None: ...
+    def _next_try(self, message: OutgoingNotification) -> Ms | None: ...
 
     @property
     def notification_url(self) -> str | None:

@@ -31,7 +31,7 @@ class SendAttempt:
 
 
 @dataclass(slots=True, kw_only=True)
-class Notification:
+class OutgoingNotification:
     """One notification. `content` is what the store's own module needs to write it down."""
 
     id: str
@@ -61,15 +61,15 @@ class NotificationOutbox:
         clock: EmulatorClock,
         dice: Dice,
         *,
-        write: Callable[[Notification, str | None], NotificationRequest],
+        write: Callable[[OutgoingNotification, str | None], NotificationRequest],
         accepted: frozenset[int],
-        next_try: Callable[[Notification], Ms | None],
+        next_try: Callable[[OutgoingNotification], Ms | None],
         extra_ca: Callable[[], bytes | None] = lambda: None,
     ) -> None:
         self.url: str | None = None
-        self.messages: list[Notification] = []
+        self.messages: list[OutgoingNotification] = []
         # Called after every attempt.
-        self.attempted: Callable[[Notification, SendAttempt], None] = lambda _, __: None
+        self.attempted: Callable[[OutgoingNotification, SendAttempt], None] = lambda _, __: None
         self._clock = clock
         self._dice = dice
         self._write = write
@@ -80,7 +80,7 @@ class NotificationOutbox:
         self._client: HttpClient | None = None
         self._sending = asyncio.Lock()
 
-    def post(self, message: Notification) -> None:
+    def post(self, message: OutgoingNotification) -> None:
         self._posted += 1
         message.fate = self._dice.fate()
         message.due_at = hold_until(message.at, message.fate)
@@ -94,7 +94,7 @@ class NotificationOutbox:
             if message.subject == subject:
                 message.due_at = max(message.due_at, until)
 
-    def waiting(self) -> list[Notification]:
+    def waiting(self) -> list[OutgoingNotification]:
         return [message for message in self.messages if message.state == "waiting"]
 
     def next_due(self) -> Ms | None:
@@ -110,7 +110,7 @@ class NotificationOutbox:
                 tried.add(message.id)
                 await self._send(message)
 
-    async def send_again(self, message: Notification) -> SendAttempt:
+    async def send_again(self, message: OutgoingNotification) -> SendAttempt:
         """Once more, whatever became of it before."""
         async with self._sending:
             return await self._attempt(message, None)
@@ -125,21 +125,21 @@ class NotificationOutbox:
         if client is not None:
             await client.close()
 
-    def _in_order(self) -> list[Notification]:
+    def _in_order(self) -> list[OutgoingNotification]:
         """One that is overtaken by two comes after the second of them."""
         return sorted(self.waiting(), key=lambda message: (message.number + message.fate.overtaken_by, -message.number))
 
-    def _next(self, tried: set[str], everything: bool) -> Notification | None:
+    def _next(self, tried: set[str], everything: bool) -> OutgoingNotification | None:
         waiting = (message for message in self._in_order() if message.id not in tried)
         return next((message for message in waiting if everything or self._due(message)), None)
 
-    def _due(self, message: Notification) -> bool:
+    def _due(self, message: OutgoingNotification) -> bool:
         if message.due_at <= self._clock.now():
             return True
         overtaken = message.fate.overtaken_by and not message.fate.late_by and not message.attempts
         return bool(overtaken) and self._posted >= message.number + message.fate.overtaken_by
 
-    async def _send(self, message: Notification) -> None:
+    async def _send(self, message: OutgoingNotification) -> None:
         if message.fate.drop:
             message.state = "lost"
             dropped = SendAttempt(at=self._clock.now(), did="dropped")
@@ -156,7 +156,7 @@ class NotificationOutbox:
         else:
             message.due_at = max(following, attempt.at)
 
-    async def _attempt(self, message: Notification, lie: str | None) -> SendAttempt:
+    async def _attempt(self, message: OutgoingNotification, lie: str | None) -> SendAttempt:
         assert self.url is not None
         letter = self._write(message, lie)
         if self._dice.wanted.delay_ms:

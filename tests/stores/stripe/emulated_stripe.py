@@ -12,7 +12,7 @@ from stripe import WebhookSignature
 
 from latchkey.domain.instants import Ms, add, parse_duration
 from latchkey.emulators.emulator_clock import EmulatorClock
-from latchkey.emulators.notification_outbox import Notification
+from latchkey.emulators.notification_outbox import OutgoingNotification
 from latchkey.emulators.stripe.stripe_books import StripeBooks
 from latchkey.emulators.stripe.stripe_emulator import StripeAccount, StripeEmulator, StripeKeys
 from latchkey.stores.adapter import ConnectedApp, Incoming
@@ -115,7 +115,7 @@ class EmulatedStripe(StoreHttp):
             answer = msgspec.json.encode(value)
         return self._usable(Answer(reply.status, reply.headers, answer))
 
-    async def do(self, step: Step) -> list[Notification]:
+    async def do(self, step: Step) -> list[OutgoingNotification]:
         """What Stripe sends of it."""
         before = len(self.emulator.outbox.messages)
         if callable(step):
@@ -131,7 +131,7 @@ class EmulatedStripe(StoreHttp):
                 self.emulator.act(self.purchase, name, **options)
         return self.emulator.outbox.messages[before:]
 
-    def incoming(self, notification: Notification) -> Incoming:
+    def incoming(self, notification: OutgoingNotification) -> Incoming:
         request = self.emulator._write(notification, None)
         headers = {name.lower(): value for name, value in request.headers.items()}
         return Incoming(body=request.body, headers=headers, received_at=self.now)

@@ -23,7 +23,7 @@ from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STRIPE
 from latchkey.emulators.control_api import checked_url
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.emulator_server import EmulatorTls, ServedEmulator, keep_time, running
-from latchkey.emulators.notification_outbox import Notification, SendAttempt
+from latchkey.emulators.notification_outbox import OutgoingNotification, SendAttempt
 from latchkey.now import real_now
 
 # The names of these stores in Latchkey.
@@ -128,7 +128,7 @@ def _first_product(store: Emulator[Any, Any]) -> str:
     return next((name for name in names if name.startswith("pro_")), names[0])
 
 
-def _show(console: Console, message: Notification, attempt: SendAttempt) -> None:
+def _show(console: Console, message: OutgoingNotification, attempt: SendAttempt) -> None:
     """One line for each attempt. What the service answered is plain text from outside."""
     answered = str(attempt.status) if attempt.status is not None else attempt.answer or "not sent"
     good = message.state == "delivered"

@@ -22,7 +22,7 @@ from latchkey.emulators.apple import apple_purchases
 from latchkey.emulators.apple.apple_books import AppleKind, ApplePurchase, AppleTransaction
 from latchkey.emulators.apple.apple_emulator import AppleEmulator, SignedNotice
 from latchkey.emulators.misbehaviour import around
-from latchkey.emulators.notification_outbox import Notification, SendAttempt
+from latchkey.emulators.notification_outbox import OutgoingNotification, SendAttempt
 
 AUDIENCE = "appstoreconnect-v1"
 PAGE = 20
@@ -292,7 +292,7 @@ async def _decoded(request: Request, type: type[T]) -> T:
         raise AppleApiError(4000000, "Bad request.") from None
 
 
-def _history_item(message: Notification) -> dict[str, Any]:
+def _history_item(message: OutgoingNotification) -> dict[str, Any]:
     content: SignedNotice = message.content
     attempts = [{"attemptDate": attempt.at, "sendAttemptResult": _result(attempt)} for attempt in message.attempts[-6:]]
     return {"signedPayload": content.signed_payload, "sendAttempts": attempts}

@@ -27,7 +27,7 @@ from latchkey.emulators.control_requests import converted
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.emulator_clock import EmulatorClock
 from latchkey.emulators.expected_state import ExpectedState
-from latchkey.emulators.notification_outbox import Notification, NotificationRequest
+from latchkey.emulators.notification_outbox import NotificationRequest, OutgoingNotification
 
 # Hours from one try to the next, as Apple does it in production. In the sandbox Apple tries once.
 RETRIES = (1, 12, 24, 48, 72)
@@ -135,12 +135,12 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
         assert info is not None
         return self.keys.chain.sign(info)
 
-    def _message(self, notice: AppleNotice) -> Notification:
+    def _message(self, notice: AppleNotice) -> OutgoingNotification:
         # Two notifications never have the same date, by which what they say is ordered.
         self._signed_at = max(notice.at, self._signed_at + 1)
         id = str(uuid.uuid4())
         signed = self._signed(notice, id, self._signed_at, None)
-        return Notification(
+        return OutgoingNotification(
             id=id,
             kind=notice.kind,
             subject=notice.purchase.id if notice.purchase else None,
@@ -148,7 +148,7 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
             content=SignedNotice(notice, self._signed_at, signed),
         )
 
-    def _write(self, message: Notification, lie: str | None) -> NotificationRequest:
+    def _write(self, message: OutgoingNotification, lie: str | None) -> NotificationRequest:
         content: SignedNotice = message.content
         signed = content.signed_payload
         if lie == "signature":
@@ -158,7 +158,7 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
             signed = self._signed(content.notice, message.id, content.signed_at, lie)
         return NotificationRequest({}, msgspec.json.encode({"signedPayload": signed}))
 
-    def _next_try(self, message: Notification) -> Ms | None:
+    def _next_try(self, message: OutgoingNotification) -> Ms | None:
         tries = len(message.attempts) // message.fate.copies
         if not self._retries or tries > len(RETRIES):
             return None

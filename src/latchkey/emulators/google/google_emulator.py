@@ -31,7 +31,7 @@ from latchkey.emulators.google.google_control_requests import (
     GoogleSaleRequest,
 )
 from latchkey.emulators.google.google_keys import GoogleKeys
-from latchkey.emulators.notification_outbox import Notification, NotificationRequest
+from latchkey.emulators.notification_outbox import NotificationRequest, OutgoingNotification
 from latchkey.now import real_now
 
 PUBSUB_SUBSCRIPTION = "projects/latchkey-emulator/subscriptions/play"
@@ -137,12 +137,12 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
 
         return application(self)
 
-    def _message(self, notice: GoogleNotice) -> Notification:
-        return Notification(
+    def _message(self, notice: GoogleNotice) -> OutgoingNotification:
+        return OutgoingNotification(
             id=str(next(self._ids)), kind=notice.kind, subject=notice.token or None, at=notice.at, content=notice
         )
 
-    def _write(self, message: Notification, lie: str | None) -> NotificationRequest:
+    def _write(self, message: OutgoingNotification, lie: str | None) -> NotificationRequest:
         app, notice = self.app, message.content
         package = f"{app.package_name}.other" if lie == "package" else app.package_name
         body = msgspec.json.encode(google_resources.push(notice, package, message.id, PUBSUB_SUBSCRIPTION))
@@ -167,7 +167,7 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
             token = ".".join((head, rest, signature[::-1]))
         return NotificationRequest({"Authorization": f"Bearer {token}"}, body)
 
-    def _next_try(self, message: Notification) -> Ms | None:
+    def _next_try(self, message: OutgoingNotification) -> Ms | None:
         tries = len(message.attempts) // message.fate.copies
         following = message.attempts[-1].at + min(_FIRST_WAIT * 2 ** min(tries - 1, 10), _LONGEST_WAIT)
         return following if following < message.at + message.fate.late_by + _KEPT_FOR else None

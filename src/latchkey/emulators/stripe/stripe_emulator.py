@@ -16,7 +16,7 @@ from latchkey.emulators.control_requests import converted
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.emulator_clock import EmulatorClock
 from latchkey.emulators.expected_state import ExpectedState
-from latchkey.emulators.notification_outbox import Notification, NotificationRequest
+from latchkey.emulators.notification_outbox import NotificationRequest, OutgoingNotification
 from latchkey.emulators.stripe import stripe_due_events
 from latchkey.emulators.stripe.stripe_books import Seconds, StripeBooks, StripeEvent
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
@@ -221,12 +221,12 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
         """All events are in the log; those that the endpoint asked for are sent."""
         super()._change(books, tuple(notice for notice in notices if notice.type in SENT))
 
-    def _message(self, notice: StripeEvent) -> Notification:
-        return Notification(
+    def _message(self, notice: StripeEvent) -> OutgoingNotification:
+        return OutgoingNotification(
             id=notice.id, kind=notice.type, subject=notice.subject, at=notice.created * SECOND, content=notice
         )
 
-    def _write(self, message: Notification, lie: str | None) -> NotificationRequest:
+    def _write(self, message: OutgoingNotification, lie: str | None) -> NotificationRequest:
         body = msgspec.json.encode(self.event(message.content))
         # The signature counts by the real clock, whatever the emulator's says.
         at = real_now() // SECOND
@@ -244,7 +244,7 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
             {"Stripe-Signature": header(at, *signatures, scheme="v0" if lie == "scheme" else "v1")}, body
         )
 
-    def _next_try(self, message: Notification) -> Ms | None:
+    def _next_try(self, message: OutgoingNotification) -> Ms | None:
         tries, last = len(message.attempts) // message.fate.copies, message.attempts[-1].at
         waits = _LIVE_WAITS if self.books.live else _TEST_WAITS
         if tries <= len(waits):
