@@ -157,6 +157,22 @@ class Up(Running):
     def get(self, path: str, **headers: str) -> tuple[int, bytes]:
         return get(self.connection["base_url"], self.connection["ca_cert"], path, **headers)
 
+    def call(self, method: str, path: str, value: Any = None) -> Any:
+        """The reply of the management API to a request about the demo project, which must succeed."""
+        there = self.connection
+        trusted = ssl.create_default_context(cafile=there["ca_cert"])
+        connection = http.client.HTTPSConnection(urlsplit(there["base_url"]).netloc, timeout=60, context=trusted)
+        try:
+            headers = {"Authorization": f"Bearer {there['api_key']}", "Content-Type": "application/json"}
+            body = json.dumps(value) if value is not None else None
+            connection.request(method, f"/v2/projects/{there['project_id']}/{path}", body, headers)
+            reply = connection.getresponse()
+            said = json.loads(reply.read())
+            assert reply.status < 300, said
+            return said
+        finally:
+            connection.close()
+
 
 def get(base_url: str, authority: str | None, path: str, **headers: str) -> tuple[int, bytes]:
     host = urlsplit(base_url).netloc

@@ -16,7 +16,6 @@ from standardwebhooks.webhooks import Webhook as Verifier
 from latchkey.cli.receiver import CannotForwardError, Forwarder, NotConnectedError, check, receiver
 from latchkey.delivery.receiver import Arrival, _Seen
 from tests.cli.running import Running, Up, typed
-from tests.cli.test_up_webhooks import call
 
 
 class App:
@@ -56,7 +55,7 @@ class App:
 
 
 def own_webhook(up: Up) -> Any:
-    (found,) = [one for one in call(up, "GET", "integrations/webhooks")["items"] if one["name"] == "latchkey receiver"]
+    (found,) = [one for one in up.call("GET", "integrations/webhooks")["items"] if one["name"] == "latchkey receiver"]
     return found
 
 
@@ -68,7 +67,7 @@ def test_a_webhook_reaches_a_plain_http_app_with_everything_it_needs_to_check_it
         running.wait_for("Press Ctrl-C")
         (secret,) = re.findall(r"whsec_\S+", running.output)
         assert "Authorization   Bearer mine" in running.output
-        tried = call(up, "POST", f"integrations/webhooks/{own_webhook(up)['id']}/test", {"type": "RENEWAL"})
+        tried = up.call("POST", f"integrations/webhooks/{own_webhook(up)['id']}/test", {"type": "RENEWAL"})
         # What the app answered is what the service got.
         assert (tried["delivered"], tried["status"], tried["body"]) == (True, 200, '{"ok": true}')
         (path, headers, body) = app.messages[0]
@@ -89,7 +88,7 @@ def test_a_failure_of_the_app_is_a_failed_delivery_with_the_apps_words(up: Up) -
     ):
         running.wait_for("Press Ctrl-C")
         app.answer = (500, {"retry-after": "7"}, b"[red]TypeError\x1b[2J: x is undefined")
-        tried = call(up, "POST", f"integrations/webhooks/{own_webhook(up)['id']}/test", {"type": "RENEWAL"})
+        tried = up.call("POST", f"integrations/webhooks/{own_webhook(up)['id']}/test", {"type": "RENEWAL"})
         assert (tried["delivered"], tried["status"]) == (False, 500)
         assert "x is undefined" in tried["body"]
         # What the app says cannot colour or clear the terminal.
@@ -97,10 +96,10 @@ def test_a_failure_of_the_app_is_a_failed_delivery_with_the_apps_words(up: Up) -
         running.wait_for("[red]TypeError [2J: x is undefined")
         assert "\x1b[2J" not in running.output
         app.answer = (307, {"location": "http://localhost/elsewhere"}, b"")
-        tried = call(up, "POST", f"integrations/webhooks/{own_webhook(up)['id']}/test", {"type": "RENEWAL"})
+        tried = up.call("POST", f"integrations/webhooks/{own_webhook(up)['id']}/test", {"type": "RENEWAL"})
         assert (tried["delivered"], tried["status"]) == (False, 307)
         app.answer = (204, {}, b"")
-        tried = call(up, "POST", f"integrations/webhooks/{own_webhook(up)['id']}/test", {"type": "RENEWAL"})
+        tried = up.call("POST", f"integrations/webhooks/{own_webhook(up)['id']}/test", {"type": "RENEWAL"})
         assert (tried["delivered"], tried["status"]) == (False, 204)
         # The app gets the dialect that was asked for.
         (*_, body) = app.messages[-1]
@@ -114,15 +113,14 @@ def test_an_app_that_does_not_run_is_answered_502(up: Up) -> None:
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/hook"
         with Running("receiver", "--data", up.folder, "--forward-to", url) as running:
             running.wait_for("Press Ctrl-C")
-            call(
-                up,
+            up.call(
                 "POST",
                 "test_store/actions",
                 {"action": "purchase", "app_user_id": "ada", "product_id": "coins_100"},
             )
             running.wait_for("not forwarded, answered 502")
             running.wait_for(f"{url}: connection refused")
-            tried = call(up, "POST", f"integrations/webhooks/{own_webhook(up)['id']}/test", {"type": "RENEWAL"})
+            tried = up.call("POST", f"integrations/webhooks/{own_webhook(up)['id']}/test", {"type": "RENEWAL"})
             assert (tried["delivered"], tried["status"]) == (False, 502)
             assert tried["body"] == f"{url}: connection refused\n"
             assert running.ctrl_c() == 0
@@ -190,7 +188,7 @@ def test_these_can_be_forwarded_to(url: str) -> None:
 
 def test_the_service_itself_still_refuses_plain_http(up: Up) -> None:
     with pytest.raises(AssertionError, match="https"):
-        call(up, "POST", "integrations/webhooks", {"name": "Mine", "url": "http://localhost:3000/hook"})
+        up.call("POST", "integrations/webhooks", {"name": "Mine", "url": "http://localhost:3000/hook"})
 
 
 @pytest.mark.parametrize(

@@ -148,19 +148,9 @@ def is_over(up: Up, customer: str) -> bool:
     return bool(entitlement(up, customer)["expires_date"] < datetime.now(UTC).isoformat())
 
 
-def post(up: Up, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    trusted = ssl.create_default_context(cafile=up.connection["ca_cert"])
-    connection = http.client.HTTPSConnection(up.connection["base_url"].removeprefix("https://"), context=trusted)
-    headers = {"authorization": f"Bearer {up.connection['api_key']}", "content-type": "application/json"}
-    connection.request("POST", f"/v2/projects/{up.connection['project_id']}{path}", json.dumps(body), headers)
-    said: dict[str, Any] = json.loads(connection.getresponse().read())
-    connection.close()
-    return said
-
-
 def test_a_test_clock_follows_a_pretend_stores_clock(up: Up) -> None:
-    clock = post(up, "/test_clocks", {"name": "with Apple"})["id"]
-    post(up, "/customers", {"id": "frieda", "test_clock_id": clock})
+    clock = up.call("POST", "test_clocks", {"name": "with Apple"})["id"]
+    up.call("POST", "customers", {"id": "frieda", "test_clock_id": clock})
     # The store's clock may be ahead already.
     emulate(up, "clock", "--store", "apple", "--test-clock", clock)
     sold = emulate(up, "sell", "pro_monthly", "--customer", "frieda").split("purchase ")[-1].strip()

@@ -4,34 +4,16 @@ from __future__ import annotations
 
 import http.client
 import http.server
-import json
 import ssl
 import threading
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 from standardwebhooks.webhooks import Webhook as Verifier
 
 from tests.cli.running import Up
 from tests.delivery import certificates
 from tests.patience import wait_until
-
-
-def call(up: Up, method: str, path: str, value: Any = None) -> Any:
-    there = up.connection
-    trusted = ssl.create_default_context(cafile=there["ca_cert"])
-    connection = http.client.HTTPSConnection(urlsplit(there["base_url"]).netloc, timeout=60, context=trusted)
-    try:
-        headers = {"Authorization": f"Bearer {there['api_key']}", "Content-Type": "application/json"}
-        body = json.dumps(value) if value is not None else None
-        connection.request(method, f"/v2/projects/{there['project_id']}/{path}", body, headers)
-        reply = connection.getresponse()
-        said = json.loads(reply.read())
-        assert reply.status < 300, said
-        return said
-    finally:
-        connection.close()
 
 
 class Listening:
@@ -71,7 +53,7 @@ class Listening:
 
 
 def healthy(up: Up, webhook_id: str) -> Any:
-    health = call(up, "GET", f"integrations/webhooks/{webhook_id}")["health"]
+    health = up.call("GET", f"integrations/webhooks/{webhook_id}")["health"]
     return health if health["last_success_at"] is not None else None
 
 
@@ -94,12 +76,12 @@ def test_settings_of_the_environment_are_taken_or_said_not_to_apply(short_folder
         own = up.folder / "tls"
         for cert, key in (certs.good, (own / "server.pem", own / "server.key")):
             with Listening(cert, key) as listening:
-                made = call(up, "POST", "integrations/webhooks", {"name": "Mine", "url": listening.url})
-                tried = call(up, "POST", f"integrations/webhooks/{made['id']}/test", {"type": "RENEWAL"})
+                made = up.call("POST", "integrations/webhooks", {"name": "Mine", "url": listening.url})
+                tried = up.call("POST", f"integrations/webhooks/{made['id']}/test", {"type": "RENEWAL"})
                 assert (tried["status"], tried["body"]) == (200, "thanks"), tried
         with Listening(*certs.expired) as listening:
-            made = call(up, "POST", "integrations/webhooks", {"name": "Mine", "url": listening.url})
-            tried = call(up, "POST", f"integrations/webhooks/{made['id']}/test", {"type": "RENEWAL"})
+            made = up.call("POST", "integrations/webhooks", {"name": "Mine", "url": listening.url})
+            tried = up.call("POST", f"integrations/webhooks/{made['id']}/test", {"type": "RENEWAL"})
             assert tried["status"] is None
         assert '"event":"request"' not in (up.folder / "latchkey.log").read_text()
         assert up.terminate() == 0
@@ -108,15 +90,15 @@ def test_settings_of_the_environment_are_taken_or_said_not_to_apply(short_folder
 def test_a_webhook_to_this_machine_needs_nothing_configured(up: Up) -> None:
     tls = up.folder / "tls"
     with Listening(tls / "server.pem", tls / "server.key") as listening:
-        made = call(up, "POST", "integrations/webhooks", {"name": "Mine", "url": listening.url})
-        tried = call(up, "POST", f"integrations/webhooks/{made['id']}/test", {"type": "RENEWAL"})
+        made = up.call("POST", "integrations/webhooks", {"name": "Mine", "url": listening.url})
+        tried = up.call("POST", f"integrations/webhooks/{made['id']}/test", {"type": "RENEWAL"})
         assert (tried["status"], tried["body"]) == (200, "thanks"), tried
         bought = {"action": "purchase", "app_user_id": "hilda", "product_id": "pro_monthly"}
-        call(up, "POST", "test_store/actions", bought)
+        up.call("POST", "test_store/actions", bought)
         health = wait_until(lambda: healthy(up, made["id"]), "the purchase was not delivered")
         assert (health["state"], health["waiting"]) == ("ok", 0)
         # As a receiver does it: body and headers as they came, with the library's own tolerance of time.
         verified = [Verifier(made["signing_secret"]).verify(body, headers) for headers, body in listening.messages]
         assert [one["event"]["type"] for one in verified] == ["RENEWAL", "INITIAL_PURCHASE"]
         assert verified[0]["event"]["id"].startswith("test_")
-        call(up, "DELETE", f"integrations/webhooks/{made['id']}")
+        up.call("DELETE", f"integrations/webhooks/{made['id']}")
