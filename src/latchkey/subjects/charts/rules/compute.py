@@ -181,7 +181,8 @@ def _series(
         # The parts of a stack add up to it, so it is not drawn; a share of all is worth a line of its own.
         is_drawn = definition_of(request.name).is_ratio
         total = [replace(one, is_drawn=is_drawn and one is total[0], is_net=False) for one in total]
-    return tuple(replace(one, average=_average(one, periods)) for one in (*found, *total))
+    complete = [period.complete for period in periods]
+    return tuple(replace(one, average=_average(one, complete)) for one in (*found, *total))
 
 
 def _of_segment(request: ChartRequest, columns: Columns, segment: str, *, is_other: bool = False) -> list[Series]:
@@ -212,9 +213,8 @@ def segment_title(dimension: str | None, segment: str) -> str:
             return segment or NOT_KNOWN
 
 
-def _average(series: Series, periods: Sequence[Period]) -> Value:
-    complete = compress(series.values, [period.complete for period in periods])
-    known = [value for value in complete if value is not None]
+def _average(series: Series, complete: Sequence[bool]) -> Value:
+    known = [value for value in compress(series.values, complete) if value is not None]
     known = known or [value for value in series.values if value is not None]
     if not known:
         return None
