@@ -17,9 +17,9 @@ import asyncpg
 import uvloop
 from pyreqwest.client import Client, ClientBuilder
 
+from latchkey.database.pool import Database, connect
 from latchkey.garbage import collect_seldom
 from latchkey.now import real_now
-from latchkey.storage.database import Database, connect
 
 CHANNEL = "bare"
 # At once: while one claims, another sends and a third records. 390 in flight, like ours.

@@ -22,19 +22,21 @@ from rich.progress import track
 from bench.ground import Ground
 from bench.synthetic import FIRST_CUSTOMER, fill
 from bench.table import Row, say
-from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.sending.reply import Answer
-from latchkey.delivery.webhook import Setup, Webhooks
+from latchkey.database.migrate import migrate
+from latchkey.database.pool import Database, connect
+from latchkey.database.sealing import Sealer
+from latchkey.database.sql import query
+from latchkey.domain.partitions import PARTS_OF_EVENTS
 from latchkey.domain.stores.test_store.orders import Action
-from latchkey.domain.webhooks.parts import PARTS_OF_EVENTS
+from latchkey.engine.changes import Changes
 from latchkey.now import real_now
-from latchkey.storage.database import Database, connect
-from latchkey.storage.deliveries import lanes, parts, recording
-from latchkey.storage.migrate import migrate
-from latchkey.storage.sql import query
-from latchkey.usecases.engine.changes import Changes
-from latchkey.usecases.sandbox import store as test_store
-from latchkey.usecases.sandbox.demo import PROJECT_ID, ensure_demo
+from latchkey.subjects.demo.usecases.project import PROJECT_ID, ensure_demo
+from latchkey.subjects.test_store import usecases as test_store
+from latchkey.subjects.webhooks.delivery.sending.reply import Answer
+from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
+from latchkey.subjects.webhooks.storage import lanes
+from latchkey.subjects.webhooks.storage import lanes as recording
+from latchkey.subjects.webhooks.storage import partition_rows as parts
 
 FEW = 50_000
 ROUNDS = 15
@@ -117,14 +119,14 @@ async def purchases(site: Site, amount: int) -> None:
 
 async def claim(site: Site, claims: list[lanes.Claim], amount: int) -> None:
     now = real_now() + 1000
-    claims[:] = await lanes.claim(site.database, {site.webhook: amount}, now, now + 60_000)
+    claims[:] = await lanes.claim_lane(site.database, {site.webhook: amount}, now, now + 60_000)
     assert len(claims) == amount
 
 
 async def record(site: Site, claims: Sequence[lanes.Claim]) -> None:
     now = real_now() + 1000
     done = [recording.Outcome(one, Answer(now, 1, 200, None, b"{}"), None) for one in claims]
-    recorded, _ = await recording.record(site.database, done, now)
+    recorded, _ = await recording.record_attempts(site.database, done, now)
     assert len(recorded) == len(claims)
 
 

@@ -23,11 +23,11 @@ from bench.phones import Phones, Receipts
 from bench.population import settle, subscriber
 from bench.processor import spent_ms
 from bench.startup import up
+from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY
 from latchkey.emulators.emulator_server import running
 from latchkey.now import real_now
-from latchkey.storage.database import Database
-from latchkey.usecases.sandbox.demo import PROJECT_ID
+from latchkey.subjects.demo.usecases.project import PROJECT_ID
 
 Ask: TypeAlias = Callable[[int], Coroutine[Any, Any, None]]
 # The names under which the costs of both systems are shown.

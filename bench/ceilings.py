@@ -15,11 +15,11 @@ from typing import Any
 import uvloop
 
 from bench.bare import INSERT
+from latchkey.database.pool import Database
+from latchkey.engine.batch import Batch
 from latchkey.now import real_now
 from latchkey.server import Listener
 from latchkey.settings import Settings
-from latchkey.storage.database import Database
-from latchkey.usecases.engine.batch import Batch
 
 READ = """
 select c.state

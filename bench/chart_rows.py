@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.table import say
+from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY
-from latchkey.storage.database import Database
 from latchkey.subjects.charts.rules.facts import Day
 
 if TYPE_CHECKING:

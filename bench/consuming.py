@@ -20,12 +20,12 @@ from msgspec import Struct, json
 
 from bench.ceilings import Bare
 from latchkey import logs
-from latchkey.cli.consumer_server import serve
-from latchkey.consumer import Settings as ConsumerSettings
+from latchkey.consumer.consumer_settings import Settings as ConsumerSettings
+from latchkey.database.pool import Database
+from latchkey.engine.batch import Batch
+from latchkey.process.up.consumer_server import serve
 from latchkey.server import Listener
 from latchkey.settings import Settings
-from latchkey.storage.database import Database
-from latchkey.usecases.engine.batch import Batch
 
 TABLE = "create table if not exists bare_events (id text primary key, body text not null)"
 Insert = Callable[[list[bytes]], Awaitable[list[bytes]]]

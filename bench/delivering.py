@@ -9,7 +9,7 @@ import signal
 import uvloop
 
 from latchkey import logs
-from latchkey.app import run_process
+from latchkey.process.service import run_process
 from latchkey.settings import load
 
 

@@ -18,16 +18,16 @@ import psutil  # type: ignore[import-untyped]  # its stubs are a separate packag
 from bench import bare
 from bench.ground import Ground
 from bench.table import Row, against
-from latchkey.delivery import metrics
-from latchkey.delivery.role import run_delivery
-from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.webhook import Setup, Webhook, Webhooks
+from latchkey.database.sealing import Sealer
 from latchkey.domain.stores.test_store.orders import Action
+from latchkey.engine.changes import Changes
 from latchkey.now import real_now
 from latchkey.settings import Settings
-from latchkey.storage.deliveries import lanes
-from latchkey.usecases.engine.changes import Changes
-from latchkey.usecases.sandbox import store as test_store
+from latchkey.subjects.test_store import usecases as test_store
+from latchkey.subjects.webhooks.delivery import metrics
+from latchkey.subjects.webhooks.delivery.role import run_delivery
+from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhook, Webhooks
+from latchkey.subjects.webhooks.storage import lanes
 
 DELIVERIES = 20_000
 ROUNDS = 9
@@ -164,7 +164,7 @@ async def a_million_waiting(ground: Ground) -> list[Row]:
         taken = []
         for _ in range(20):
             began = time.perf_counter()
-            claims = await lanes.claim(ground.database, {webhook.key: 100}, real_now(), real_now() + 75_000)
+            claims = await lanes.claim_lane(ground.database, {webhook.key: 100}, real_now(), real_now() + 75_000)
             taken.append((time.perf_counter() - began) * 1000)
             assert len(claims) == 100
             await lanes.release(ground.database, claims)

@@ -17,23 +17,24 @@ from typing import TypeAlias
 
 from bench.ground import NO_LIMIT, Ground
 from bench.table import Row, say
-from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.webhook import Setup, Webhooks
+from latchkey.database.distribution.distribute import distribute
+from latchkey.database.embedded.data_files import SETTINGS
+from latchkey.database.migrate import migrate
+from latchkey.database.pool import Database, connect
+from latchkey.database.sealing import Sealer
 from latchkey.domain.stores.test_store.orders import Action
+from latchkey.engine.changes import Changes
+from latchkey.engine.feed import page_of_events
+from latchkey.engine.reads import Reader
+from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.scans import look_out
 from latchkey.now import real_now
-from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.database import Database, connect
-from latchkey.storage.deliveries import lanes, recording
-from latchkey.storage.distribution.distribute import distribute
-from latchkey.storage.embedded.files import SETTINGS
-from latchkey.storage.migrate import migrate
-from latchkey.storage.outlook import look_out
-from latchkey.usecases.access.keys import create_secret_key, hash_of
-from latchkey.usecases.engine.changes import Changes
-from latchkey.usecases.engine.reading import Reader
-from latchkey.usecases.events.feed import page_of_events
-from latchkey.usecases.sandbox import store as test_store
-from latchkey.usecases.sandbox.demo import PROJECT_ID, ensure_demo
+from latchkey.subjects.api_keys.usecases import create_secret_key, hash_of
+from latchkey.subjects.demo.usecases.project import PROJECT_ID, ensure_demo
+from latchkey.subjects.test_store import usecases as test_store
+from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
+from latchkey.subjects.webhooks.storage import lanes
+from latchkey.subjects.webhooks.storage import lanes as recording
 from tests.citus.cluster import HOW_TO_RUN, cluster, is_named
 
 ROUNDS = 25
@@ -99,11 +100,11 @@ class Side:
 
     async def claim_and_record(self) -> None:
         now = real_now()
-        claims = await lanes.claim(self.database, {self.webhook_key: CLAIMED}, now, now + LEASE)
+        claims = await lanes.claim_lane(self.database, {self.webhook_key: CLAIMED}, now, now + LEASE)
         assert len(claims) == CLAIMED, len(claims)
         attempt = recording.Attempt(now, 3, 200, None, b'{"content-type":"application/json"}', b'[["server","x"]]')
         outcomes = [recording.Outcome(claim, attempt, None) for claim in claims]
-        recorded, _ = await recording.record(self.database, outcomes, now)
+        recorded, _ = await recording.record_attempts(self.database, outcomes, now)
         assert len(recorded) == CLAIMED
 
     async def page(self) -> None:

@@ -19,14 +19,14 @@ from msgspec.structs import replace
 
 from bench.ground import Ground
 from bench.table import Row, say
+from latchkey.database.pool import Database
 from latchkey.domain.stores.test_store.orders import Action
+from latchkey.engine import changes as engine
+from latchkey.engine.storage.writes import Create, Writes, write, write_at_once
 from latchkey.now import real_now
-from latchkey.storage.database import Database
-from latchkey.storage.engine.writing import Create, Writes, write, write_at_once
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.engine import changes as engine
-from latchkey.usecases.sandbox import store as test_store
-from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.projects.usecases import create_project
+from latchkey.subjects.test_store import usecases as test_store
 
 SECONDS = 3.0
 ROUNDS = 3

@@ -14,17 +14,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from latchkey.cli.authority import Certificates, ensure_certificates
-from latchkey.cli.listeners import bind
-from latchkey.cli.readiness import wait_until_answering
-from latchkey.cli.supervisor import Supervisor, plan
+from latchkey.database.embedded.postgres import EmbeddedServer
+from latchkey.database.migrate import migrate
+from latchkey.database.pool import Database, connect
 from latchkey.now import real_now
+from latchkey.process.local_ca.authority import Certificates, ensure_certificates
+from latchkey.process.supervision.listeners import bind, wait_until_answering
+from latchkey.process.supervision.supervisor import Supervisor, plan
 from latchkey.settings import Settings
-from latchkey.storage.database import Database, connect
-from latchkey.storage.embedded.server import EmbeddedServer
-from latchkey.storage.migrate import migrate
-from latchkey.usecases.access.keys import create_secret_key
-from latchkey.usecases.sandbox.demo import PROJECT_ID, ensure_demo
+from latchkey.subjects.api_keys.usecases import create_secret_key
+from latchkey.subjects.demo.usecases.project import PROJECT_ID, ensure_demo
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
 # Never reached, but the limit is still checked on every request.

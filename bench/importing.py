@@ -17,8 +17,8 @@ from random import Random
 
 from bench.ground import Ground
 from bench.table import Row
-from latchkey.usecases.access.projects import create_app
-from latchkey.wire.rows import CustomerRow, TransactionRow, columns
+from latchkey.subjects.exports.wire import CustomerRow, TransactionRow, columns
+from latchkey.subjects.projects.usecases import create_app
 
 COUNT = 1_000_000
 BAR = 5_000

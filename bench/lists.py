@@ -15,13 +15,19 @@ from bench.charts import spent
 from bench.ground import Ground
 from bench.population import settle, subscriber
 from bench.table import Row, say
-from latchkey.domain.customers.filter import EVERYBODY, Filter, Sort, parse
 from latchkey.domain.instants import DAY, Ms
+from latchkey.engine.storage.catalogs import Catalogs
 from latchkey.now import real_now
-from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.usecases.customer_lists.columns import DEFAULT, needs_customer
-from latchkey.usecases.customer_lists.csv_file import csv_pieces
-from latchkey.usecases.customer_lists.listing import ON_A_PAGE_MS, active_customers, count, list_page
+from latchkey.subjects.segments.rules.filter import EVERYBODY, Filter, Sort, parse
+from latchkey.subjects.segments.usecases.customer_lists import (
+    DEFAULT,
+    ON_A_PAGE_MS,
+    active_customers,
+    count,
+    csv_pieces,
+    list_page,
+    needs_customer,
+)
 
 BAR_MS = 300
 TIMES = 5

@@ -13,19 +13,20 @@ from rich.progress import track
 from bench.ground import Ground
 from bench.population import settle, subscriber
 from bench.table import Row
-from latchkey.dashboard.application import EVERY_PAGE
 from latchkey.dashboard.cookie import NAME
-from latchkey.delivery.queue import requeue
-from latchkey.domain.customers.experiment import Variant
+from latchkey.domain.customers.enrollment import Variant
 from latchkey.domain.instants import DAY
 from latchkey.domain.stores.test_store.orders import Action
-from latchkey.domain.team.account import Role
+from latchkey.engine.changes import Changes
 from latchkey.now import real_now
-from latchkey.usecases.access import audit, sessions, team
-from latchkey.usecases.engine.changes import Changes
-from latchkey.usecases.experiments.experiments import create_experiment
-from latchkey.usecases.sandbox import clocks as test_clocks
-from latchkey.usecases.sandbox import store as test_store
+from latchkey.process.dashboard_application import EVERY_PAGE
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.accounts.usecases import sessions, team
+from latchkey.subjects.audit import usecases as audit
+from latchkey.subjects.experiments.usecases import create_experiment
+from latchkey.subjects.test_clocks import usecases as test_clocks
+from latchkey.subjects.test_store import usecases as test_store
+from latchkey.subjects.webhooks.delivery.queue import requeue_runs as requeue
 
 CUSTOMERS = 100_000
 # The position of the first event that is inserted here and not created by the rules.

@@ -5,17 +5,17 @@ from __future__ import annotations
 from msgspec.structs import replace
 from rich.progress import track
 
+from latchkey.database.pool import Database
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.customers.customer import Customer, newcomer
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import Duration, Ms
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.stores.test_store import actions
-from latchkey.storage.customers.state_format import encode
-from latchkey.storage.database import Database
-from latchkey.usecases.engine.passing_time import next_due_at
-from latchkey.usecases.sandbox.demo import PROJECT_ID
+from latchkey.engine.due_transitions import next_due_at
+from latchkey.engine.storage.state import encode
+from latchkey.subjects.demo.usecases.project import PROJECT_ID
 
 PRO = Product(
     id="pro_monthly",

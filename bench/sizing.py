@@ -15,7 +15,7 @@ from bench.buying import API, DELIVERY, POSTGRESQL, apart
 from bench.ground import Ground
 from bench.load import measure
 from bench.table import Row, say
-from latchkey.storage.deployment import looking
+from latchkey.subjects.deployment import storage as looking
 
 PURCHASES = 1_000
 COPIES = 200

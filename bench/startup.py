@@ -25,12 +25,12 @@ from bench.load import client
 from bench.processor import spent_ms
 from bench.table import Row, say
 from latchkey.dashboard.cookie import NAME
+from latchkey.database.pool import Database
 from latchkey.now import real_now
-from latchkey.storage.database import Database
-from latchkey.storage.watching import watch_lists
-from latchkey.usecases.access import sessions
-from latchkey.usecases.access.accounts import find_account
-from latchkey.usecases.sandbox.history.writing import is_wanted
+from latchkey.observability.storage import watch_lists
+from latchkey.subjects.accounts.usecases import sessions
+from latchkey.subjects.accounts.usecases.accounts import find_account
+from latchkey.subjects.demo.usecases.history import is_wanted
 
 STARTS = 5
 READY_S, PAGE_MS = 3.0, 150.0

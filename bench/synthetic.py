@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.progress import track
 
-from latchkey.storage.database import Database
+from latchkey.database.pool import Database
 
 CHUNK = 50_000
 # How many events a customer has.

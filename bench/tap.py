@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qs, urlsplit
 
-from latchkey.storage.embedded.files import SOCKET_NAME, socket_url
+from latchkey.database.embedded.data_files import SOCKET_NAME, socket_url
 
 # In the place of a protocol version: the client asks for encryption first, or cancels the query of another connection.
 _NOT_A_START = {80877102, 80877103, 80877104}

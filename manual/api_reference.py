@@ -8,8 +8,8 @@ from functools import cache
 from html import escape
 from typing import Any
 
-from latchkey.api.application import routes
-from latchkey.api.reference import slug
+from latchkey.http.openapi import slug
+from latchkey.process.http_application import routes
 
 FOLDER = "api"
 # Longer examples are cut: the whole ones are in contract/.

@@ -23,14 +23,14 @@ from hypothesis import HealthCheck, settings
 from playwright.async_api import Browser, BrowserContext, async_playwright, expect
 
 from latchkey import logs
+from latchkey.database.embedded.postgres import DATABASE, EmbeddedServer
+from latchkey.database.migrate import migrate
+from latchkey.database.pool import Database
 from latchkey.runtime.chromium import FLAGS, find_chromium
 from latchkey.runtime.chromium import VARIABLE as CHOSEN_BROWSER
-from latchkey.storage.database import Database
-from latchkey.storage.embedded.server import DATABASE, EmbeddedServer
-from latchkey.storage.migrate import migrate
 from latchkey.stores.google import credentials as google_credentials
-from latchkey.usecases.access import accounts
-from latchkey.usecases.sandbox.demo import Demo, ensure_demo
+from latchkey.subjects.accounts.usecases import accounts
+from latchkey.subjects.demo.usecases.project import Demo, ensure_demo
 from tests import distributed, left_out, machine, order
 from tests.api.client import NOW
 from tests.cli.running import Up

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import asyncpg
 
-from latchkey.storage.at_hand import AtHand
-from latchkey.storage.database import Database
-from latchkey.storage.embedded.server import EmbeddedServer
-from latchkey.usecases.sandbox.demo import Demo
+from latchkey.database.embedded.postgres import EmbeddedServer
+from latchkey.database.pool import Database
+from latchkey.database.sticky_connections import AtHand
+from latchkey.subjects.demo.usecases.project import Demo
 from tests.distributed import DistributedShelf
 from tests.patience import PATIENCE
 

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from latchkey.storage.at_hand import AtHand
-from latchkey.storage.database import Database, connect
-from latchkey.storage.distribution.distribute import distribute
-from latchkey.storage.distribution.tables import TABLES
-from latchkey.storage.migrate import migrate
+from latchkey.database.distribution.distribute import distribute
+from latchkey.database.distribution.tables import TABLES
+from latchkey.database.migrate import migrate
+from latchkey.database.pool import Database, connect
+from latchkey.database.sticky_connections import AtHand
 from tests.citus.cluster import Cluster, cluster
 
 # Each node empties its own tables, shards and all: a hundred times faster than asking the coordinator to.

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
-from latchkey.storage.database import Database
-from latchkey.usecases.engine import lookout as looks
-from latchkey.usecases.engine.lookout import Lookout
+from latchkey.engine import due_work as looks
+from latchkey.engine.due_work import Lookout
 
 
 @asynccontextmanager

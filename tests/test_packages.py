@@ -40,15 +40,15 @@ BEGINNINGS = {
     "client": ["latchkey.client"],
     "consumer": ["latchkey.consumer", "latchkey.cli.main"],
     "runtime": ["latchkey.runtime.reference_device", "latchkey.cli.main"],
-    "service": ["latchkey.app", "latchkey.cli.main", "latchkey.cli.child"],
-    "otel": ["latchkey.watching.otel"],
+    "service": ["latchkey.process.service", "latchkey.cli.main", "latchkey.process.supervision.child"],
+    "otel": ["latchkey.observability.otel"],
 }
 # Extras that are installed beside another one.
 BESIDE = {"otel": "service"}
 for name, (place, _) in COMMANDS.items():
-    BEGINNINGS[EXTRA_OF.get(name, "service")].append(f"latchkey.cli.{place.partition(':')[0]}")
+    BEGINNINGS[EXTRA_OF.get(name, "service")].append(f"latchkey.{place.partition(':')[0]}")
 # What functions of these extras' commands import only when they are called for something that needs the consumer.
-NEEDS_OTEL = "latchkey.watching.otel"
+NEEDS_OTEL = "latchkey.observability.otel"
 NEEDS_CONSUMER = "latchkey.consumer"
 
 

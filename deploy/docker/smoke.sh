@@ -49,7 +49,7 @@ for _ in $(seq 120); do
     sleep 1
 done
 healthy || { $engine logs "$name-service"; exit 1; }
-$engine exec "$name-service" python -m latchkey.cli.probe ready
+$engine exec "$name-service" python -m latchkey.process.probe ready
 $engine stop --time 60 "$name-service" >/dev/null
 test "$($engine inspect --format '{{.State.ExitCode}}' "$name-service")" = 0
 echo "The image was built, became healthy and ready without root and with a read-only file system, and stopped cleanly."

@@ -1,25 +1,78 @@
-"""Logs: one JSON object per line on stderr, or readable lines on a terminal. Secrets are never logged."""
+"""Where log lines go. A line that cannot be written is counted and dropped: nothing may fail because the disk of the
+log is full, or because nobody reads the pipe."""
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import structlog
 from msgspec import json
 from structlog.processors import ExceptionRenderer
 from structlog.tracebacks import ExceptionDictTransformer
 
-from latchkey.log_stream import LogStream
+
+class LogStream:
+    """Writes whole lines, unbuffered: after a failed write a buffer would keep the lines and fail again on each
+    write."""
+
+    def __init__(self, file: IO[Any]) -> None:
+        binary = getattr(file, "buffer", file)
+        self._raw = getattr(binary, "raw", binary)
+        # A text stream without a binary buffer, as in tests that capture output.
+        self._takes_text = isinstance(binary, io.TextIOBase)
+        self._dropped = 0
+        # The last line was only written in part.
+        self._cut = False
+
+    def write(self, text: bytes | str) -> None:
+        data = text.encode(errors="backslashreplace") if isinstance(text, str) else text
+        try:
+            if self._dropped or self._cut:
+                self._catch_up()
+            self._put(data)
+        except (OSError, ValueError):  # ValueError: the stream was closed
+            self._dropped += data.count(b"\n") or 1
+
+    def flush(self) -> None:
+        """Nothing to do: writes are unbuffered."""
+
+    def _catch_up(self) -> None:
+        """End a partly written line, and log how many lines were dropped."""
+        if self._cut:
+            self._put(b"\n")
+            self._cut = False
+        if self._dropped:
+            self._put(b'{"event":"log_lines_dropped","level":"warning","count":%d}\n' % self._dropped)
+            self._dropped = 0
+
+    def _put(self, data: bytes) -> None:
+        if self._takes_text:
+            self._raw.write(data.decode(errors="backslashreplace"))
+            return
+        rest = memoryview(data)
+        try:
+            while rest:
+                written = self._raw.write(rest)
+                if not written:
+                    raise BlockingIOError
+                rest = rest[written:]
+        except (OSError, ValueError):
+            self._cut = self._cut or 0 < len(rest) < len(data)
+            raise
+
+
+# Logs: one JSON object per line on stderr, or readable lines on a terminal. Secrets are never logged.
+
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 TRACEBACK_SECONDS = 60
-
 
 # What `configure` chose, for the access log, which bypasses structlog because it writes a line for every request.
 _writes_info = True

@@ -1,6 +1,6 @@
 """Granian, embedded in our own event loop, on a socket bound by the supervisor.
 
-The supervisor binds the sockets (`cli/listeners.py`), so it can report a port in use before anything starts. A socket
+The supervisor binds the sockets, so it can report a port in use before anything starts. A socket
 listens at the latest when its process accepts connections.
 """
 

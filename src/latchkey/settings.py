@@ -1,28 +1,88 @@
-"""Settings: from the environment (`LATCHKEY_DATABASE_URL`) and from one file (`database_url`); the environment wins.
-A secret can also be in a file of its own, which the environment names (`LATCHKEY_DATABASE_URL_FILE`).
+"""How many processors this process may use. A container often may use fewer than the machine has.
 
-`docs/latchkey.toml` is the list of all of them with their defaults and reasons; a test keeps it equal to this module.
-The types of the fields say what is allowed. msgspec checks every value against them, and the message about a wrong
-value is derived from them.
+Two things limit it: the set of processors that it may run on (`taskset`, `docker run --cpuset-cpus`), and a quota of
+time (`docker run --cpus`, a CPU limit of Kubernetes, `CPUQuota=` of systemd), which the kernel keeps in control groups.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import difflib
 import ipaddress
+import math
+import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from ipaddress import ip_network
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct, inspect
 
-from latchkey.cpus import available_cpus
-from latchkey.domain.webhooks.address import Network
+from latchkey.domain.outgoing_address import Network
+
+_GROUPS = Path("/sys/fs/cgroup")
+_OWN = Path("/proc/self/cgroup")
+
+
+def available_cpus(groups: Path = _GROUPS, own: Path = _OWN) -> int:
+    """At least 1. A part of a processor counts as one: a quota of 1.5 keeps two processes busy."""
+    allowed = _allowed()
+    quotas = [math.ceil(quota) for quota in _quotas(groups, own)]
+    return max(1, min([allowed, *quotas]))
+
+
+def _allowed() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _quotas(groups: Path, own: Path) -> Iterator[float]:
+    """Of our control group and those above it: each of them limits everything in it."""
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            for folder in _upwards(groups, path):
+                yield from _version_2(folder)
+        elif "cpu" in controllers.split(","):
+            for folder in _upwards(groups / "cpu", path):
+                yield from _version_1(folder)
+
+
+def _upwards(root: Path, path: str) -> Iterator[Path]:
+    """The folder of a group and of each group above it. In a container the path may be that of the host, and only the
+    last of these folders exists."""
+    inside = PurePosixPath(path.lstrip("/"))
+    for one in (inside, *inside.parents):
+        yield root / one
+
+
+def _version_2(folder: Path) -> Iterator[float]:
+    with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
+        quota, period = (folder / "cpu.max").read_text().split()
+        if quota != "max":
+            yield int(quota) / int(period)
+
+
+def _version_1(folder: Path) -> Iterator[float]:
+    with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
+        quota = int((folder / "cpu.cfs_quota_us").read_text())
+        if quota > 0:
+            yield quota / int((folder / "cpu.cfs_period_us").read_text())
+
+
+# Settings: from the environment (`LATCHKEY_DATABASE_URL`) and from one file (`database_url`); the environment wins. A
+# secret can also be in a file of its own, which the environment names (`LATCHKEY_DATABASE_URL_FILE`).
+
 
 PREFIX = "LATCHKEY_"
 Role = Literal["api", "clock", "delivery"]
@@ -367,3 +427,5 @@ _KINDS = {name: _kind(hint) for name, hint in get_type_hints(Settings, include_e
 _NAMES = Settings.__struct_fields__
 # Variables that name a file with a secret in it, as container platforms mount them.
 _FILES = {name: f"{PREFIX}{name.upper()}_FILE" for name in _NAMES if name in SECRETS}
+
+LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))

@@ -17,8 +17,8 @@ from latchkey.emulators.apple.apple_keys import AppleKeys, make_apple_keys
 from latchkey.emulators.apple.apple_payloads import AppleApp
 from latchkey.emulators.emulator_clock import EmulatorClock
 from latchkey.emulators.emulator_server import running
-from latchkey.usecases.services import Services
-from latchkey.usecases.stores.processing import Processor
+from latchkey.http.services import Services
+from latchkey.subjects.purchase_intake.usecases.notifications import Processor
 from tests.api.client import NOW, Reply, Shop
 
 

@@ -12,14 +12,14 @@ from typing import Any
 from msgspec import json
 from starlette.types import ASGIApp, Message
 
+from latchkey.database.pool import Database
 from latchkey.domain.customers.customer import Attribute
 from latchkey.domain.stores.test_store.orders import Action, ActionName
-from latchkey.storage.database import Database
-from latchkey.usecases.customers import attributes
-from latchkey.usecases.engine.changes import Changes
-from latchkey.usecases.engine.presence import Presence
-from latchkey.usecases.sandbox import store as test_store
-from latchkey.usecases.services import Services
+from latchkey.engine.changes import Changes
+from latchkey.engine.last_seen import Presence
+from latchkey.http.services import Services
+from latchkey.subjects.customers.usecases import edits as attributes
+from latchkey.subjects.test_store import usecases as test_store
 
 # 2027-01-15T08:00:00Z and a bit, so that truncating to seconds shows.
 NOW = 1_800_000_000_123

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.api.application import create_application
+from latchkey.database.pool import Database
+from latchkey.engine.changes import Changes
+from latchkey.process.http_application import create_application
 from latchkey.settings import Settings
-from latchkey.storage.database import Database
-from latchkey.usecases.engine.changes import Changes
-from latchkey.usecases.sandbox.demo import Demo, ensure_demo
+from latchkey.subjects.demo.usecases.project import Demo, ensure_demo
 from tests.api.client import METRICS_KEY, Client, Clock, Shop, running
 from tests.api.doings import unhurried
 from tests.api.receiving import Post, delivering, posting

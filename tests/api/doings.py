@@ -6,10 +6,11 @@ from collections.abc import Collection
 from typing import Any
 from urllib.parse import quote
 
-from latchkey.storage.distribution.tables import TABLES
-from latchkey.usecases.access import keys, projects
-from latchkey.usecases.sandbox.demo import APP_ID
-from latchkey.wire.management import AppStore
+from latchkey.database.distribution.tables import TABLES
+from latchkey.subjects.api_keys import usecases as keys
+from latchkey.subjects.demo.usecases.project import APP_ID
+from latchkey.subjects.projects import usecases as projects
+from latchkey.subjects.projects.rules import AppStore
 from tests.api.client import NOW, Reply, Shop
 from tests.api.management import post, walk
 

@@ -13,18 +13,18 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from latchkey.api.application import create_application
-from latchkey.cli.authority import ensure_certificates
-from latchkey.delivery.queue.listening import listen as listen_for_deliveries
-from latchkey.delivery.queue.worker import Worker
-from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
-from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.sending.sender import Sender
+from latchkey.database.pool import Database
+from latchkey.database.sealing import Sealer
+from latchkey.engine.changes import Changes
+from latchkey.http.services import Services
+from latchkey.process.http_application import create_application
+from latchkey.process.local_ca.authority import ensure_certificates
 from latchkey.settings import Settings
-from latchkey.storage.database import Database
-from latchkey.usecases.engine.changes import Changes
-from latchkey.usecases.sandbox.demo import Demo, ensure_demo
-from latchkey.usecases.services import Services
+from latchkey.subjects.demo.usecases.project import Demo, ensure_demo
+from latchkey.subjects.webhooks.delivery.queue.worker import Worker
+from latchkey.subjects.webhooks.delivery.queue.worker import listen as listen_for_deliveries
+from latchkey.subjects.webhooks.delivery.sending.sender import Sender
+from latchkey.subjects.webhooks.receiver import Arrival, Receiver, listening, tls
 from tests.api.client import Client, Clock, Reply, Shop, running
 from tests.patience import PATIENCE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from latchkey.api.application import routes
+from latchkey.process.http_application import routes
 from tests.api.client import DAY, NOW, Shop
 from tests.api.management import get, post
 

@@ -8,7 +8,8 @@ import pytest
 from msgspec import json
 
 from latchkey.stores.apple.adapter import AppleAdapter
-from latchkey.usecases.access import audit, keys
+from latchkey.subjects.api_keys import usecases as keys
+from latchkey.subjects.audit import usecases as audit
 from tests.api.client import NOW, Shop
 from tests.api.doings import count_rows
 from tests.api.management import delete, get, patch, post, refused, walk

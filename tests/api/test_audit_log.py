@@ -10,9 +10,12 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
 from msgspec import json
 
-from latchkey.api.front import Front
-from latchkey.dashboard.pages.audit import actions
-from latchkey.usecases.access import audit, keys
+from latchkey.engine.storage import keys as keys_keys
+from latchkey.http.front import Front
+from latchkey.subjects.api_keys import usecases as keys
+from latchkey.subjects.audit import rules as audit_rules
+from latchkey.subjects.audit import usecases as audit
+from latchkey.subjects.audit.page import actions
 from tests.api.client import NOW, Client, Reply, Shop
 from tests.api.doings import did, unhurried
 from tests.api.management import patch, post
@@ -56,11 +59,11 @@ def names_of(shop: Shop) -> dict[str, str | None]:
     return found
 
 
-async def entries(shop: Shop) -> list[audit.Entry]:
+async def entries(shop: Shop) -> list[audit_rules.Entry]:
     return await audit.entries(shop.database, shop.project_id, limit=1000)
 
 
-async def the_key(shop: Shop) -> keys.ApiKey:
+async def the_key(shop: Shop) -> keys_keys.ApiKey:
     assert shop.client.key is not None
     found = await keys.find_key(shop.database, shop.client.key)
     assert found is not None

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError
 
-from latchkey.api.errors import InvalidParameter
-from latchkey.api.field_errors import said
+from latchkey.http.errors import InvalidParameter, said
 from tests.api.client import Shop
 
 MIB = 1024 * 1024

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 from msgspec import json
 
-from latchkey.domain.tariff.reference import REFERENCE
+from latchkey.domain.money.pinned_rates import REFERENCE
 from tests.api.client import Shop
 from tests.api.conftest import opened
 from tests.api.doings import advance, did, make_clock, move_in

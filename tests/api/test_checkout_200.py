@@ -9,9 +9,9 @@ import pytest
 from latchkey.domain.instants import DAY, MINUTE
 from latchkey.stores.errors import StoreDown
 from latchkey.stores.selling import Standing
-from latchkey.usecases.checkout.chores import prune
-from latchkey.usecases.stores.desk import Desk
-from latchkey.usecases.stores.taking import Taker
+from latchkey.subjects.checkout.usecases.cleanup import prune
+from latchkey.subjects.purchase_intake.usecases.batched_lookups import Desk
+from latchkey.subjects.purchase_intake.usecases.purchase_intake import Taker
 from tests.api.client import NOW, Shop
 from tests.api.doings import subscriber, types_told
 from tests.api.management import get, post

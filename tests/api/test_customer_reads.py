@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import pytest
 
-from latchkey.usecases.access import keys
-from latchkey.usecases.customers import identities
+from latchkey.subjects.api_keys import usecases as keys
+from latchkey.subjects.customers.usecases import identities
 from tests.api.client import DAY, NOW, Shop
 from tests.api.doings import count_rows, types_told
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.usecases.customer_lists.bulk_runner import run_next
-from latchkey.usecases.customer_lists.roller import catch_up
-from latchkey.usecases.rolling.roller import Roller
+from latchkey.subjects.bulk_grants.usecases import run_next
+from latchkey.subjects.segments.usecases.projector import Roller, catch_up
 from tests.api.client import DAY, Shop
 from tests.api.management import delete, get, post
 

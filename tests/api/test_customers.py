@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from latchkey.domain.customers.customer import newcomer
-from latchkey.storage.customers import records as customers
+from latchkey.engine.storage import records as customers
 from tests.api.client import NOW, Reply, Shop
 from tests.api.doings import (
     ANONYMOUS,

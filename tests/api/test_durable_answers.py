@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncpg
 from msgspec import json
 
-from latchkey.storage.database import Database
+from latchkey.database.pool import Database
 from tests.api.client import Shop
 from tests.api.conftest import opened
 from tests.api.doings import unhurried

@@ -14,10 +14,10 @@ import structlog
 from msgspec import json
 
 from latchkey import logs
-from latchkey.api import application
-from latchkey.log_stream import LogStream
+from latchkey.database.errors import CollisionError, OutageError, StatementRefusedError
+from latchkey.logs import LogStream
+from latchkey.process import http_application as application
 from latchkey.settings import Settings
-from latchkey.storage.errors import CollisionError, OutageError, StatementRefusedError
 from tests.api.client import APP, Client, Clock, Shop
 
 V1 = "/v1/subscribers/ada"

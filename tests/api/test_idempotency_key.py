@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from latchkey.storage.access import idempotent_requests
-from latchkey.usecases.access import idempotency, keys
+from latchkey.subjects.api_keys import usecases as keys
+from latchkey.subjects.request_log import storage as idempotent_requests
+from latchkey.subjects.request_log import usecases as idempotency
 from tests.api.client import DAY, NOW, Client, Reply, Shop
 from tests.api.doings import count_rows, told
 from tests.api.management import get, post, refused, walk
@@ -113,7 +114,7 @@ async def test_after_a_day_the_key_is_new_again_and_old_replies_are_deleted(shop
     shop.clock.now += 1
     assert not is_replayed(await credit(shop))
     assert await coins(shop) == 20
-    await idempotent_requests.prune(shop.database, shop.clock.now)
+    await idempotent_requests.prune_idempotent_requests(shop.database, shop.clock.now)
     assert (await count_rows(shop))["idempotent_requests"] == 0
 
 
@@ -154,7 +155,7 @@ async def test_after_a_5xx_the_same_key_is_carried_out_again_and_credits_are_sti
         raise ValueError("broken after the change")
 
     with monkeypatch.context() as breaking:
-        breaking.setattr("latchkey.api.v2.currency_movements.reply", broken)
+        breaking.setattr("latchkey.subjects.currencies.api.reply", broken)
         assert (await credit(shop)).status == 500
     refused(
         await send(shop, "customers/ada/virtual_currencies/transactions", {"adjustments": {"COIN": 1}}),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from latchkey.usecases.access import keys
+from latchkey.subjects.api_keys import usecases as keys
 from tests.api.client import DAY, NOW, Client, Reply, Shop
 from tests.api.management import delete, get, post, refused, walk
 from tests.api.routes import Route, routes_of

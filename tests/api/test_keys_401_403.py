@@ -8,7 +8,8 @@ import hashlib
 import pytest
 from msgspec import json
 
-from latchkey.usecases.access import keys, projects
+from latchkey.subjects.api_keys import usecases as keys
+from latchkey.subjects.projects import usecases as projects
 from tests.api.client import NOW, Reply, Shop
 from tests.api.doings import count_rows
 from tests.api.routes import BODIES, Route, routes_of, settle

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from latchkey.storage.database import Database
-from latchkey.usecases.engine.presence import Presence
-from latchkey.usecases.rendering.view import LastSeen
-from latchkey.usecases.sandbox import clocks as test_clocks
+from latchkey.database.pool import Database
+from latchkey.engine.last_seen import Presence
+from latchkey.engine.storage.records import LastSeen
+from latchkey.subjects.test_clocks import usecases as test_clocks
 from tests.api.client import DAY, NOW, Shop
 from tests.patience import PATIENCE, until
 

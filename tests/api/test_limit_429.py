@@ -3,8 +3,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from latchkey.usecases.access import keys
-from latchkey.usecases.sandbox.demo import APP_ID
+from latchkey.subjects.api_keys import usecases as keys
+from latchkey.subjects.demo.usecases.project import APP_ID
 from tests.api.client import NOW, Shop
 from tests.api.doings import show_receipt
 from tests.databases import hold_minute

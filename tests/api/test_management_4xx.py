@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from latchkey.domain.instants import LATEST
-from latchkey.usecases.catalog.offerings import LARGEST_METADATA
+from latchkey.subjects.offerings.usecases.offerings import LARGEST_METADATA
 from tests.api.client import NOW, Shop
 from tests.api.doings import count_rows, make_clock
 from tests.api.management import PRODUCT, delete, get, holds, patch, post, refused, walk

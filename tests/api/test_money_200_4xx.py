@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from latchkey.domain.instants import to_iso
-from latchkey.usecases.money.rates import take
+from latchkey.subjects.money.usecases import take
 from tests.api.client import NOW, Shop
 
 PROGRAM = {"store": "app_store", "program": "small_business", "from": "2026-01-01", "until": "2026-12-31"}

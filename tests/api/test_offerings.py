@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from latchkey.domain.customers.experiment import Experiment, Variant, assign
+from latchkey.domain.customers.enrollment import Experiment, Variant, assign
 from tests.api.client import NOW, Shop
 from tests.api.doings import app_key
 from tests.api.management import delete, get, patch, post, refused, walk

@@ -8,13 +8,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from latchkey.api import health
-from latchkey.api.application import create_application
+from latchkey.database import migrate
+from latchkey.database.embedded.postgres import EmbeddedServer
+from latchkey.database.migrate import Migration, migrations
+from latchkey.database.pool import Database
+from latchkey.http import health
+from latchkey.process.http_application import create_application
 from latchkey.settings import Settings
-from latchkey.storage import migrate
-from latchkey.storage.database import Database
-from latchkey.storage.embedded.server import EmbeddedServer
-from latchkey.storage.migration_files import Migration, migrations
 from tests.api.client import METRICS_KEY, Client, Clock, Shop
 from tests.patience import until
 

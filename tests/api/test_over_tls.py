@@ -20,11 +20,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from latchkey import server
-from latchkey.api.application import create_application
+from latchkey.database.pool import Database
+from latchkey.process.http_application import create_application
 from latchkey.server import Listener
 from latchkey.settings import Settings
-from latchkey.storage.database import Database
-from latchkey.usecases.sandbox.demo import Demo, ensure_demo
+from latchkey.subjects.demo.usecases.project import Demo, ensure_demo
 from tests.api.client import Clock
 from tests.patience import PATIENCE
 

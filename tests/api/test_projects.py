@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.api.application import create_application
-from latchkey.domain.team.account import Role
+from latchkey.process.http_application import create_application
 from latchkey.settings import Settings
-from latchkey.usecases.access import accounts, audit, keys, projects, team
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.accounts.usecases import accounts, team
+from latchkey.subjects.api_keys import usecases as keys
+from latchkey.subjects.audit import usecases as audit
+from latchkey.subjects.projects import usecases as projects
 from tests.api.client import DAY, NOW, Client, Shop
 from tests.api.management import get, patch, post, refused, walk
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from latchkey.api.application import routes
-from latchkey.api.documentation import examples, stem
-from latchkey.api.reference import slug
+from latchkey.http.openapi import examples, slug, stem
+from latchkey.process.http_application import routes
 from tests.api.client import Shop
 
 CONTRACT = Path(__file__).parents[2] / "contract"

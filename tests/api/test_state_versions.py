@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from latchkey.storage.customers.state_format import VERSION, decode, encode
-from latchkey.storage.database import Database
-from latchkey.storage.errors import StateVersionError
+from latchkey.database.errors import StateVersionError
+from latchkey.database.pool import Database
+from latchkey.engine.storage.state import VERSION, decode, encode
 from tests.api.client import Shop
 from tests.domain.shop import someone
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from latchkey.api.outside import connect
 from latchkey.domain.instants import DAY, HOUR
+from latchkey.http.services import connect
 from latchkey.settings import Settings
-from latchkey.storage.stores import connections as storage
-from latchkey.usecases.access import audit
+from latchkey.subjects.audit import usecases as audit
+from latchkey.subjects.store_connections import storage
 from tests.api.apple import AppStore, app_store, connected_app, keys, new_app, processor, put
 from tests.api.client import NOW, Shop
 from tests.api.doings import count_rows

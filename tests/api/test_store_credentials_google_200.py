@@ -11,7 +11,7 @@ from msgspec import json
 from latchkey.emulators.emulator_server import running
 from latchkey.emulators.google.google_emulator import GoogleEmulator
 from latchkey.emulators.google.google_keys import make_google_keys
-from latchkey.usecases.access import keys
+from latchkey.subjects.api_keys import usecases as keys
 from tests.api.apple import new_app, put
 from tests.api.client import NOW, Shop
 from tests.api.management import get, walk

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from latchkey.usecases.access import keys
+from latchkey.subjects.api_keys import usecases as keys
 from tests.api.apple import AppStore, app_store, connected_app, process
 from tests.api.client import NOW, Shop
 from tests.api.management import get, post, refused, walk

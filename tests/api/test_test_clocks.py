@@ -9,11 +9,11 @@ import pytest
 
 from latchkey.domain.instants import to_iso
 from latchkey.domain.stores.test_store.orders import Action
-from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.usecases.customers.search import newest, search
-from latchkey.usecases.engine.clock import pass_time
-from latchkey.usecases.rendering.v2 import customer
-from latchkey.usecases.sandbox import store as test_store
+from latchkey.engine.clock import pass_time
+from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.subjects.customers.render.customer_v2 import customer
+from latchkey.subjects.search.usecases import newest, search
+from latchkey.subjects.test_store import usecases as test_store
 from tests.api.client import DAY, NOW, Shop
 from tests.api.doings import advance, did, make_clock, move_in, subscriber, told
 from tests.api.management import delete, get, holds, walk

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from latchkey.usecases.access import keys
+from latchkey.subjects.api_keys import usecases as keys
 from tests.api.client import NOW, Reply, Shop
 from tests.api.doings import count_rows
 from tests.api.management import delete, get, post, refused

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from latchkey.domain.webhooks.retry import SCHEDULE
+from latchkey.domain.retry import SCHEDULE
 from tests.api.client import NOW
 from tests.api.doings import did
 from tests.api.management import delete, patch, refused, walk

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import json
 
-from latchkey.usecases.webhooks import log as delivery_log
+from latchkey.subjects.webhooks.usecases import delivery_log
 from tests.api.client import DAY, NOW
 from tests.api.doings import ANONYMOUS, did
 from tests.api.management import get, refused, walk

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from latchkey.delivery.queue import requeue
-from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.webhook import Webhook, Webhooks
+from latchkey.database.sealing import Sealer
+from latchkey.subjects.webhooks.delivery.queue import requeue_runs as requeue
+from latchkey.subjects.webhooks.delivery.webhook import Webhook, Webhooks
 from tests.api.client import DAY, NOW
 from tests.api.doings import did
 from tests.api.management import refused, walk

@@ -14,10 +14,10 @@ from msgspec import json
 from standardwebhooks.webhooks import Webhook as Verifier
 
 from latchkey import logs
-from latchkey.api.v2.webhooks import EventType
-from latchkey.delivery.receiver import Arrival, tls
-from latchkey.log_stream import LogStream
-from latchkey.usecases.events.samples import TYPES
+from latchkey.logs import LogStream
+from latchkey.subjects.webhooks.api import EventType
+from latchkey.subjects.webhooks.receiver import Arrival, tls
+from latchkey.subjects.webhooks.usecases.samples import TYPES
 from latchkey.wire.event import Envelope
 from tests.api.client import NOW, Reply
 from tests.api.doings import did

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from latchkey.api.body import CheckedBody
-from latchkey.api.exchange import Exchange
-from latchkey.api.front import Front
-from latchkey.api.writes import Writes
+from latchkey.http.body import CheckedBody
+from latchkey.http.exchange import Exchange
+from latchkey.http.front import Front
+from latchkey.subjects.purchase_intake.api.receipts import Writes
 from tests.api.client import APP, NOW, Client, Reply, Shop
 from tests.api.doings import count_rows
 

@@ -10,9 +10,10 @@ from typing import Any
 from msgspec import json
 
 from latchkey.domain.instants import DAY, MINUTE, Ms
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
+from latchkey.http.services import Services
 from latchkey.stores.adapter import AppReceipt, ConnectedApp, Extension, Incoming, Notification, Reading, Seen, Target
 from latchkey.stores.errors import InvalidReceipt, StoreDown, StoreError
 from latchkey.stores.selling import (
@@ -26,8 +27,7 @@ from latchkey.stores.selling import (
     Sale,
     Standing,
 )
-from latchkey.usecases.services import Services
-from latchkey.usecases.stores import credentials
+from latchkey.subjects.store_connections import usecases as credentials
 from tests.api.client import NOW, Reply, Shop
 
 ACCOUNT = Account(account_id="acct_1", publishable_key="pk_test_12345678", sandbox=True)

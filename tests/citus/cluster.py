@@ -26,7 +26,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from latchkey.storage.embedded.system_user import server_user
+from latchkey.database.embedded.system_user import server_user
 from tests.cli.running import free_port
 from tests.patience import wait_until
 

@@ -15,22 +15,22 @@ from typing import Any
 
 import asyncpg
 
-from latchkey.api.front import as_api_error
-from latchkey.cli.authority import ensure_certificates
-from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
-from latchkey.delivery.role import run_delivery
-from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.webhook import Setup, Webhooks
+from latchkey.database.distribution.distribute import distribute
+from latchkey.database.migrate import migrate
+from latchkey.database.pool import Database, connect
+from latchkey.database.sealing import Sealer
 from latchkey.domain.stores.test_store.orders import Action
+from latchkey.engine.changes import Changes
+from latchkey.http.front import as_api_error
 from latchkey.now import real_now
+from latchkey.process.local_ca.authority import ensure_certificates
 from latchkey.settings import Settings
-from latchkey.storage.database import Database, connect
-from latchkey.storage.distribution.distribute import distribute
-from latchkey.storage.migrate import migrate
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.engine.changes import Changes
-from latchkey.usecases.sandbox import store as test_store
-from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.projects.usecases import create_project
+from latchkey.subjects.test_store import usecases as test_store
+from latchkey.subjects.webhooks.delivery.role import run_delivery
+from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
+from latchkey.subjects.webhooks.receiver import Arrival, Receiver, listening, tls
 from tests.patience import until
 
 SECRET = bytes(range(32))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from latchkey.storage.database import Connection, Database
-from latchkey.storage.errors import OutageError
-from latchkey.storage.sql import query
-from latchkey.usecases.access.projects import create_project
+from latchkey.database.errors import OutageError
+from latchkey.database.pool import Connection, Database
+from latchkey.database.sql import query
+from latchkey.subjects.projects.usecases import create_project
 from tests.api.client import NOW
 
 PROJECT = "proj_of_broken_sessions"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from latchkey.domain.customers.facets import Status
-from latchkey.domain.customers.filter import Filter
-from latchkey.storage.database import Database, connect
+from latchkey.database.pool import Database, connect
 from latchkey.subjects.charts.storage import chart_tables as rows
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.customer_lists.csv_file import csv_pieces
-from latchkey.usecases.customer_lists.listing import count, list_page
-from latchkey.usecases.sandbox.clocks import create_customer
-from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.projects.usecases import create_project
+from latchkey.subjects.segments.rules.facets import Status
+from latchkey.subjects.segments.rules.filter import Filter
+from latchkey.subjects.segments.usecases.customer_lists import count, csv_pieces, list_page
+from latchkey.subjects.test_clocks.usecases import create_customer
 from tests.citus.moving import MOVE, elsewhere
 from tests.subjects.charts.stored_rows import agree, facts
 from tests.usecases.conftest import NOON, Shop

@@ -10,17 +10,16 @@ import asyncpg
 import pytest
 from rich.console import Console
 
-from latchkey.cli.migration import run as run_migrations
-from latchkey.storage.database import Database, connect
-from latchkey.storage.deliveries import parts
-from latchkey.storage.embedded.server import EmbeddedServer
-from latchkey.storage.errors import NotRelocatableError
-from latchkey.storage.migrate import migrate
-from latchkey.storage.relocating import fence
-from latchkey.storage.relocating.connections import both
-from latchkey.storage.relocating.copying import copy_all
-from latchkey.usecases.customer_lists import roller as lists
-from latchkey.usecases.sandbox.demo import Demo, ensure_demo
+from latchkey.database.distribution import database_copy as fence
+from latchkey.database.distribution.database_copy import both, copy_all
+from latchkey.database.embedded.postgres import EmbeddedServer
+from latchkey.database.errors import NotRelocatableError
+from latchkey.database.migrate import migrate
+from latchkey.database.pool import Database, connect
+from latchkey.process.migration import run as run_migrations
+from latchkey.subjects.demo.usecases.project import Demo, ensure_demo
+from latchkey.subjects.segments.usecases import projector as lists
+from latchkey.subjects.webhooks.storage import partition_rows as parts
 from tests.api.client import NOW
 from tests.citus.moving import SHARDS
 from tests.citus.test_distributing import feed, live

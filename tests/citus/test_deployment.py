@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from latchkey.cli.doctor_deployment import deployment
-from latchkey.domain.deployment.standing import Standing
-from latchkey.domain.deployment.troubles import troubles
-from latchkey.storage import watching
-from latchkey.storage.database import Database, connect
-from latchkey.storage.distribution.tables import TABLES
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.deployment.standing import look, look_through
-from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.database.distribution.tables import TABLES
+from latchkey.database.pool import Database, connect
+from latchkey.observability import storage as watching
+from latchkey.process.doctor_deployment import deployment
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.deployment.rules import Standing, troubles
+from latchkey.subjects.deployment.usecases import look, look_through
+from latchkey.subjects.projects.usecases import create_project
 from tests.citus.cluster import Cluster
 from tests.citus.moving import SHARDS, prepare
 from tests.usecases.conftest import NOON, Shop

@@ -6,14 +6,13 @@ import re
 
 import asyncpg
 
-from latchkey.storage.database import Database, connect
-from latchkey.storage.distribution.distribute import distribute, undistributed
-from latchkey.storage.distribution.nodes import is_distributed
-from latchkey.storage.distribution.tables import TABLES
-from latchkey.storage.migrate import migrate
-from latchkey.storage.migration_files import commands, migrations
-from latchkey.storage.sql import query
-from latchkey.usecases.sandbox.demo import Demo, ensure_demo
+from latchkey.database.distribution.distribute import distribute, undistributed
+from latchkey.database.distribution.nodes import is_distributed
+from latchkey.database.distribution.tables import TABLES
+from latchkey.database.migrate import commands, migrate, migrations
+from latchkey.database.pool import Database, connect
+from latchkey.database.sql import query
+from latchkey.subjects.demo.usecases.project import Demo, ensure_demo
 from tests.api.client import NOW
 from tests.api.conftest import opened
 from tests.api.doings import did

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from latchkey.database import database_identity as identity
+from latchkey.database.pool import Database
 from latchkey.domain.restore import SEQUENCES
-from latchkey.storage.database import Database
-from latchkey.storage.restoring import identity
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.restoring.after_restore import Wanted, after_restore
-from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.subjects.database_restore.usecases import Wanted, after_restore
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.projects.usecases import create_project
 from tests.citus.moving import prepare
 from tests.usecases.conftest import NOON, Shop
 from tests.usecases.test_after_restore import promoted

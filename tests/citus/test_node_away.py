@@ -9,14 +9,14 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from latchkey.database.errors import NodeAwayError
+from latchkey.engine.clock import pass_time
+from latchkey.engine.reads import Reader
+from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.scans import look_out
 from latchkey.now import real_now
-from latchkey.storage import watching
-from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.errors import NodeAwayError
-from latchkey.storage.outlook import look_out
-from latchkey.usecases.access.keys import create_secret_key, hash_of
-from latchkey.usecases.engine.clock import pass_time
-from latchkey.usecases.engine.reading import Reader
+from latchkey.observability import storage as watching
+from latchkey.subjects.api_keys.usecases import create_secret_key, hash_of
 from tests import machine
 from tests.citus.cluster import BIN, Cluster
 from tests.citus.moving import HOME, compare, elsewhere, loaded, prepare

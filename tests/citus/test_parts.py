@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
-from latchkey.storage import migrate as migrating
-from latchkey.storage.database import Database, connect
-from latchkey.storage.deliveries import parts
-from latchkey.storage.errors import DatabaseBusyError
-from latchkey.storage.migration_files import Migration, migrations
-from latchkey.usecases.access.projects import create_project
+from latchkey.database import migrate as migrating
+from latchkey.database.errors import DatabaseBusyError
+from latchkey.database.migrate import Migration, migrations
+from latchkey.database.pool import Database, connect
+from latchkey.subjects.projects.usecases import create_project
+from latchkey.subjects.webhooks.storage import partition_rows as parts
 from tests.api.client import NOW
 from tests.citus.cluster import Cluster, Node
 from tests.citus.moving import HOME

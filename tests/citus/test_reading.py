@@ -10,18 +10,18 @@ from typing import Any
 import asyncpg
 import pytest
 
+from latchkey.database.distribution import directory
+from latchkey.database.distribution.functions import is_asked_of_nodes
+from latchkey.database.distribution.nodes import Nodes
+from latchkey.database.pool import Database
+from latchkey.database.sql import all_queries, query
 from latchkey.domain.customers.customer import newcomer
-from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.customers import records as customers
-from latchkey.storage.database import Database
-from latchkey.storage.distribution import directory
-from latchkey.storage.distribution.functions import is_asked_of_nodes
-from latchkey.storage.distribution.nodes import Nodes
-from latchkey.storage.sql import all_queries, query
-from latchkey.usecases.access.keys import create_secret_key, hash_of, revoke_key
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.engine.admission import Caller
-from latchkey.usecases.engine.reading import Answer, Reader
+from latchkey.engine.admission import Caller
+from latchkey.engine.reads import Answer, Reader
+from latchkey.engine.storage import records as customers
+from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.subjects.api_keys.usecases import create_secret_key, hash_of, revoke_key
+from latchkey.subjects.projects.usecases import create_project
 from tests.api.client import NOW
 from tests.citus.moving import MOVE, elsewhere
 from tests.patience import until

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from latchkey.storage.database import connect
-from latchkey.storage.distribution.directory import load
-from latchkey.storage.distribution.statements import ROUTES, Apart, Home, Planned
-from latchkey.storage.sql import query
+from latchkey.database.distribution.directory import load
+from latchkey.database.distribution.statements import ROUTES, Apart, Home, Planned
+from latchkey.database.pool import connect
+from latchkey.database.sql import query
 from tests.citus.cluster import Cluster, Node
 from tests.citus.moving import HOME, SHARDS
 

@@ -6,11 +6,11 @@ import asyncpg
 import pytest
 from rich.console import Console
 
-from latchkey.cli.migration import run
-from latchkey.storage.database import Database, connect
-from latchkey.storage.distribution.distribute import require_cluster
-from latchkey.storage.errors import NotDistributableError, SchemaNotMigratedError
-from latchkey.usecases.sandbox.demo import ensure_demo
+from latchkey.database.distribution.distribute import require_cluster
+from latchkey.database.errors import NotDistributableError, SchemaNotMigratedError
+from latchkey.database.pool import Database, connect
+from latchkey.process.migration import run
+from latchkey.subjects.demo.usecases.project import ensure_demo
 from tests.api.client import NOW
 
 SHARDS = 4

@@ -9,7 +9,13 @@ import pytest
 from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
-from latchkey.cli.authority import AUTHORITY_LIFE, LEAF_LIFE, Certificates, ensure_certificates, may_sign_for
+from latchkey.process.local_ca.authority import (
+    AUTHORITY_LIFE,
+    LEAF_LIFE,
+    Certificates,
+    ensure_certificates,
+    may_sign_for,
+)
 
 NOW = 1_800_000_000_000
 LOOPBACK = [ipaddress.ip_address("127.0.0.1")]

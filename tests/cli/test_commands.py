@@ -7,7 +7,7 @@ import json
 import re
 from pathlib import Path
 
-from latchkey.storage.database import connect
+from latchkey.database.pool import connect
 from tests.cli.running import typed
 
 

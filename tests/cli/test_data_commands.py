@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from latchkey.cli.authority import ensure_certificates
-from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
+from latchkey.database.pool import Database
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.stores.test_store.orders import Action
+from latchkey.engine.changes import Changes
 from latchkey.now import real_now
-from latchkey.storage.database import Database
-from latchkey.usecases.access import audit
-from latchkey.usecases.engine.changes import Changes
-from latchkey.usecases.sandbox import store as test_store
+from latchkey.process.local_ca.authority import ensure_certificates
+from latchkey.subjects.audit import usecases as audit
+from latchkey.subjects.test_store import usecases as test_store
+from latchkey.subjects.webhooks.receiver import Arrival, Receiver, listening, tls
 from tests.cli.running import typed
 from tests.databases import DemoShelf
 

@@ -12,16 +12,16 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from latchkey.cli.authority import ensure_certificates
-from latchkey.cli.doctor_deployment import deployment, told_about
-from latchkey.cli.listeners import bind
-from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.webhook import Setup, Webhooks
-from latchkey.domain.deployment.standing import Lists, Partition, Table
+from latchkey.database.pool import Database
+from latchkey.database.sealing import Sealer
 from latchkey.now import real_now
-from latchkey.storage.database import Database
-from latchkey.storage.deployment import looking
-from latchkey.usecases.sandbox.demo import ensure_demo
+from latchkey.process.doctor_deployment import deployment, told_about
+from latchkey.process.local_ca.authority import ensure_certificates
+from latchkey.process.supervision.listeners import bind
+from latchkey.subjects.demo.usecases.project import ensure_demo
+from latchkey.subjects.deployment import storage as looking
+from latchkey.subjects.deployment.rules import Lists, Partition, Table
+from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
 from tests.cli.running import latchkey, typed
 from tests.domain.test_deployment import QUIET
 

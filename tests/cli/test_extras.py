@@ -162,7 +162,9 @@ def test_the_service_works_alone(install: Callable[[str], Path], tmp_path: Path)
     assert done.returncode == 2
     assert "LATCHKEY_DATABASE_URL" in done.stderr
     # What a process of it imports.
-    done = subprocess.run([python, "-I", "-c", "import latchkey.app"], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [python, "-I", "-c", "import latchkey.process.service"], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.cli import forking
+from latchkey.process.supervision import fork_server as forking
 from tests.cli.running import clean_environment
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere nothing is copied")
 
 BEGIN = """
 import asyncio, os, signal, socket, sys, threading
-from latchkey.cli.forking import Forked, forget_settings, fork, may_fork
+from latchkey.process.supervision.fork_server import Forked, forget_settings, fork, may_fork
 
 def ended(main, **options):
     copy = fork(main, **{"keep": (), "output": None, **options})
@@ -121,7 +121,7 @@ def test_processes_are_ended_if_up_is_stopped_before_its_event_loop_runs(short_f
     script = f"""
 from pathlib import Path
 from latchkey.cli import up
-from latchkey.cli.stop_signal import StoppedError
+from latchkey.process.supervision.stop_signal import StoppedError
 started = []
 def show(console, parts, chosen):
     started.extend(child.process.pid for one in (parts.supervisor, parts.selling) for child in one.children)

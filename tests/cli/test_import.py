@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from latchkey.database.pool import Database
 from latchkey.now import real_now
-from latchkey.storage.database import Database
-from latchkey.usecases.access import audit, projects
-from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.subjects.audit import usecases as audit
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.projects import usecases as projects
 from tests.cli.running import Running, typed
 from tests.importing.vendor_rows import file_of, row
 from tests.patience import until

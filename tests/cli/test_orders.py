@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_network
 from pathlib import Path
 
-from latchkey.cli.orders import Orders, decode, encode, settings_from_wire, settings_to_wire
+from latchkey.process.supervision.supervisor_channel import Orders, decode, encode, settings_from_wire, settings_to_wire
 from latchkey.settings import Settings
 
 FULL = Settings(

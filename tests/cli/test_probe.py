@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.cli.authority import ensure_certificates
-from latchkey.cli.listeners import bind
-from latchkey.cli.probe import probe
 from latchkey.now import real_now
+from latchkey.process.local_ca.authority import ensure_certificates
+from latchkey.process.probe import probe
+from latchkey.process.supervision.listeners import bind
 
 
 @contextmanager

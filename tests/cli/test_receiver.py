@@ -14,7 +14,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook as Verifier
 
 from latchkey.cli.receiver import CannotForwardError, Forwarder, NotConnectedError, check, receiver
-from latchkey.delivery.receiver import Arrival, _Seen
+from latchkey.subjects.webhooks.receiver import Arrival, _Seen
 from tests.cli.running import Running, Up, typed
 
 

@@ -16,8 +16,8 @@ import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from latchkey.cli.authority import Certificates, ensure_certificates
 from latchkey.now import real_now
+from latchkey.process.local_ca.authority import Certificates, ensure_certificates
 from tests.cli.running import Running, get, latchkey, typed
 from tests.databases import Shelf
 from tests.patience import wait_until

@@ -29,16 +29,23 @@ def test_a_named_command_comes_alone(words: list[str], names: set[str]) -> None:
     assert found == names
 
 
-@pytest.mark.parametrize("module", ["latchkey.cli.child", "latchkey.cli.journal", "latchkey.cli.app"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "latchkey.process.supervision.child",
+        "latchkey.subjects.purchase_intake.command",
+        "latchkey.subjects.store_connections.command",
+    ],
+)
 def test_only_what_answers_requests_loads_the_web_framework(module: str) -> None:
-    assert not {"fastapi", "latchkey.dashboard.application"} & imported(f"import {module}")
+    assert not {"fastapi", "latchkey.process.dashboard_application"} & imported(f"import {module}")
 
 
 def test_libraries_of_stores_and_exports_are_loaded_when_they_are_used() -> None:
-    loaded = imported("from latchkey.app import load_api; load_api()")
+    loaded = imported("from latchkey.process.service import load_api; load_api()")
     assert "fastapi" in loaded
     assert not {"appstoreserverlibrary", "stripe", "requests", "pyarrow", "obstore"} & loaded
-    assert not {"alembic", "fastapi"} & imported("import latchkey.cli.consumer_server")
+    assert not {"alembic", "fastapi"} & imported("import latchkey.process.up.consumer_server")
 
 
 def test_ctrl_c_while_code_is_loaded_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from msgspec import json
 
+from latchkey.database.pool import Database
 from latchkey.now import real_now
-from latchkey.storage.database import Database
-from latchkey.storage.stores import journal as storage
-from latchkey.storage.stores.journal import NewEntry, Outcome
-from latchkey.usecases.access import audit, projects
-from latchkey.usecases.stores.incoming import file_entries
+from latchkey.subjects.audit import usecases as audit
+from latchkey.subjects.projects import usecases as projects
+from latchkey.subjects.purchase_intake.rules import NewEntry, Outcome
+from latchkey.subjects.purchase_intake.storage import journal_rows as storage
+from latchkey.subjects.purchase_intake.usecases.journal import file_entries
 from tests.api.apple import app_store, keys
 from tests.cli.running import typed
 from tests.cli.test_commands import up_folder

@@ -8,11 +8,12 @@ import threading
 
 import pytest
 
-from latchkey.cli.listeners import bind
-from latchkey.cli.supervisor import DidNotBecomeReadyError, Supervisor, plan
+from latchkey.database.pool import Database, connect
+from latchkey.process.supervision.listeners import DidNotBecomeReadyError, bind
+from latchkey.process.supervision.supervisor import Supervisor, plan
 from latchkey.settings import Settings
-from latchkey.storage.database import Database, connect
-from latchkey.usecases.access import keys, projects
+from latchkey.subjects.api_keys import usecases as keys
+from latchkey.subjects.projects import usecases as projects
 from tests.cli.running import Running, get
 from tests.patience import PATIENCE
 

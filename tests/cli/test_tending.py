@@ -14,9 +14,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from latchkey.cli.listeners import bind
-from latchkey.cli.supervisor import Supervisor, plan
-from latchkey.cli.tending import EVERY_SECONDS, HEALTHY_AFTER, START_PATIENCE, STORM, Child, Tending
+from latchkey.process.supervision.child_health import (
+    EVERY_SECONDS,
+    HEALTHY_AFTER,
+    START_PATIENCE,
+    STORM,
+    Child,
+    Tending,
+)
+from latchkey.process.supervision.listeners import bind
+from latchkey.process.supervision.supervisor import Supervisor, plan
 from latchkey.settings import Settings
 from tests.databases import Shelf
 from tests.patience import PATIENCE, until
@@ -197,7 +204,7 @@ def test_a_silent_process_is_killed_and_one_that_still_starts_gets_longer(four: 
 
 
 def test_processes_of_other_programs_say_nothing_and_are_left_alone() -> None:
-    other = Child("consumer", ("consumer",), module="latchkey.cli.consumer_server", process=Fake(1), ready=True)
+    other = Child("consumer", ("consumer",), module="latchkey.process.up.consumer_server", process=Fake(1), ready=True)
     tending = Tending([other], hangs_after_seconds=0)
     for _ in range(3):
         tending.turn()

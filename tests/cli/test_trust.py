@@ -17,9 +17,10 @@ from cryptography import x509
 from playwright.async_api import Error, async_playwright
 from rich.console import Console
 
-from latchkey.cli.authority import Certificates, ensure_certificates, signs_only_here
-from latchkey.cli.trust import local_authority, put_in, take_out
-from latchkey.cli.trust_stores import (
+from latchkey.now import real_now
+from latchkey.process.local_ca.authority import Certificates, ensure_certificates, signs_only_here
+from latchkey.process.local_ca.trust import local_authority, put_in, take_out
+from latchkey.process.local_ca.trust_stores import (
     Authority,
     CannotTrustError,
     Keychain,
@@ -29,7 +30,6 @@ from latchkey.cli.trust_stores import (
     run,
     system_stores,
 )
-from latchkey.now import real_now
 from latchkey.runtime.chromium import FLAGS
 from latchkey.server import Listener
 from latchkey.settings import Settings

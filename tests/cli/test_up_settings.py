@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.cli import up_settings
-from latchkey.cli.authority import Certificates, ensure_certificates
-from latchkey.cli.up_settings import LOOPBACK, OWN, settings_for_up
+from latchkey import settings as up_settings
 from latchkey.now import real_now
-from latchkey.settings import ROLES, Settings, SettingsRefusedError
+from latchkey.process.local_ca.authority import Certificates, ensure_certificates
+from latchkey.process.up.up_settings import OWN, settings_for_up
+from latchkey.settings import LOOPBACK, ROLES, Settings, SettingsRefusedError
 
 # A value other than the default for every setting, as it stands in the environment.
 SAMPLES = {

@@ -11,11 +11,11 @@ import sys
 import asyncpg
 import pytest
 
+from latchkey.database.pool import Database
 from latchkey.now import real_now
-from latchkey.storage.access import second_factors
-from latchkey.storage.database import Database
-from latchkey.usecases.access import accounts, sessions
-from latchkey.usecases.deployment import operators
+from latchkey.subjects.accounts.storage import session_rows as second_factors
+from latchkey.subjects.accounts.usecases import accounts, sessions
+from latchkey.subjects.accounts.usecases import team as operators
 from tests.cli.running import typed
 
 PASSWORD = "correct horse battery"

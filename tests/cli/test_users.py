@@ -15,9 +15,9 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 
-from latchkey.storage.embedded.server import EmbeddedServer
-from latchkey.storage.embedded.system_user import NAME
-from latchkey.storage.errors import EmbeddedServerError
+from latchkey.database.embedded.postgres import EmbeddedServer
+from latchkey.database.embedded.system_user import NAME
+from latchkey.database.errors import EmbeddedServerError
 from tests import machine
 from tests.cli.running import LATCHKEY, Up, latchkey
 from tests.patience import PATIENCE

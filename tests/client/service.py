@@ -12,7 +12,8 @@ from pyreqwest.middleware import Next
 from pyreqwest.request import Request
 from pyreqwest.response import Response, ResponseBuilder
 
-from latchkey.client import Client, Patience
+from latchkey.client.client import Client
+from latchkey.client.transport import Patience
 from latchkey.http_client import HttpClient
 
 DOWN = "down"

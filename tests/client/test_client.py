@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pyreqwest.middleware.asgi import ASGITestMiddleware
 
-from latchkey.client import ApiError, BadAnswer, Client, NotFound, RateLimited, Unreachable, UnusableId
+from latchkey.client.client import Client
+from latchkey.client.client_errors import ApiError, BadAnswer, NotFound, RateLimited, Unreachable, UnusableId
 from latchkey.http_client import HttpClient
 from latchkey.wire.v2 import ActiveEntitlement
 from tests.api.client import NOW, Shop

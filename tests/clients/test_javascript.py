@@ -12,10 +12,10 @@ from uuid import uuid4
 
 from msgspec import json as fast_json
 
-from latchkey.delivery.dialect import body_of
-from latchkey.delivery.sending.signing import signature
-from latchkey.domain.events.event import EventType
-from latchkey.usecases.events.samples import sample
+from latchkey.domain.events.customer_event import EventType
+from latchkey.subjects.webhooks.delivery.event_body import body_of
+from latchkey.subjects.webhooks.delivery.sending.request import signature
+from latchkey.subjects.webhooks.usecases.samples import sample
 from tests import machine
 from tests.cli.running import Up
 from tests.patience import PATIENCE

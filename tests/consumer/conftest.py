@@ -12,7 +12,7 @@ import pytest
 from latchkey import logs
 from latchkey.consumer.storage.consumer_database import ConsumerDatabase
 from latchkey.consumer.storage.schema import migrate
-from latchkey.storage.embedded.server import EmbeddedServer
+from latchkey.database.embedded.postgres import EmbeddedServer
 from tests.consumer.world import World, world
 from tests.databases import AddressShelf
 from tests.push.conftest import certificates, provider

@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
-from latchkey.client import RateLimited
-from latchkey.consumer import Consumer, Job, NewJob
+from latchkey.client.client_errors import RateLimited
 from latchkey.consumer.job_runner import LEASE_MS, backoff_ms
+from latchkey.consumer.reference_consumer import Consumer
 from latchkey.consumer.storage.copy_tables import jobs as jobs_table
+from latchkey.consumer.storage.jobs import Job, NewJob
 from tests.consumer.world import NOW, World, both_databases, event, settings, world
 from tests.patience import PATIENCE
 

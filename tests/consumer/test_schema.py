@@ -16,7 +16,7 @@ from latchkey.consumer.rules.record import Entitlement, Subscription
 from latchkey.consumer.storage.consumer_database import ConsumerDatabase, checked_url
 from latchkey.consumer.storage.copy_tables import entitlements, metadata, processed_events, subscriptions
 from latchkey.consumer.storage.schema import VERSION_TABLE, config, migrate, newest
-from latchkey.storage.embedded.server import EmbeddedServer
+from latchkey.database.embedded.postgres import EmbeddedServer
 from tests.consumer.world import both_databases
 
 SPECIFIED = {

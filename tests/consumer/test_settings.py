@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.consumer import Settings, SettingsError
-from latchkey.consumer.consumer_settings import PREFIX
+from latchkey.consumer.consumer_errors import SettingsError
+from latchkey.consumer.consumer_settings import PREFIX, Settings
 from tests.consumer.world import settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "consumer.md"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from latchkey.consumer import AccessUnknownError
 from latchkey.consumer.billing_service import check_connection
+from latchkey.consumer.consumer_errors import AccessUnknownError
 from latchkey.consumer.rules.timestamps import DAY, HOUR
 from tests.api.client import Client as Asking
 from tests.consumer.test_guard import fastapi_app, starlette_app, sync_starlette_app

@@ -19,9 +19,12 @@ from pyreqwest.request import Request
 from pyreqwest.response import Response, ResponseBuilder
 from sqlalchemy import Table, func, select
 
-from latchkey.client import Client, Patience
-from latchkey.consumer import Consumer, LocalCopy, Settings
+from latchkey.client.client import Client
+from latchkey.client.transport import Patience
 from latchkey.consumer.billing_service import Checked
+from latchkey.consumer.consumer_settings import Settings
+from latchkey.consumer.reference_consumer import Consumer
+from latchkey.consumer.rules.record import LocalCopy
 from latchkey.consumer.rules.timestamps import DAY, to_iso
 from latchkey.consumer.storage.copy_tables import metadata
 from latchkey.http_client import HttpClient

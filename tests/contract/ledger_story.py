@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.purchases.reference import Reference, v2_id, written
-from latchkey.usecases.engine.changes import Change
+from latchkey.engine.changes import Change
 from tests.api.client import DAY, NOW, Shop
 from tests.domain.shop import subscribed
 

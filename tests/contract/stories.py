@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-from latchkey.domain.team.account import Role
-from latchkey.storage.exports import schedules
-from latchkey.storage.exports.schedules import Run
-from latchkey.usecases.access.team import add_member
-from latchkey.usecases.rolling.roller import Roller
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.accounts.usecases.team import add_member
+from latchkey.subjects.exports import storage as schedules
+from latchkey.subjects.exports.rules import Run
+from latchkey.subjects.segments.usecases.projector import Roller
 from tests.api.client import NOW, Shop
 from tests.api.till import opened_page
 

@@ -17,21 +17,21 @@ from uuid import UUID
 import pytest
 from msgspec import json, structs
 
-from latchkey.api.documentation import stem
-from latchkey.delivery import webhook
-from latchkey.delivery.dialect import body_of
-from latchkey.delivery.queue import requeue
-from latchkey.delivery.sending.reply import Answer
-from latchkey.delivery.sending.sender import Sender
-from latchkey.domain.events.event import EventType
-from latchkey.domain.webhooks.dialect import Dialect
-from latchkey.storage.access import request_log
-from latchkey.storage.database import Database
-from latchkey.storage.stores.journal import NewEntry
+from latchkey.database.pool import Database
+from latchkey.domain.events.customer_event import EventType
+from latchkey.domain.events.dialect import Dialect
+from latchkey.http.openapi import stem
 from latchkey.stores.apple.adapter import AppleAdapter
 from latchkey.stores.stripe.adapter import StripeAdapter
-from latchkey.usecases.events.samples import sample
-from latchkey.usecases.stores.incoming import file_entries
+from latchkey.subjects.purchase_intake.rules import NewEntry
+from latchkey.subjects.purchase_intake.usecases.journal import file_entries
+from latchkey.subjects.request_log import storage as request_log
+from latchkey.subjects.webhooks.delivery import webhook
+from latchkey.subjects.webhooks.delivery.event_body import body_of
+from latchkey.subjects.webhooks.delivery.queue import requeue_runs as requeue
+from latchkey.subjects.webhooks.delivery.sending.reply import Answer
+from latchkey.subjects.webhooks.delivery.sending.sender import Sender
+from latchkey.subjects.webhooks.usecases.samples import sample
 from latchkey.wire.event import Envelope
 from latchkey.wire.headers import TEST_EVENT
 from tests.api.client import DAY, NOW, Client, Reply, Shop
@@ -83,14 +83,14 @@ async def shop(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     urls = itertools.count(1)
     monkeypatch.setattr("secrets.token_urlsafe", lambda size: f"ExampleOfAUrlThatNobodyGuesses{next(urls):02}")
     monkeypatch.setattr("secrets.choice", lambda choices: choices[next(letters) * 7 // 5 % len(choices)])
-    for module in ("api.v2.sandbox_store", "api.v2.currency_movements", "usecases.webhooks.trial_send"):
-        monkeypatch.setattr(f"latchkey.{module}.uuid4", uuid)
+    for module in ("test_store.api", "currencies.api", "webhooks.usecases.trial_send"):
+        monkeypatch.setattr(f"latchkey.subjects.{module}.uuid4", uuid)
     monkeypatch.setattr(requeue, "uuid4", uuid)
-    monkeypatch.setattr("latchkey.usecases.customer_lists.segments.uuid4", lambda: UUID(int=7 << 96))
-    monkeypatch.setattr("latchkey.usecases.customer_lists.bulk.uuid4", lambda: UUID(int=9 << 96))
+    monkeypatch.setattr("latchkey.subjects.segments.usecases.segments.uuid4", lambda: UUID(int=7 << 96))
+    monkeypatch.setattr("latchkey.subjects.bulk_grants.usecases.uuid4", lambda: UUID(int=9 << 96))
     # A separate counter, so that one more customer does not change every other example.
     records = itertools.count(1)
-    monkeypatch.setattr("latchkey.usecases.engine.unit_of_work.uuid4", lambda: UUID(int=next(records)))
+    monkeypatch.setattr("latchkey.engine.unit_of_work.uuid4", lambda: UUID(int=next(records)))
     monkeypatch.setattr(webhook, "new_secret", lambda: "whsec_ZXhhbXBsZSBzZWNyZXQgb2YgMjQgYg==")
     async with opened(database) as shop:
         await settle_uses(shop)

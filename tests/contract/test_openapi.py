@@ -35,9 +35,9 @@ from schemathesis.core.result import Ok
 from schemathesis.core.transport import Response
 from schemathesis.specs.openapi import checks
 
-from latchkey.api.application import routes
-from latchkey.storage.database import Database
-from latchkey.storage.embedded.server import EmbeddedServer
+from latchkey.database.embedded.postgres import EmbeddedServer
+from latchkey.database.pool import Database
+from latchkey.process.http_application import routes
 from tests.api.client import APP, Shop
 from tests.api.conftest import opened
 from tests.api.doings import unhurried

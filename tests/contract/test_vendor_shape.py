@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from latchkey.api.shape import FIELDS, cut
+from latchkey.http.vendor_shape import FIELDS, cut
 from tests.contract.vendor_fields import DELETED, DELETED_OBJECTS, OPTIONAL, OURS, REQUIRED
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "contract" / "v2").glob("*.json"))

@@ -25,20 +25,21 @@ from msgspec import json
 from pyreqwest.client import ClientBuilder
 from sqlalchemy import func, select
 
-from latchkey.cli.listeners import bind
-from latchkey.client import Client
-from latchkey.consumer import Consumer, Settings
+from latchkey.client.client import Client
+from latchkey.consumer.consumer_settings import Settings
+from latchkey.consumer.reference_consumer import Consumer
 from latchkey.consumer.storage.consumer_storage import ConsumerStorage
 from latchkey.consumer.storage.copy_tables import currency_transactions, jobs, processed_events
-from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.webhook import Setup, Webhooks
+from latchkey.database.embedded.postgres import EmbeddedServer
+from latchkey.database.migrate import migrate
+from latchkey.database.pool import Database, connect
+from latchkey.database.sealing import Sealer
 from latchkey.now import real_now
-from latchkey.storage.database import Database, connect
-from latchkey.storage.embedded.server import EmbeddedServer
-from latchkey.storage.migrate import migrate
-from latchkey.usecases.access.keys import create_public_key, create_secret_key
-from latchkey.usecases.access.projects import create_app, create_project
-from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.process.supervision.listeners import bind
+from latchkey.subjects.api_keys.usecases import create_public_key, create_secret_key
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.projects.usecases import create_app, create_project
+from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
 from tests.convergence.lives import Lives
 from tests.convergence.processes import Killable, reconcile
 from tests.convergence.proxy import HostileProxy

@@ -21,10 +21,10 @@ import uvloop
 from msgspec import json
 
 from latchkey import logs
-from latchkey.app import run_process
-from latchkey.cli.consumer_server import serve
 from latchkey.cli.main import main as command_line
-from latchkey.consumer import Settings
+from latchkey.consumer.consumer_settings import Settings
+from latchkey.process.service import run_process
+from latchkey.process.up.consumer_server import serve
 from latchkey.settings import load
 from tests.forks import FORKS, become
 from tests.patience import PATIENCE

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import asyncpg
 
-from latchkey.storage.embedded.server import EmbeddedServer
+from latchkey.database.embedded.postgres import EmbeddedServer
 from tests.convergence.chaos import converge
 
 # Each seed, with the kind of database for the consumer's copy.

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from latchkey.client import Client, NotFound
-from latchkey.consumer import Consumer
+from latchkey.client.client import Client
+from latchkey.client.client_errors import NotFound
+from latchkey.consumer.reference_consumer import Consumer
 from latchkey.consumer.rules.record import LocalCopy
 from latchkey.consumer.storage.consumer_storage import ConsumerStorage
 from latchkey.now import real_now

@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import json
 
+from latchkey.database.pool import Database
 from latchkey.domain.customers.customer import Customer
-from latchkey.storage.customers.state_format import decode
-from latchkey.storage.database import Database
-from latchkey.usecases.engine.passing_time import next_due_at
+from latchkey.engine.due_transitions import next_due_at
+from latchkey.engine.storage.state import decode
 
 BEGINNINGS = {"INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"}
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from latchkey.database.pool import Database
 from latchkey.now import real_now
-from latchkey.storage.database import Database
-from latchkey.usecases.access.keys import create_secret_key
+from latchkey.subjects.api_keys.usecases import create_secret_key
 from tests.cli.running import Up
 from tests.crash.books import audit
 from tests.databases import drained

@@ -17,12 +17,12 @@ from contextlib import contextmanager, suppress
 import asyncpg
 import psutil  # type: ignore[import-untyped]  # ships no types
 
+from latchkey.database.pool import Database
+from latchkey.engine.changes import Changes
 from latchkey.now import real_now
-from latchkey.storage.database import Database
-from latchkey.usecases.access import keys
-from latchkey.usecases.customers import grants
-from latchkey.usecases.engine.changes import Changes
-from latchkey.usecases.sandbox.demo import APP_ID, PROJECT_ID, ensure_demo
+from latchkey.subjects.api_keys import usecases as keys
+from latchkey.subjects.customers.usecases import edits as grants
+from latchkey.subjects.demo.usecases.project import APP_ID, PROJECT_ID, ensure_demo
 from tests.cli.running import Running
 from tests.crash.books import audit
 from tests.patience import PATIENCE, until, wait_until

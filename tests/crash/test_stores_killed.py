@@ -16,7 +16,10 @@ from pathlib import Path
 import pytest
 from msgspec import json
 
-from latchkey.delivery.sealing import Sealer
+from latchkey.database.embedded.postgres import EmbeddedServer
+from latchkey.database.migrate import migrate
+from latchkey.database.pool import Database, connect
+from latchkey.database.sealing import Sealer
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.emulators.apple.apple_books import AppleBooks
 from latchkey.emulators.apple.apple_emulator import AppleEmulator
@@ -25,15 +28,12 @@ from latchkey.emulators.apple.apple_payloads import AppleApp
 from latchkey.emulators.emulator_clock import EmulatorClock
 from latchkey.emulators.emulator_server import ServedEmulator, running
 from latchkey.now import real_now
-from latchkey.storage.database import Database, connect
-from latchkey.storage.embedded.server import EmbeddedServer
-from latchkey.storage.migrate import migrate
-from latchkey.storage.stores.connections import note_history_read
 from latchkey.stores.adapters import adapters
-from latchkey.usecases.access.projects import create_app
-from latchkey.usecases.sandbox.demo import PROJECT_ID, ensure_demo
-from latchkey.usecases.stores import credentials
-from latchkey.usecases.stores.connections import Connections
+from latchkey.subjects.demo.usecases.project import PROJECT_ID, ensure_demo
+from latchkey.subjects.projects.usecases import create_app
+from latchkey.subjects.store_connections import usecases as credentials
+from latchkey.subjects.store_connections.storage import note_history_read
+from latchkey.subjects.store_connections.usecases import Connections
 from tests.cli.running import Running
 from tests.crash.books import audit
 from tests.crash.test_kill_9 import processes, serving

@@ -14,7 +14,7 @@ from playwright.async_api import Browser, Page
 from starlette.responses import Response
 
 from latchkey.dashboard.page import Visit
-from latchkey.dashboard.pages.static import FILES
+from latchkey.dashboard.static_files import FILES
 
 AXE = Path(AXE_FILE_PATH).read_text()
 RUN = "() => axe.run(document, {resultTypes: ['violations']})"

@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 from starlette.types import Message
 
 from latchkey.dashboard.cookie import NAME
-from latchkey.domain.team.account import Role
-from latchkey.usecases.access import accounts, sessions
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.accounts.usecases import accounts, sessions
 from tests.api.client import Reply
 from tests.dashboard.site import Site
 

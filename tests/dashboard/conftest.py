@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser
 
-from latchkey.domain.team.account import Role
+from latchkey.subjects.accounts.rules import Role
 from tests.api.doings import unhurried
 from tests.dashboard.accessibility import faults, seen_pages
 from tests.dashboard.site import Site, Visitor, opened, visiting

@@ -7,9 +7,9 @@ from urllib.parse import quote
 from msgspec import json
 from msgspec.structs import replace
 
+from latchkey.database.sql import query
 from latchkey.domain.instants import DAY
-from latchkey.storage.engine.writing import Writes, write
-from latchkey.storage.sql import query
+from latchkey.engine.storage.writes import Writes, write
 from latchkey.wire.event import Event
 from tests.api.client import NOW
 from tests.api.doings import advance, did, make_clock, move_in

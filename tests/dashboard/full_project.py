@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-from latchkey.dashboard.application import EVERY_PAGE
+from latchkey.process.dashboard_application import EVERY_PAGE
 from tests.api.doings import did, make_clock, told
 from tests.api.management import post
 from tests.dashboard.site import Site

@@ -10,10 +10,10 @@ from typing import Any
 
 from playwright.async_api import async_playwright
 
+from latchkey.database.embedded.postgres import EmbeddedServer
+from latchkey.database.migrate import migrate
+from latchkey.database.pool import Database, connect
 from latchkey.runtime.chromium import FLAGS, find_chromium
-from latchkey.storage.database import Database, connect
-from latchkey.storage.embedded.server import EmbeddedServer
-from latchkey.storage.migrate import migrate
 from tests.dashboard.lively import fill
 from tests.dashboard.site import Site, opened, visiting
 

@@ -13,14 +13,14 @@ from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, Page
 
-from latchkey.dashboard.application import Dashboard
 from latchkey.dashboard.cookie import NAME
-from latchkey.domain.team.account import Role
+from latchkey.database.pool import Database
+from latchkey.http.services import Services
+from latchkey.process.dashboard_application import Dashboard
 from latchkey.server import Listener
 from latchkey.settings import Settings
-from latchkey.storage.database import Database
-from latchkey.usecases.access import accounts, sessions, team
-from latchkey.usecases.services import Services
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.accounts.usecases import accounts, sessions, team
 from tests.api.receiving import Post, delivering, posting
 from tests.dashboard.accessibility import serious_findings as serious_findings
 

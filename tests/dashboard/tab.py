@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urljoin
 from bs4 import BeautifulSoup, Tag
 
 from latchkey.dashboard.cookie import NAME
-from latchkey.domain.team.account import Role
+from latchkey.subjects.accounts.rules import Role
 from tests.dashboard.asking import Person, somebody
 from tests.dashboard.site import Site
 

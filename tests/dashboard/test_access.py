@@ -14,11 +14,13 @@ from starlette.routing import Route, compile_path
 from structlog.dev import ConsoleRenderer, plain_traceback
 from structlog.testing import capture_logs
 
-from latchkey.dashboard import application
-from latchkey.dashboard.application import EVERY_PAGE, HEADERS
 from latchkey.dashboard.page import Needs, Page
-from latchkey.domain.team.account import Permission, Role, may
-from latchkey.usecases.access import accounts, audit, projects, sessions, team
+from latchkey.process import dashboard_application as application
+from latchkey.process.dashboard_application import EVERY_PAGE, HEADERS
+from latchkey.subjects.accounts.rules import Permission, Role, may
+from latchkey.subjects.accounts.usecases import accounts, sessions, team
+from latchkey.subjects.audit import usecases as audit
+from latchkey.subjects.projects import usecases as projects
 from tests.api.client import Reply
 from tests.api.doings import count_rows
 from tests.dashboard.asking import HOST, Person, known, somebody

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from latchkey.domain.team.account import Role
-from latchkey.usecases.access import audit
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.audit import rules as audit_rules
+from latchkey.subjects.audit import usecases as audit
 from tests.dashboard.asking import Person, somebody
 from tests.dashboard.site import PASSWORD, Site
 from tests.dashboard.tab import tab
@@ -11,7 +12,9 @@ from tests.dashboard.tab import tab
 NASTY = "<script>alert(1)</script>\u202e" + "long" * 200
 
 
-async def note(site: Site, number: int, *, actor: str = "the command line", outcome: audit.Outcome = "done") -> int:
+async def note(
+    site: Site, number: int, *, actor: str = "the command line", outcome: audit_rules.Outcome = "done"
+) -> int:
     position = await audit.begin(
         site.database,
         project_id=site.project_id,

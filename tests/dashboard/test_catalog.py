@@ -7,14 +7,16 @@ import itertools
 import pytest
 from playwright.async_api import expect
 
-from latchkey.dashboard.pages import apps
 from latchkey.domain.catalog import ProductKind
 from latchkey.domain.instants import to_iso
-from latchkey.domain.team.account import Role
-from latchkey.usecases.access import projects, team
-from latchkey.usecases.catalog import entitlements, products
-from latchkey.usecases.catalog.products import Terms
-from latchkey.usecases.engine import walk as customer_walk
+from latchkey.engine import clock as customer_walk
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.accounts.usecases import team
+from latchkey.subjects.catalog.usecases import entitlement_catalog as entitlements
+from latchkey.subjects.catalog.usecases import product_catalog as products
+from latchkey.subjects.catalog.usecases.product_catalog import Terms
+from latchkey.subjects.projects import page as apps
+from latchkey.subjects.projects import usecases as projects
 from tests.api.doings import subscriber
 from tests.api.management import get, holds
 from tests.dashboard.asking import somebody

@@ -14,8 +14,9 @@ from bs4 import BeautifulSoup
 from playwright.async_api import Browser, Page, expect
 
 from latchkey.dashboard.form import Form
-from latchkey.domain.team.account import Role
-from latchkey.storage.catalog.catalogs import Catalogs
+from latchkey.engine.clock import pass_time
+from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.charts.page.presentation import listed
 from latchkey.subjects.charts.page.view import Environment, Offered, view_of
 from latchkey.subjects.charts.rules.chart import ChartData, Value
@@ -23,7 +24,6 @@ from latchkey.subjects.charts.rules.chart_requests import BY_NAME, CHARTS
 from latchkey.subjects.charts.rules.definition import Choice, Drawing, Unit
 from latchkey.subjects.charts.storage.fact_cache import FactCache, default_folder
 from latchkey.subjects.charts.usecases import read_chart
-from latchkey.usecases.engine.clock import pass_time
 from tests.api.client import DAY
 from tests.api.management import post
 from tests.dashboard.site import Site, Visitor, opened, serious_findings, visiting

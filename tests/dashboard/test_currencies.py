@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from latchkey.domain.team.account import Role
-from latchkey.usecases.catalog import currencies
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.currencies import usecases as currencies
 from tests.api.management import get
 from tests.dashboard.site import Site
 from tests.dashboard.tab import tab

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import pytest
 from playwright.async_api import expect
 
-from latchkey.domain.team.account import Role
-from latchkey.usecases.customer_lists.bulk_runner import run_next
-from latchkey.usecases.customer_lists.roller import catch_up
-from latchkey.usecases.customers.erasure import erase
-from latchkey.usecases.rolling.roller import Roller
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.bulk_grants.usecases import run_next
+from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.segments.usecases.projector import Roller, catch_up
 from tests.dashboard.asking import Person, somebody
 from tests.dashboard.customer_stories import last_audit
 from tests.dashboard.site import Site, Visitor

@@ -10,9 +10,9 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Page, expect
 
-from latchkey.domain.team.account import Role
-from latchkey.usecases.customers.erasure import erase
-from latchkey.usecases.customers.identities import log_in
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.identities import log_in
 from tests.api.client import DAY, NOW
 from tests.api.doings import did, subscriber, told, types_told
 from tests.api.management import post

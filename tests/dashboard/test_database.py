@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from latchkey.domain.deployment.standing import (
+from latchkey.domain.instants import HOUR
+from latchkey.domain.refusal import Refusal
+from latchkey.subjects.accounts import rules as accounts_rules
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.accounts.usecases import accounts, team
+from latchkey.subjects.accounts.usecases import team as operators
+from latchkey.subjects.deployment import usecases as standing
+from latchkey.subjects.deployment.rules import (
     HotProject,
     Lists,
     Node,
@@ -17,11 +24,6 @@ from latchkey.domain.deployment.standing import (
     Table,
     Transaction,
 )
-from latchkey.domain.instants import HOUR
-from latchkey.domain.refusal import Refusal
-from latchkey.domain.team.account import Role
-from latchkey.usecases.access import accounts, team
-from latchkey.usecases.deployment import operators, standing
 from tests.dashboard.asking import Person, somebody
 from tests.dashboard.site import Site
 from tests.dashboard.tab import Tab
@@ -30,7 +32,7 @@ from tests.domain.test_deployment import QUIET, SERVER
 HERE = "/dashboard/database"
 
 
-async def made_operator(site: Site, person: Person) -> accounts.Account:
+async def made_operator(site: Site, person: Person) -> accounts_rules.Account:
     account = await accounts.find_account(site.database, person.email)
     assert account is not None
     await operators.grant(site.database, account, site.clock.now)

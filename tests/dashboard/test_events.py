@@ -7,10 +7,10 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import expect
 
-from latchkey.domain.team.account import Role
-from latchkey.usecases.access import projects
-from latchkey.usecases.events import listing as event_list
-from latchkey.usecases.events.listing import Filter
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.events import usecases as event_list
+from latchkey.subjects.events.usecases import Filter
+from latchkey.subjects.projects import usecases as projects
 from tests.api.doings import did
 from tests.api.management import delete
 from tests.dashboard.site import Site, Visitor

@@ -15,10 +15,11 @@ from msgspec import json
 from playwright.async_api import Browser, Page, expect
 
 from latchkey.dashboard.cookie import NAME
-from latchkey.domain.team.account import Role
-from latchkey.storage.database import Database
-from latchkey.usecases.access import accounts, projects, sessions, team
-from latchkey.usecases.events import tail as event_tail
+from latchkey.database.pool import Database
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.accounts.usecases import accounts, sessions, team
+from latchkey.subjects.events import usecases as event_tail
+from latchkey.subjects.projects import usecases as projects
 from tests.api.doings import did
 from tests.dashboard.cutting import wired
 from tests.dashboard.site import Site, Visitor, opened, visiting

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from playwright.async_api import expect
 
-from latchkey.domain.customers.experiment import Experiment, Variant, assign
-from latchkey.domain.team.account import Role
-from latchkey.usecases.experiments import experiments
-from latchkey.usecases.experiments.enrollments import enroll_customer
+from latchkey.domain.customers.enrollment import Experiment, Variant, assign
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.experiments import usecases as experiments
+from latchkey.subjects.experiments.usecases import enroll_customer
 from tests.api.doings import types_told
 from tests.api.management import get
 from tests.dashboard.site import Site, Visitor

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.delivery.sealing import Sealer
-from latchkey.domain.team.account import Role
-from latchkey.usecases.exports import download
-from latchkey.usecases.exports.runner import run_next
-from latchkey.usecases.exports.schedules import Exports
+from latchkey.database.sealing import Sealer
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.exports.usecases import runner as download
+from latchkey.subjects.exports.usecases.runner import run_next
+from latchkey.subjects.exports.usecases.schedules import Exports
 from tests.api.management import get
 from tests.api.receiving import SECRET_KEY
 from tests.dashboard.site import Site

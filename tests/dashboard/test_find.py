@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, expect
 
-from latchkey.dashboard.application import EVERY_PAGE
 from latchkey.dashboard.page import PROJECT, ROOT, Page
-from latchkey.dashboard.pages.find import ENTRIES, Entry, entries_for
-from latchkey.domain.team.account import Role
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.customers.erasure import erase
-from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.process.dashboard_application import EVERY_PAGE
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.projects.usecases import create_project
+from latchkey.subjects.search.page import ENTRIES, Entry, entries_for
 from tests.api.doings import did, told
 from tests.dashboard.asking import Person, somebody
 from tests.dashboard.site import Site, serious_findings, visiting

@@ -10,11 +10,9 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from latchkey.domain.team.account import Role
-from latchkey.domain.team.guessing import ADDRESS
-from latchkey.usecases.access import accounts, sessions
-from latchkey.usecases.mail.outbox import Mail, send_next
-from latchkey.usecases.mail.sending import MailFolder
+from latchkey.subjects.accounts.rules import ADDRESS, Role
+from latchkey.subjects.accounts.usecases import accounts, sessions
+from latchkey.subjects.mail.usecases import Mail, MailFolder, send_next
 from tests.api.client import Reply
 from tests.dashboard.asking import Person, somebody
 from tests.dashboard.site import PASSWORD, Site

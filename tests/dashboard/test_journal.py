@@ -10,9 +10,9 @@ import pytest
 from msgspec import json
 from playwright.async_api import expect
 
-from latchkey.dashboard.payloads import opened
-from latchkey.domain.team.account import Role
-from latchkey.usecases.access import audit
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.audit import usecases as audit
+from latchkey.subjects.purchase_intake.rules import opened
 from tests.api.apple import AppStore, app_store, connected_app, process
 from tests.api.management import get
 from tests.dashboard.asking import somebody

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 from playwright.async_api import expect
 
-from latchkey.domain.team.account import Role
-from latchkey.usecases.access import keys, projects
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.api_keys import usecases as keys
+from latchkey.subjects.projects import usecases as projects
 from tests.api.client import Client
 from tests.api.management import get
 from tests.dashboard.asking import somebody

@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.async_api import Browser, Locator, expect
 
-from latchkey.domain.team.account import Role
+from latchkey.subjects.accounts.rules import Role
 from tests.api.doings import did, told
 from tests.dashboard.full_project import paths_of_a_full_project
 from tests.dashboard.site import Site, serious_findings, visiting

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from latchkey.domain.instants import DAY
-from latchkey.domain.team.account import Role
-from latchkey.storage.money import missing
-from latchkey.usecases.money.rates import take
+from latchkey.engine.storage import rates as missing
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.money.usecases import take
 from tests.dashboard.asking import somebody
 from tests.dashboard.site import Site
 from tests.dashboard.tab import tab

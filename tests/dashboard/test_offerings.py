@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from latchkey.domain.team.account import Role
+from latchkey.subjects.accounts.rules import Role
 from tests.api.doings import app_key
 from tests.api.management import get
 from tests.dashboard.site import Site

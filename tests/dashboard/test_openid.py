@@ -16,11 +16,10 @@ from pyreqwest.client import ClientBuilder
 from structlog.testing import capture_logs
 
 from latchkey.dashboard.cookie import NAME as SESSION
-from latchkey.dashboard.openid import NAME, RETURN, provider_of
-from latchkey.domain.team.account import Role
-from latchkey.domain.team.openid import LASTS
-from latchkey.usecases.access import accounts
-from latchkey.usecases.access.openid import DESCRIPTION_KEPT, KEYS_ASKED_EVERY
+from latchkey.dashboard.openid_sign_in import NAME, RETURN, provider_of
+from latchkey.subjects.accounts.rules import LASTS, Role
+from latchkey.subjects.accounts.usecases import accounts
+from latchkey.subjects.accounts.usecases.openid import DESCRIPTION_KEPT, KEYS_ASKED_EVERY
 from tests.api.client import Reply
 from tests.dashboard.asking import HOST, Person
 from tests.dashboard.openid_provider import CLIENT_ID, CLIENT_SECRET, Book, Key, providing

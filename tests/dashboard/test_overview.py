@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from latchkey.domain.team.account import Role
-from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.database import Database
-from latchkey.usecases.engine.clock import pass_time
+from latchkey.database.pool import Database
+from latchkey.engine.clock import pass_time
+from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.subjects.accounts.rules import Role
 from tests.api.client import DAY
 from tests.dashboard.site import Site, Visitor, opened
 from tests.dashboard.tab import Tab, tab

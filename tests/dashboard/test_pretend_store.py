@@ -14,11 +14,11 @@ import pytest
 from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY
-from latchkey.domain.team.account import Role
 from latchkey.emulators.emulator_server import ServedEmulator, running
 from latchkey.emulators.google.google_emulator import GoogleEmulator
 from latchkey.emulators.google.google_keys import make_google_keys
 from latchkey.emulators.stripe.stripe_emulator import make_stripe_keys
+from latchkey.subjects.accounts.rules import Role
 from tests.api.apple import new_app, processor, put
 from tests.api.client import NOW
 from tests.api.doings import make_clock, move_in

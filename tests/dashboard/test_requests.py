@@ -6,9 +6,10 @@ from typing import Any
 
 from playwright.async_api import Browser, expect
 
-from latchkey.domain.team.account import Role
-from latchkey.storage.access import request_log
-from latchkey.usecases.access import keys
+from latchkey.engine.storage import keys as keys_keys
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.api_keys import usecases as keys
+from latchkey.subjects.request_log import storage as request_log
 from tests.dashboard.site import Site, visiting
 from tests.dashboard.tab import tab
 
@@ -16,7 +17,7 @@ V1 = "/v1/subscribers/{app_user_id}"
 PHONE = {"width": 390, "height": 800}
 
 
-async def fill(site: Site, name: str) -> keys.ApiKey:
+async def fill(site: Site, name: str) -> keys_keys.ApiKey:
     """A key with 62 requests: 40 that succeeded, 20 refused, one that failed, and a line about those left out."""
     key = (await keys.create_secret_key(site.database, site.project_id, name, site.clock.now)).key
 

@@ -14,14 +14,13 @@ from cryptography.hazmat.primitives.twofactor.totp import TOTP
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from latchkey.dashboard.application import EVERY_PAGE
 from latchkey.dashboard.cookie import DEVICE, HALF, NAME
 from latchkey.dashboard.page import Needs
-from latchkey.dashboard.pages.second_factor import BORDER, qr_code
-from latchkey.domain.team.account import Role
-from latchkey.domain.team.second_factor import STEP
-from latchkey.usecases.access import accounts, projects, sessions, team
-from latchkey.usecases.access.accounts import Account
+from latchkey.process.dashboard_application import EVERY_PAGE
+from latchkey.subjects.accounts.page.account_page import BORDER, qr_code
+from latchkey.subjects.accounts.rules import STEP, Account, Role
+from latchkey.subjects.accounts.usecases import accounts, sessions, team
+from latchkey.subjects.projects import usecases as projects
 from tests.api.client import Reply
 from tests.dashboard.asking import Person, cookie_of, known, set_cookies, signed_in, somebody
 from tests.dashboard.site import PASSWORD, Site

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from latchkey.domain.team.account import Role
-from latchkey.usecases.access.projects import load_project
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.projects.usecases import load_project
 from tests.dashboard.asking import somebody
 from tests.dashboard.site import Site
 from tests.dashboard.tab import tab

@@ -10,16 +10,10 @@ from structlog.testing import capture_logs
 
 from latchkey.dashboard.cookie import DEVICE, NAME, safe_next
 from latchkey.dashboard.guard import client_address
-from latchkey.dashboard.pages.account import in_words
-from latchkey.domain.team.account import (
-    IDLE_FOR,
-    INVITATION_LASTS,
-    LIVES_FOR,
-    Role,
-)
-from latchkey.domain.team.guessing import PAIR
-from latchkey.usecases.access import accounts, sessions
-from latchkey.usecases.access.keys import hash_of
+from latchkey.subjects.accounts.page.account_page import in_words
+from latchkey.subjects.accounts.rules import IDLE_FOR, INVITATION_LASTS, LIVES_FOR, PAIR, Role
+from latchkey.subjects.accounts.usecases import accounts, sessions
+from latchkey.subjects.api_keys.usecases import hash_of
 from tests.api.client import Reply
 from tests.dashboard.asking import Person, cookie_of, known, set_cookies, signed_in, somebody
 from tests.dashboard.site import PASSWORD, Site

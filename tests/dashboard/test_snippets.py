@@ -9,8 +9,10 @@ import re
 
 import pytest
 
-from latchkey.domain.team.account import Role
-from latchkey.usecases.access import keys, projects, team
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.accounts.usecases import team
+from latchkey.subjects.api_keys import usecases as keys
+from latchkey.subjects.projects import usecases as projects
 from tests.dashboard.asking import somebody
 from tests.dashboard.site import Site
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from latchkey.domain.team.account import Role
-from latchkey.usecases.access import accounts, projects, team
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.accounts.usecases import accounts, team
+from latchkey.subjects.projects import usecases as projects
 from tests.dashboard.asking import somebody
 from tests.dashboard.site import PASSWORD, Site
 from tests.dashboard.tab import tab

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import json
 from playwright.async_api import Page, expect
 
-from latchkey.domain.team.account import Role
+from latchkey.subjects.accounts.rules import Role
 from tests.api.client import DAY
 from tests.api.doings import advance, did, make_clock, move_in, types_told
 from tests.dashboard.site import Site, Visitor

@@ -9,12 +9,14 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import expect
 
-from latchkey.delivery.queue import requeue
 from latchkey.domain.instants import DAY
-from latchkey.domain.team.account import Role
-from latchkey.domain.webhooks.health import Health
-from latchkey.storage.deliveries import health
-from latchkey.usecases.access import audit, projects, team
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.accounts.usecases import team
+from latchkey.subjects.audit import usecases as audit
+from latchkey.subjects.projects import usecases as projects
+from latchkey.subjects.webhooks.delivery.queue import requeue_runs as requeue
+from latchkey.subjects.webhooks.rules import Health
+from latchkey.subjects.webhooks.storage import webhook_rows as health
 from tests.api.doings import did
 from tests.api.receiving import HOOKS
 from tests.api.test_webhooks_deliveries import failing, failures

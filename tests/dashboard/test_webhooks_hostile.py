@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from playwright.async_api import Page, expect
 
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.pages.webhook_setup import given, read_schedule, say_schedule, write_schedule
-from latchkey.delivery.receiver import tls
-from latchkey.domain.webhooks.retry import SCHEDULE
+from latchkey.domain.retry import SCHEDULE
+from latchkey.subjects.webhooks.page.webhook_pages import given, read_schedule, say_schedule, write_schedule
+from latchkey.subjects.webhooks.receiver import tls
 from tests.api.doings import count_rows, did
 from tests.dashboard.asking import somebody
 from tests.dashboard.site import Site, Visitor

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from latchkey.domain.team.account import Role
-from latchkey.usecases.access import accounts, projects, sessions, team
-from latchkey.usecases.onboarding.checklist import checklist
-from latchkey.usecases.sandbox.demo import add_catalog, want_history
+from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.accounts.usecases import accounts, sessions, team
+from latchkey.subjects.demo.usecases.project import add_catalog, want_history
+from latchkey.subjects.onboarding.usecases import checklist
+from latchkey.subjects.projects import usecases as projects
 from tests.api.client import Reply
 from tests.api.doings import did
 from tests.dashboard.asking import Person, known, somebody

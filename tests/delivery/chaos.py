@@ -24,13 +24,13 @@ from pathlib import Path
 
 from msgspec import json
 
-from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.webhook import Setup, Webhooks
-from latchkey.storage.database import Database, connect
-from latchkey.storage.embedded.server import EmbeddedServer
-from latchkey.storage.migrate import migrate
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.database.embedded.postgres import EmbeddedServer
+from latchkey.database.migrate import migrate
+from latchkey.database.pool import Database, connect
+from latchkey.database.sealing import Sealer
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.projects.usecases import create_project
+from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
 from tests.databases import drained
 from tests.delivery import certificates
 from tests.delivery.processes import SECRET_KEY, Process, Receiver, Worker, Writer, in_order

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.webhook import Setup, Webhook, Webhooks
+from latchkey.database.pool import Database
+from latchkey.database.sealing import Sealer
 from latchkey.domain.stores.test_store.orders import Action
-from latchkey.storage.database import Database
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.engine.changes import Changes
-from latchkey.usecases.sandbox import store as test_store
-from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.engine.changes import Changes
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.projects.usecases import create_project
+from latchkey.subjects.test_store import usecases as test_store
+from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhook, Webhooks
 from latchkey.wire.event import Event
 from tests.delivery import certificates
 from tests.delivery.processes import SECRET_KEY, Process, Receiver, Worker

@@ -23,13 +23,13 @@ import uvloop
 from msgspec import json
 
 from latchkey import logs
-from latchkey.app import run_process
-from latchkey.delivery import receiver
+from latchkey.database.pool import Database
 from latchkey.domain.stores.test_store.orders import Action
+from latchkey.engine.changes import Changes
+from latchkey.process.service import run_process
 from latchkey.settings import load
-from latchkey.storage.database import Database
-from latchkey.usecases.engine.changes import Changes
-from latchkey.usecases.sandbox import store as test_store
+from latchkey.subjects.test_store import usecases as test_store
+from latchkey.subjects.webhooks import receiver
 from tests.forks import Forked
 from tests.patience import PATIENCE
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from msgspec import json, structs
 
-from latchkey.delivery.dialect import as_vendor, body_of
-from latchkey.domain.events.event import EventType
-from latchkey.domain.webhooks.dialect import Dialect, selected, vendor_type
-from latchkey.usecases.events.samples import TYPES, event_for_test, sample
+from latchkey.domain.events.customer_event import EventType
+from latchkey.domain.events.dialect import Dialect, selected, vendor_type
+from latchkey.subjects.webhooks.delivery.event_body import as_vendor, body_of
+from latchkey.subjects.webhooks.usecases.samples import TYPES, event_for_test, sample
 from latchkey.wire.event import Event, continues
 from tests.domain.lives import Life, lives
 

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 import pytest
 from msgspec import json
 
-from latchkey.delivery import health
-from latchkey.delivery.queue.pruning import prune
-from latchkey.delivery.queue.requeue import start_replay, work_off
-from latchkey.delivery.sending.reply import Answer
-from latchkey.delivery.webhook import Webhook
-from latchkey.domain.events.event import EventType
-from latchkey.domain.webhooks.retry import SCHEDULE, GiveUp, after_failure
-from latchkey.storage.deliveries import lanes, recording
-from latchkey.storage.deliveries.lanes import Claim
-from latchkey.storage.deliveries.recording import Outcome
-from latchkey.usecases.customers.identities import log_in
+from latchkey.domain.events.customer_event import EventType
+from latchkey.domain.retry import SCHEDULE, GiveUp, after_failure
+from latchkey.subjects.customers.usecases.identities import log_in
+from latchkey.subjects.webhooks.delivery import webhook_health as health
+from latchkey.subjects.webhooks.delivery.queue.requeue_runs import start_replay, work_off
+from latchkey.subjects.webhooks.delivery.queue.retention import prune
+from latchkey.subjects.webhooks.delivery.sending.reply import Answer
+from latchkey.subjects.webhooks.delivery.webhook import Webhook
+from latchkey.subjects.webhooks.storage import lanes
+from latchkey.subjects.webhooks.storage import lanes as recording
+from latchkey.subjects.webhooks.storage.lanes import Claim, Outcome
 from latchkey.wire.event import Event
 from tests.delivery.conftest import PROJECT, Yard, now_ms
 
@@ -36,10 +36,10 @@ class Line:
         self.now = now_ms() + 120_000
 
     async def claim(self, amount: int = 100) -> Sequence[Claim]:
-        return await lanes.claim(self.yard.database, {self.webhook.key: amount}, self.now, self.now + LEASE)
+        return await lanes.claim_lane(self.yard.database, {self.webhook.key: amount}, self.now, self.now + LEASE)
 
     async def record(self, claims: Sequence[Claim], status: int = 200) -> int:
-        recorded, _ = await recording.record(
+        recorded, _ = await recording.record_attempts(
             self.yard.database, [self.outcome(one, status) for one in claims], self.now
         )
         await health.note(self.yard.database, recorded, self.now)
@@ -75,7 +75,7 @@ async def test_each_attempt_of_a_batch_has_its_own_headers_and_body(line: Line) 
         for number, (headers, body) in enumerate(responses)
     ]
     outcomes = [Outcome(claim, attempt, None) for claim, attempt in zip(claims, attempts, strict=True)]
-    recorded, _ = await recording.record(line.yard.database, outcomes, line.now)
+    recorded, _ = await recording.record_attempts(line.yard.database, outcomes, line.now)
     assert len(recorded) == len(claims) == 4
     logged = await line.yard.database.pool.fetch(
         "select customer_id, request_headers, response_headers, response_body from attempts where sequence = 2"
@@ -173,7 +173,7 @@ async def test_a_correction_of_a_failing_webhook_is_probed_at_once(
 async def test_a_replay_of_what_failed_leaves_the_rest_alone_and_goes_before_what_waits(line: Line) -> None:
     await line.yard.buy("ann", 2)
     first = await line.claim()
-    await recording.record(
+    await recording.record_attempts(
         line.yard.database, [Outcome(first[0], Answer(line.now, 0, 500, "answered 500", b"{}"), GiveUp())], line.now
     )
     await line.record(await line.claim())

@@ -8,14 +8,14 @@ import asyncpg
 import pytest
 from msgspec import json
 
-from latchkey.delivery.queue.parts import turn_over
-from latchkey.delivery.queue.pruning import prune
-from latchkey.delivery.queue.requeue import resend, start_replay, work_off
-from latchkey.domain.webhooks import parts as rules
-from latchkey.domain.webhooks.retry import SCHEDULE
-from latchkey.storage.database import Database, connect
-from latchkey.storage.deliveries import parts, requeue
-from latchkey.storage.errors import DatabaseBusyError, OutageError
+from latchkey.database.errors import DatabaseBusyError, OutageError
+from latchkey.database.pool import Database, connect
+from latchkey.domain import partitions as rules
+from latchkey.domain.retry import SCHEDULE
+from latchkey.subjects.webhooks.delivery.queue.requeue_runs import resend, start_replay, work_off
+from latchkey.subjects.webhooks.delivery.queue.retention import prune, turn_over
+from latchkey.subjects.webhooks.storage import partition_rows as parts
+from latchkey.subjects.webhooks.storage import requeue_rows as requeue
 from tests.delivery.conftest import PROJECT, Yard
 from tests.delivery.test_order import Line
 from tests.patience import until
@@ -214,8 +214,8 @@ async def test_a_table_in_use_is_dropped_later_and_nobody_waits_long(
     past: Past, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts, "LOCK_TIMEOUT_MS", 20)
-    monkeypatch.setattr("latchkey.delivery.queue.parts._TRIES", 2)
-    monkeypatch.setattr("latchkey.delivery.queue.parts._PAUSE_SECONDS", 0)
+    monkeypatch.setattr("latchkey.subjects.webhooks.delivery.queue.retention._TRIES", 2)
+    monkeypatch.setattr("latchkey.subjects.webhooks.delivery.queue.retention._PAUSE_SECONDS_PARTS", 0)
     async with past.database.transaction() as reader:
         await reader.execute("select from deliveries where partition = 1")
         await turn_over(past.database, past.now, MONTH)

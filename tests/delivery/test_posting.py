@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
-from latchkey.delivery.sending.reply import Answer, Reply
+from latchkey.subjects.webhooks.delivery.sending.reply import Answer, Reply
+from latchkey.subjects.webhooks.receiver import Arrival, Receiver, listening, tls
 from tests.delivery.certificates import Certificates
 from tests.delivery.conftest import now_ms
 from tests.delivery.test_sender import BODY, Here

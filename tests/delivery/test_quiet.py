@@ -11,14 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.delivery.queue import worker as queue_worker
-from latchkey.delivery.queue.agenda import Agenda
-from latchkey.delivery.queue.capacity import Capacity
-from latchkey.delivery.queue.listening import listen
-from latchkey.delivery.queue.worker import Worker
-from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.sending.sender import Sender
-from latchkey.storage.database import Database
+from latchkey.database.pool import Database
+from latchkey.database.sealing import Sealer
+from latchkey.subjects.webhooks.delivery.queue import worker as queue_worker
+from latchkey.subjects.webhooks.delivery.queue.agenda import Agenda, Capacity
+from latchkey.subjects.webhooks.delivery.queue.worker import Worker, listen
+from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from tests.delivery.conftest import Yard, now_ms
 from tests.delivery.processes import SECRET_KEY
 from tests.delivery.test_sender import LOOPBACK

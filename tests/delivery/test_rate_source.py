@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from latchkey.delivery.receiver import tls
-from latchkey.usecases.money.sources import RateSource, SourceUnreadable
+from latchkey.subjects.money.usecases import RateSource, SourceUnreadable
+from latchkey.subjects.webhooks.receiver import tls
 from tests.delivery.certificates import Certificates
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))

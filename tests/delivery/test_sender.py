@@ -16,16 +16,16 @@ import pytest
 from msgspec import json
 from standardwebhooks import Webhook as Standard
 
-from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
-from latchkey.delivery.sealing import Sealer, UnsealableError
-from latchkey.delivery.sending.reply import Reply
-from latchkey.delivery.sending.sender import Sender
-from latchkey.delivery.sending.signing import signature
-from latchkey.delivery.webhook import Setup, Webhook, new_secret
-from latchkey.domain.webhooks.address import Network
-from latchkey.domain.webhooks.health import HEALTHY
+from latchkey.database.sealing import Sealer, UnsealableError
+from latchkey.domain.outgoing_address import Network
 from latchkey.server import Listener
 from latchkey.settings import Settings
+from latchkey.subjects.webhooks.delivery.sending.reply import Reply
+from latchkey.subjects.webhooks.delivery.sending.request import signature
+from latchkey.subjects.webhooks.delivery.sending.sender import Sender
+from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhook, new_secret
+from latchkey.subjects.webhooks.receiver import Arrival, Receiver, listening, tls
+from latchkey.subjects.webhooks.rules import HEALTHY
 from latchkey.wire.headers import TEST_EVENT
 from tests.delivery.certificates import Certificates
 from tests.delivery.conftest import now_ms

@@ -11,13 +11,13 @@ import pytest
 from msgspec import json
 from standardwebhooks import Webhook as Standard
 
-from latchkey.delivery.operations import operations_webhook, tell
-from latchkey.delivery.queue.worker import Worker
-from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
-from latchkey.delivery.role import operations_secret
-from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.sending.sender import Sender
-from latchkey.storage.deliveries import lanes
+from latchkey.database.sealing import Sealer
+from latchkey.subjects.webhooks.delivery.queue.worker import Worker
+from latchkey.subjects.webhooks.delivery.role import operations_secret
+from latchkey.subjects.webhooks.delivery.sending.sender import Sender
+from latchkey.subjects.webhooks.delivery.webhook_health import operations_webhook, tell
+from latchkey.subjects.webhooks.receiver import Arrival, Receiver, listening, tls
+from latchkey.subjects.webhooks.storage import lanes
 from tests.delivery.conftest import PROJECT, Yard, now_ms
 from tests.delivery.processes import SECRET_KEY
 from tests.delivery.test_order import Line
@@ -34,7 +34,7 @@ async def test_a_worker_that_is_stopped_in_the_middle_of_a_claim_leaves_no_lease
     await yard.hook(receiver.url())
     await yard.buy("ann")
     claimed, answer = asyncio.Event(), asyncio.Event()
-    real_claim = lanes.claim
+    real_claim = lanes.claim_lane
 
     async def slow_claim(*args: Any) -> Any:
         """The database has committed the claim; its answer is still on the way."""
@@ -43,7 +43,7 @@ async def test_a_worker_that_is_stopped_in_the_middle_of_a_claim_leaves_no_lease
         await answer.wait()
         return found
 
-    monkeypatch.setattr(lanes, "claim", slow_claim)
+    monkeypatch.setattr(lanes, "claim_lane", slow_claim)
     sender = Sender(now_ms, allowed=LOOPBACK, extra_ca=yard.certs.authority)
     worker = Worker(yard.database, sender, Sealer(SECRET_KEY), now=now_ms, chance=lambda: 0.5)
     stop = asyncio.Event()

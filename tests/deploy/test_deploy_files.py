@@ -12,10 +12,10 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from latchkey.api import health
-from latchkey.api.body import LIMIT
-from latchkey.cli import probe
 from latchkey.dashboard.stream import SILENT_FOR
+from latchkey.http import health
+from latchkey.http.body import LIMIT
+from latchkey.process import probe
 from latchkey.settings import _FILES, PREFIX, Settings, gather, load
 from tests import machine
 
@@ -344,8 +344,8 @@ def test_caddy_takes_its_configuration(tmp_path: Path) -> None:
 def pair(folder: Path) -> tuple[Path, Path]:
     import ipaddress
 
-    from latchkey.cli.authority import ensure_certificates
     from latchkey.now import real_now
+    from latchkey.process.local_ca.authority import ensure_certificates
 
     made = ensure_certificates(folder, [ipaddress.ip_address("127.0.0.1")], real_now())
     shutil.copy(made.cert, folder / "fullchain.pem")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.storage.embedded.server import EmbeddedServer
+from latchkey.database.embedded.postgres import EmbeddedServer
 from tests.cli.running import LATCHKEY, Shell
 from tests.conftest import UNSAFE_BUT_FAST
 from tests.deploy.test_deploy_files import DEPLOY, needs

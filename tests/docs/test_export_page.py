@@ -8,9 +8,10 @@ from typing import get_args
 
 import pytest
 
-from latchkey.storage.exports.schedules import Every
-from latchkey.usecases.exports.engine import WHAT
-from latchkey.wire.rows import ROWS, Kind, columns
+from latchkey.subjects.exports.rules import Every
+from latchkey.subjects.exports.usecases.writer import WHAT
+from latchkey.subjects.exports.wire import ROWS, columns
+from latchkey.subjects.exports.wire import RowKind as Kind
 
 PAGE = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)` \| (\w+)(, always)? \| (.*) \|$", re.MULTILINE)

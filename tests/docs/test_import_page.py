@@ -8,9 +8,9 @@ from pathlib import Path
 from typer.main import get_command
 
 from latchkey.cli.main import command_line
-from latchkey.domain.importing import vendor
 from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STORES, STRIPE
-from latchkey.wire.rows import CustomerRow, TransactionRow, columns
+from latchkey.subjects.exports.wire import CustomerRow, TransactionRow, columns
+from latchkey.subjects.imports.rules import revenuecat_format as vendor
 
 PAGE = (Path(__file__).parents[2] / "docs" / "import.md").read_text(encoding="utf-8")
 

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from uuid import uuid4
 
-from latchkey.delivery.sending.signing import signature
+from latchkey.subjects.webhooks.delivery.sending.request import signature
 from tests.cli.running import Up
 from tests.patience import PATIENCE
 from tests.web_sdk.shopper import act

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from latchkey.api.v2.credentials import NewCredentials
 from latchkey.dashboard.store_form import FIELDS
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND
 from latchkey.domain.stores import waits
 from latchkey.emulators.stripe import stripe_objects
 from latchkey.settings import Settings
-from latchkey.storage.stores.journal import Status
 from latchkey.stores.adapters import adapters
 from latchkey.stores.apple import credentials as apple
 from latchkey.stores.google import credentials as google
 from latchkey.stores.stripe import api
 from latchkey.stores.stripe import credentials as stripe
-from latchkey.usecases.stores import credentials
+from latchkey.subjects.purchase_intake.rules import Status
+from latchkey.subjects.store_connections import usecases as credentials
+from latchkey.subjects.store_connections.api import NewCredentials
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "stores.md").read_text(encoding="utf-8")

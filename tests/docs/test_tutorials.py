@@ -17,10 +17,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from latchkey.cli.authority import Certificates, ensure_certificates
-from latchkey.delivery.sending.signing import signature
+from latchkey.database.embedded.postgres import EmbeddedServer
 from latchkey.now import real_now
-from latchkey.storage.embedded.server import EmbeddedServer
+from latchkey.process.local_ca.authority import Certificates, ensure_certificates
+from latchkey.subjects.webhooks.delivery.sending.request import signature
 from tests import machine
 from tests.cli.running import LATCHKEY, Shell, Up, free_port, get
 from tests.conftest import UNSAFE_BUT_FAST

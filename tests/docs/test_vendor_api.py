@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from latchkey.api.application import routes
+from latchkey.process.http_application import routes
 
 PAGE = (Path(__file__).parents[2] / "docs" / "vendor-api.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (GET|POST|DELETE) `(/[^`]+)` \| ([a-z ]+) \|(.*)\|$", re.MULTILINE)

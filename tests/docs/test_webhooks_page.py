@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from latchkey.domain.webhooks.retry import JITTER, SCHEDULE
-from latchkey.usecases.webhooks import registry as webhooks
+from latchkey.domain.retry import JITTER, SCHEDULE
+from latchkey.subjects.webhooks.usecases import registry as webhooks
 
 PAGE = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text(encoding="utf-8")
 _SECONDS = {"s": 1, "min": 60, "h": 3600}

@@ -8,18 +8,18 @@ from msgspec.structs import replace
 
 from latchkey.domain.access.entitlements import active
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customers.credits import settle_own
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import merge
 from latchkey.domain.customers.intake import take_in
+from latchkey.domain.customers.virtual_currency import settle_own
+from latchkey.domain.events.customer_event import Event, EventType
 from latchkey.domain.events.diff import diff
-from latchkey.domain.events.event import Event, EventType
 from latchkey.domain.instants import Ms
+from latchkey.domain.money.pinned_rates import pinned
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.domain.tariff.pinning import pinned
-from latchkey.usecases.engine.passing_time import Step, steps
-from latchkey.usecases.rendering.event import event as render
+from latchkey.engine.due_transitions import Step, steps
+from latchkey.engine.render import event as render
 from latchkey.wire import event as wire
 from tests.domain.shop import CATALOG, NOON, someone
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from latchkey.domain.customers.currency import move
 from latchkey.domain.customers.customer import CurrencyTransaction
-from latchkey.domain.customers.experiment import Experiment, Variant, enroll
+from latchkey.domain.customers.enrollment import Experiment, Variant, enroll
 from latchkey.domain.customers.identity import told_of_id, transfer
 from latchkey.domain.customers.promotion import grant
+from latchkey.domain.customers.virtual_currency import move
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.subscription import Subscription

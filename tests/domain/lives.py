@@ -11,11 +11,11 @@ from typing import TypeAlias
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from latchkey.domain.customers.currency import move
 from latchkey.domain.customers.customer import Attribute, CurrencyTransaction, Customer, with_attributes
-from latchkey.domain.customers.experiment import Experiment, Variant, enroll
+from latchkey.domain.customers.enrollment import Experiment, Variant, enroll
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.customers.promotion import grant, revoke
+from latchkey.domain.customers.virtual_currency import move
 from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Subscription

@@ -16,12 +16,12 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.charts.period_rows import PeriodRow
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, HOUR, Ms
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
+from latchkey.domain.money.exchange_rates import DayRate
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind
 from latchkey.domain.purchases.revenue import Payment, payment_of, revenue
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
-from latchkey.domain.tariff.rates import DayRate
-from latchkey.usecases.rendering.rows import transactions
+from latchkey.subjects.exports.render import transactions
 from latchkey.wire.event import Event
 from tests.domain.shop import NOON
 

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
 from latchkey.domain.customers.customer import Customer, newcomer
 from latchkey.domain.instants import DAY, Duration, Ms
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
+from latchkey.domain.money.exchange_rates import NO_RATES, DayRate
+from latchkey.domain.money.pinned_rates import Tariff
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.stores.test_store import actions
-from latchkey.domain.tariff.pinning import Tariff
-from latchkey.domain.tariff.rates import NO_RATES, DayRate
 
 PROJECT = "proj"
 

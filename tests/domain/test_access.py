@@ -10,7 +10,7 @@ from latchkey.domain.access.entitlements import active, held
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer, with_purchase, with_subscription
 from latchkey.domain.customers.promotion import DURATIONS, end_of, grant, revoke
-from latchkey.domain.events.event import EventType
+from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Environment, Purchase, Reason
 from latchkey.domain.purchases.subscription import Subscription

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.domain.webhooks.address import NotAllowed, Target, literal, refusal, target
+from latchkey.domain.outgoing_address import NotAllowed, Target, literal, refusal, target
 from latchkey.http_client import Url
 
 REFUSED = [

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.domain.instants import DAY
-from latchkey.domain.leases import FEWEST, Count, Standing, answered, expected, granted, plan, undone
-from latchkey.domain.refusal import Invalid, Refusal
-from latchkey.domain.team.key_rules import (
+from latchkey.domain.access.api_key import (
     LATEST,
     MOST_NETWORKS,
     KeyRules,
@@ -18,6 +15,9 @@ from latchkey.domain.team.key_rules import (
     replaced_expiry,
     rules_of,
 )
+from latchkey.domain.instants import DAY
+from latchkey.domain.leases import FEWEST, Count, Standing, answered, expected, granted, plan, undone
+from latchkey.domain.refusal import Invalid, Refusal
 
 RUN = 1_000_000
 

@@ -7,8 +7,6 @@ import itertools
 import pytest
 from msgspec.structs import replace
 
-from latchkey.domain.customers.credits import settle_own
-from latchkey.domain.customers.currency import MAX_BALANCE, move
 from latchkey.domain.customers.customer import (
     MAX_COUNT,
     Attribute,
@@ -22,8 +20,9 @@ from latchkey.domain.customers.customer import (
     with_purchase,
     with_subscription,
 )
+from latchkey.domain.customers.virtual_currency import MAX_BALANCE, move, settle_own
+from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.events.diff import diff
-from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.lifecycle import RENEWAL_LEEWAY
 from latchkey.domain.refusal import InsufficientBalance

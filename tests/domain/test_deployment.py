@@ -6,9 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from latchkey.domain.deployment.standing import Lists, Node, Server, Slot, Standby, Standing, Table, Transaction
-from latchkey.domain.deployment.troubles import troubles
 from latchkey.domain.instants import HOUR, MINUTE, SECOND
+from latchkey.subjects.deployment.rules import (
+    Lists,
+    Node,
+    Server,
+    Slot,
+    Standby,
+    Standing,
+    Table,
+    Transaction,
+    troubles,
+)
 
 GIB = 1024**3
 SERVER = Server(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from latchkey.domain.customers.currency import move
 from latchkey.domain.customers.customer import CurrencyTransaction
-from latchkey.domain.events.event import EventType
+from latchkey.domain.customers.virtual_currency import move
+from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Reason
 from latchkey.domain.purchases.subscription import Subscription

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from latchkey.domain.events.event import EventType
+from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.instants import DAY, HOUR
-from latchkey.domain.money import UNKNOWN
+from latchkey.domain.money.amounts import UNKNOWN
 from latchkey.domain.purchases.purchase import Environment, Ownership
 from tests.domain import causes
 from tests.domain.book import Book

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from latchkey.domain.customers.experiment import Experiment, Variant, assign, enroll
+from latchkey.domain.customers.enrollment import Experiment, Variant, assign, enroll
 from latchkey.domain.customers.identity import add_id
+from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.events.diff import diff
-from latchkey.domain.events.event import EventType
 from tests.domain.shop import NOON, someone
 
 PAYWALL = Experiment("paywall", "Paywall", (Variant("control", 2), Variant("a", 1), Variant("b", 1)))

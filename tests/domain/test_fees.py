@@ -6,14 +6,20 @@ import pytest
 from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY
-from latchkey.domain.money import UNKNOWN, Price
+from latchkey.domain.money.amounts import UNKNOWN, Price
+from latchkey.domain.money.exchange_rates import NO_RATES, DayRate, day_of
+from latchkey.domain.money.fees import NO_FEES, Enrolment, Fees, Percentages, Program, takehome
+from latchkey.domain.money.pinned_rates import (
+    NO_TARIFF,
+    REFERENCE,
+    REFERENCE_DATE,
+    Missing,
+    Tariff,
+    in_first_year,
+    pinned,
+)
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Rate, Terms
 from latchkey.domain.purchases.subscription import Invoice, Period, Subscription
-from latchkey.domain.tariff.fees import NO_FEES, Enrolment, Fees, Percentages, Program, takehome
-from latchkey.domain.tariff.pinning import NO_TARIFF, Missing, Tariff, in_first_year, pinned
-from latchkey.domain.tariff.rate_file import day_of
-from latchkey.domain.tariff.rates import NO_RATES, DayRate
-from latchkey.domain.tariff.reference import REFERENCE, REFERENCE_DATE
 from tests.domain.shop import NOON, PRO_PASS, bought, someone, subscribed
 
 TODAY = day_of("2026-01-15")

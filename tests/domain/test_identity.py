@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from latchkey.domain.customers.currency import move
 from latchkey.domain.customers.customer import (
     Attribute,
     CurrencyTransaction,
@@ -24,8 +23,9 @@ from latchkey.domain.customers.identity import (
     transfer,
 )
 from latchkey.domain.customers.promotion import grant
+from latchkey.domain.customers.virtual_currency import move
+from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.events.diff import diff
-from latchkey.domain.events.event import EventType
 from latchkey.domain.refusal import Refusal
 from tests.domain.shop import COINS, NOON, PRO_LIFETIME, PRO_YEARLY, bought, someone, subscribed
 

@@ -5,9 +5,9 @@ import itertools
 import pytest
 
 from latchkey.domain.catalog import Product
-from latchkey.domain.customers.currency import move
 from latchkey.domain.customers.customer import CurrencyTransaction
-from latchkey.domain.events.event import EventType
+from latchkey.domain.customers.virtual_currency import move
+from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.purchases.purchase import TEMPORARY_ACCESS, Environment, Purchase, Reason
 from latchkey.domain.purchases.subscription import Subscription

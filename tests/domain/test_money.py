@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.domain.money import HIGHEST, MICROS, Price, to_micros
-from latchkey.domain.prices import ListedPrice, price_for
-from latchkey.domain.tariff.rate_file import RatesRefused, date_of, day_of, plain, read_rates
-from latchkey.domain.tariff.rates import NO_RATES, DayRate
-from latchkey.domain.tariff.reference import REFERENCE, REFERENCE_DATE, rate_on
+from latchkey.domain.catalog import ListedPrice, price_for
+from latchkey.domain.money.amounts import HIGHEST, MICROS, Price, to_micros
+from latchkey.domain.money.exchange_rates import NO_RATES, DayRate, RatesRefused, date_of, day_of, plain, read_rates
+from latchkey.domain.money.pinned_rates import REFERENCE, REFERENCE_DATE, rate_on
 
 
 @given(st.integers(min_value=0, max_value=HIGHEST * MICROS))

@@ -8,12 +8,12 @@ from msgspec import structs
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import with_purchase, with_subscription
+from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.events.diff import diff
-from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY, Duration
 from latchkey.domain.purchases.purchase import Reason
 from latchkey.domain.stores.test_store import actions
-from latchkey.usecases.engine.passing_time import MOST_ACTS, at_present, steps
+from latchkey.engine.due_transitions import MOST_ACTS, at_present, steps
 from tests.domain.book import Book
 from tests.domain.lives import PAUSES, Life, lives
 from tests.domain.shop import CATALOG, NOON, PRO_PASS, PRO_YEARLY, TEAM_MONTHLY, at, bought, someone, subscribed

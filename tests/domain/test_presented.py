@@ -8,13 +8,13 @@ from itertools import permutations
 import pytest
 from msgspec import structs
 
-from latchkey.domain.events.event import EventType
+from latchkey.domain.catalog import Offering, Offerings
+from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.instants import DAY
-from latchkey.domain.offering import Offering, Offerings
 from latchkey.domain.purchases.lifecycle import observe
 from latchkey.domain.purchases.presented import offering_of, presented
 from latchkey.domain.purchases.purchase import Purchase, observe_purchase
-from latchkey.domain.purchases.settling import settle
+from latchkey.domain.purchases.reconciliation import settle
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.stores.test_store import actions
 from tests.domain.book import Book

@@ -20,9 +20,11 @@ from latchkey.domain.catalog import Catalog, Former
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, HOUR, SECOND, Ms
 from latchkey.domain.purchases.purchase import PurchaseKind
-from latchkey.usecases.engine.passing_time import at_present
-from latchkey.usecases.rendering import v1, v2
-from latchkey.usecases.rendering.view import LastSeen, View
+from latchkey.engine.customer_view import View
+from latchkey.engine.due_transitions import at_present
+from latchkey.engine.storage.records import LastSeen
+from latchkey.subjects.customers.render import customer_v2 as v2
+from latchkey.subjects.customers.render import subscriber_v1 as v1
 from latchkey.wire.event import Entitlement
 from latchkey.wire.lifetime import never_ends
 from latchkey.wire.v1 import Subscriber

@@ -18,13 +18,13 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.customers.promotion import grant, revoke
-from latchkey.domain.events.event import EventType
+from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.formats import instant as written
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Purchase, Reason
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.stores.test_store import actions
-from latchkey.usecases.engine.passing_time import at_present
+from latchkey.engine.due_transitions import at_present
 from tests.domain.book import Book
 from tests.domain.lives import Life, lives
 from tests.domain.shop import CATALOG, NOON, TEAM_MONTHLY, someone

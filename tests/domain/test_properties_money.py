@@ -8,11 +8,9 @@ from hypothesis import given
 
 from latchkey.domain.charts.period_rows import rows_of
 from latchkey.domain.instants import DAY
+from latchkey.domain.money.exchange_rates import NO_RATES, date_of
+from latchkey.domain.money.pinned_rates import Tariff, is_estimate
 from latchkey.domain.purchases.purchase import Terms, usd_micros
-from latchkey.domain.tariff.pinning import Tariff
-from latchkey.domain.tariff.rate_file import date_of
-from latchkey.domain.tariff.rates import NO_RATES
-from latchkey.domain.tariff.reference import is_estimate
 from tests.domain.book import Book
 from tests.domain.money_lives import (
     Arrival,

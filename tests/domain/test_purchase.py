@@ -7,10 +7,10 @@ import itertools
 import pytest
 from msgspec.structs import replace
 
-from latchkey.domain.events.event import EventType
+from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.money import FREE
-from latchkey.domain.purchases.ending import EndedBy, Ending, endings, still_ended
+from latchkey.domain.money.amounts import FREE
+from latchkey.domain.purchases.lifecycle import EndedBy, Ending, endings, still_ended
 from latchkey.domain.purchases.purchase import (
     Environment,
     Expired,

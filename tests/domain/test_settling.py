@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.lifecycle import RENEWAL_LEEWAY, observe, tick
 from latchkey.domain.purchases.purchase import (
     Environment,
@@ -21,7 +21,7 @@ from latchkey.domain.purchases.purchase import (
     Reason,
     observe_purchase,
 )
-from latchkey.domain.purchases.settling import settle, settle_purchase
+from latchkey.domain.purchases.reconciliation import settle, settle_purchase
 from latchkey.domain.purchases.subscription import (
     PAUSE_NOT_TOLD,
     Cause,

@@ -7,40 +7,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latchkey.domain.refusal import Invalid
-from latchkey.domain.team.account import (
-    ALLOWED,
-    EXPLAINED,
-    IDLE_FOR,
-    LIVES_FOR,
-    Permission,
-    Role,
-    checked_email,
-    checked_password,
-    checked_role,
-    is_over,
-    may,
-)
-from latchkey.domain.team.guessing import (
+from latchkey.subjects.accounts.rules import (
     ACCOUNT,
     ADDRESS,
+    ALLOWED,
     CODE,
     CODE_ON_DEVICE,
     DEVICE,
+    EXPLAINED,
+    IDLE_FOR,
+    LIVES_FOR,
     PAIR,
-    Pace,
-    code_limits,
-    limits,
-    network_of,
-    wait,
-)
-from latchkey.domain.team.second_factor import (
     STEP,
+    Pace,
+    Permission,
+    Role,
     app_address,
     as_code,
     as_recovery_code,
+    checked_email,
+    checked_password,
+    checked_role,
+    code_limits,
+    is_over,
+    limits,
+    may,
     shown_recovery_code,
     steps_at,
+    wait,
 )
+from latchkey.subjects.accounts.rules import guessing_network_of as network_of
 
 READ, GRANT, MANAGE, OWN = Permission
 

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from latchkey.dashboard.pages.clock_counter import WORDS, in_words
 from latchkey.domain.access.explanation import explain
 from latchkey.domain.customers.customer import with_subscription
-from latchkey.domain.customers.life import Kind, lives
+from latchkey.domain.customers.subscription_timeline import Kind, lives
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Reason
-from latchkey.domain.purchases.standing import Standing, standing_of
 from latchkey.domain.purchases.subscription import Moment, Pause, Status, Subscription
+from latchkey.domain.purchases.summary import Standing, standing_of
 from latchkey.domain.stores.test_store import actions
-from latchkey.usecases.engine.passing_time import at_present
+from latchkey.engine.due_transitions import at_present
+from latchkey.subjects.test_clocks.page import WORDS, in_words
 from tests.domain.lives import lives as any_lives
 from tests.domain.shop import CATALOG, NOON, at, someone, subscribed
 from tests.domain.test_properties_access import instants, state_at

@@ -8,10 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.domain.catalog import Catalog, Product, ProductKind, ProductType
+from latchkey.domain.catalog import (
+    Catalog,
+    Eligibility,
+    Offering,
+    Offerings,
+    Package,
+    PackageProduct,
+    Placement,
+    Product,
+    ProductKind,
+    ProductType,
+)
 from latchkey.domain.instants import Duration, parse_duration
-from latchkey.domain.money import Price
-from latchkey.domain.offering import Eligibility, Offering, Offerings, Package, PackageProduct, Placement
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.storefront import AskingApp, Reason, Storefront, storefront, usual_package
 
 APPLE, GOOGLE, TEST = AskingApp("ios", "app_store"), AskingApp("android", "play_store"), AskingApp("demo", "test_store")

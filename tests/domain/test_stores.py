@@ -7,13 +7,13 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 
-from latchkey.api.v2.money import ProgramBody
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.domain.purchases.lifecycle import RENEWAL_LEEWAY
 from latchkey.domain.purchases.subscription import Pause
 from latchkey.domain.stores import waits
 from latchkey.domain.stores.store import PLATFORMS, STORES, UNKNOWN, store_of
-from latchkey.wire.management import AppStore
+from latchkey.subjects.money.api import ProgramBody
+from latchkey.subjects.projects.rules import AppStore
 from tests.domain.test_lifecycle import END, SUB
 
 

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from latchkey.domain.access.entitlements import active
 from latchkey.domain.customers.promotion import grant, revoke
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.purchases.invoices import issued
 from latchkey.domain.purchases.purchase import MoneyBack, Ownership, Purchase, PurchaseKind, Rate, Terms
+from latchkey.domain.purchases.reference import issued
 from latchkey.domain.purchases.revenue import Earned, Revenue, revenue
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 from latchkey.domain.purchases.summary import (
@@ -24,7 +24,7 @@ from latchkey.domain.purchases.summary import (
     summary_of,
 )
 from latchkey.domain.stores.test_store import actions
-from latchkey.usecases.engine.passing_time import at_present
+from latchkey.engine.due_transitions import at_present
 from tests.domain.lives import lives as any_lives
 from tests.domain.shop import CATALOG, NOON, PRO_LIFETIME, PRO_PASS, TEAM_MONTHLY, bought, someone, subscribed
 from tests.domain.test_properties_access import instants, state_at

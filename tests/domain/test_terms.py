@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from latchkey.domain.money import FREE, UNKNOWN, Price
+from latchkey.domain.money.amounts import FREE, UNKNOWN, Price
 from latchkey.domain.purchases.lifecycle import observe
 from latchkey.domain.purchases.purchase import (
     Environment,
@@ -21,7 +21,7 @@ from latchkey.domain.purchases.purchase import (
     part_in_usd,
     usd_micros,
 )
-from latchkey.domain.purchases.settling import settle
+from latchkey.domain.purchases.reconciliation import settle
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 
 EUR = Terms(rate=Rate("1.0834", "2026-11-13"))

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from latchkey.domain.catalog import Catalog, Product
 from latchkey.domain.instants import DAY, Duration, Ms, to_iso
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.subscription import Cause, PeriodType, Subscription
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.stores.test_store import actions

@@ -8,7 +8,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.domain.webhooks.health import (
+from latchkey.domain.partitions import (
+    KEPT,
+    LARGE,
+    LARGEST_OF_EVENTS,
+    SMALLEST,
+    Part,
+    Sizes,
+    deleted_before,
+    next_part,
+    to_drop,
+)
+from latchkey.domain.retry import (
+    JITTER,
+    LONGEST_WAIT_MS,
+    PATIENCE_MS,
+    SCHEDULE,
+    Decision,
+    GiveUp,
+    Retry,
+    after_failure,
+    parse_retry_after,
+)
+from latchkey.subjects.webhooks.rules import (
     ANNOUNCE_AFTER_MS,
     FAILURES_TO_OPEN,
     HEALTHY,
@@ -21,28 +43,6 @@ from latchkey.domain.webhooks.health import (
     after_success,
     corrected,
     resumed,
-)
-from latchkey.domain.webhooks.parts import (
-    KEPT,
-    LARGE,
-    LARGEST_OF_EVENTS,
-    SMALLEST,
-    Part,
-    Sizes,
-    deleted_before,
-    next_part,
-    to_drop,
-)
-from latchkey.domain.webhooks.retry import (
-    JITTER,
-    LONGEST_WAIT_MS,
-    PATIENCE_MS,
-    SCHEDULE,
-    Decision,
-    GiveUp,
-    Retry,
-    after_failure,
-    parse_retry_after,
 )
 
 NOW = 1_794_700_000_000

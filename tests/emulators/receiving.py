@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from latchkey.cli.authority import Certificates
 from latchkey.emulators.emulator_server import bind
+from latchkey.process.local_ca.authority import Certificates
 from latchkey.server import Listener
 from latchkey.settings import Settings
 from tests.patience import PATIENCE

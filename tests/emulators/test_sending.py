@@ -10,12 +10,12 @@ from typing import Any
 import jwt
 import pytest
 
-from latchkey.cli.authority import ensure_certificates
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.apple.apple_emulator import AppleEmulator
 from latchkey.emulators.apple.apple_keys import AppleKeys
 from latchkey.now import real_now
+from latchkey.process.local_ca.authority import ensure_certificates
 from tests.emulators.apple.shop import START, app_store
 from tests.emulators.receiving import Service, receiving
 

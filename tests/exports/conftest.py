@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.storage.database import Database
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.database.pool import Database
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.projects.usecases import create_project
 from tests.usecases.conftest import NOON, Shop
 
 

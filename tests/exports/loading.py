@@ -9,12 +9,10 @@ from typing import Any
 
 from msgspec import json
 
-from latchkey.usecases.exports.cursor import parse
-from latchkey.usecases.exports.destination import Folder
-from latchkey.usecases.exports.engine import WHAT, Order, run
-from latchkey.usecases.exports.files import PartLimits
-from latchkey.usecases.exports.formats import Format
-from latchkey.wire.exports import Manifest
+from latchkey.subjects.exports.usecases.destination import Folder
+from latchkey.subjects.exports.usecases.export_formats import Format
+from latchkey.subjects.exports.usecases.writer import WHAT, Order, PartLimits, parse, run
+from latchkey.subjects.exports.wire import Manifest
 from tests.usecases.conftest import Shop
 
 Rows = list[dict[str, Any]]

@@ -15,11 +15,11 @@ from msgspec import json
 from obstore.store import S3Store
 
 from latchkey.domain.refusal import Invalid
-from latchkey.usecases.exports.bucket import Address, Bucket, Keys, parse_address
-from latchkey.usecases.exports.continuing import last_cursor
-from latchkey.usecases.exports.destination import DestinationRefused
-from latchkey.usecases.exports.engine import WHAT, Order, run
-from latchkey.wire.exports import Manifest
+from latchkey.subjects.exports.usecases.bucket import Address, Bucket, Keys, parse_address
+from latchkey.subjects.exports.usecases.destination import DestinationRefused
+from latchkey.subjects.exports.usecases.runner import last_cursor
+from latchkey.subjects.exports.usecases.writer import WHAT, Order, run
+from latchkey.subjects.exports.wire import Manifest
 from tests.usecases.conftest import Shop
 
 if TYPE_CHECKING:

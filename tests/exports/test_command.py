@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.usecases.exports import destination
+from latchkey.subjects.exports.usecases import destination
 from tests.cli.running import LATCHKEY, clean_environment, typed
 from tests.exports.loading import Loaded, files_in, manifest_of, rows_of
 from tests.patience import wait_until

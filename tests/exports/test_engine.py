@@ -15,18 +15,16 @@ from latchkey.domain.customers.customer import Attribute
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
-from latchkey.storage.exports import reading
-from latchkey.usecases.catalog.mapping import load_grid, save_mapping
-from latchkey.usecases.customers.attributes import set_attributes
-from latchkey.usecases.customers.erasure import erase
-from latchkey.usecases.customers.grants import grant
-from latchkey.usecases.customers.identities import log_in, transfer
-from latchkey.usecases.exports import destination, engine
-from latchkey.usecases.exports.cursor import Cursor, parse
-from latchkey.usecases.exports.destination import DestinationRefused, Folder
-from latchkey.usecases.exports.engine import Order, run
-from latchkey.usecases.exports.files import PartLimits
-from latchkey.wire.rows import SCHEMA_VERSION, EventRow, columns
+from latchkey.subjects.catalog.usecases.entitlement_catalog import load_grid, save_mapping
+from latchkey.subjects.customers.usecases.edits import grant, set_attributes
+from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.identities import log_in, transfer
+from latchkey.subjects.exports import storage as reading
+from latchkey.subjects.exports.usecases import destination
+from latchkey.subjects.exports.usecases import writer as engine
+from latchkey.subjects.exports.usecases.destination import DestinationRefused, Folder
+from latchkey.subjects.exports.usecases.writer import Cursor, Order, PartLimits, parse, run
+from latchkey.subjects.exports.wire import SCHEMA_VERSION, EventRow, columns
 from tests.exports.loading import Loaded, export, files_in, manifest_of, rows_of
 from tests.usecases.conftest import Shop
 

@@ -18,7 +18,7 @@ from msgspec import json
 
 from latchkey.domain.customers.customer import Customer, with_purchase
 from latchkey.domain.instants import DAY
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import (
     Environment,
     MoneyBack,
@@ -29,10 +29,9 @@ from latchkey.domain.purchases.purchase import (
     part_in_usd,
     usd_micros,
 )
-from latchkey.usecases.engine.changes import Change, Situation
-from latchkey.usecases.exports.formats import FORMATS, Format, open_part, parquet_schema
-from latchkey.usecases.exports.text import instant, money
-from latchkey.wire.rows import ROWS, SCHEMA_VERSION, Row, TransactionRow, columns
+from latchkey.engine.changes import Change, Situation
+from latchkey.subjects.exports.usecases.export_formats import FORMATS, Format, instant, money, open_part, parquet_schema
+from latchkey.subjects.exports.wire import ROWS, SCHEMA_VERSION, Row, TransactionRow, columns
 from tests.domain.money_lives import sums_of_rows
 from tests.exports.loading import export
 from tests.exports.test_rows import GOLDEN

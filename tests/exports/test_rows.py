@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from latchkey.domain.customers.customer import Attribute, with_attributes, with_purchase, with_subscription
 from latchkey.domain.customers.promotion import grant
 from latchkey.domain.instants import DAY
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import Reason
 from latchkey.domain.stores.test_store import actions
-from latchkey.storage.customers.records import LastSeen
-from latchkey.usecases.rendering import rows
-from latchkey.wire import rows as wire
-from latchkey.wire.rows import ROWS, SCHEMA_VERSION, Row, columns
+from latchkey.engine.storage.records import LastSeen
+from latchkey.subjects.exports import render as rows
+from latchkey.subjects.exports import wire
+from latchkey.subjects.exports.wire import ROWS, SCHEMA_VERSION, Row, columns
 from tests.domain.book import Book
 from tests.domain.shop import CATALOG, NOON, PRO_LIFETIME, PRO_MONTHLY, bought, someone, subscribed
 from tests.storage import lives

@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from latchkey.delivery.sealing import Sealer
+from latchkey.database.sealing import Sealer
 from latchkey.domain.instants import DAY, HOUR, MINUTE
 from latchkey.domain.refusal import NotFound, Refusal
-from latchkey.storage.exports import schedules as storage
-from latchkey.usecases.exports import engine, runner
-from latchkey.usecases.exports.destination import Destination, DestinationRefused, Upload
-from latchkey.usecases.exports.runner import LEASE, run_exports, run_next
-from latchkey.usecases.exports.schedules import MOST, Exports, next_time, retry_time
+from latchkey.subjects.exports import rules as storage_rules
+from latchkey.subjects.exports import storage
+from latchkey.subjects.exports.usecases import runner
+from latchkey.subjects.exports.usecases import writer as engine
+from latchkey.subjects.exports.usecases.destination import Destination, DestinationRefused, Upload
+from latchkey.subjects.exports.usecases.runner import LEASE, run_exports, run_next
+from latchkey.subjects.exports.usecases.schedules import MOST, Exports, next_time, retry_time
 from tests.exports.loading import Loaded, manifest_of
 from tests.looking_out import looking_out
 from tests.patience import until
@@ -43,7 +45,7 @@ def folders(root: Path) -> list[Path]:
     return sorted((root / "nightly" / "proj_shop").iterdir())
 
 
-async def ended(shop: Shop, exports: Exports) -> list[storage.Run]:
+async def ended(shop: Shop, exports: Exports) -> list[storage_rules.Run]:
     """Runs what is due, and returns the runs of the project's first export, oldest first."""
     while await run_next(exports, lambda: shop.time):
         pass
@@ -337,7 +339,7 @@ async def test_a_project_has_so_many_and_others_cannot_touch_them(shop: Shop, ex
 async def test_only_the_last_runs_are_kept(shop: Shop, exports: Exports, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "RUNS_KEPT", 3)
     made = await exports.create(shop.project_id, GIVEN, shop.time)
-    runs: list[storage.Run] = []
+    runs: list[storage_rules.Run] = []
     for _ in range(5):
         await exports.run_now(shop.project_id, made.id, shop.time)
         runs = await ended(shop, exports)

@@ -14,9 +14,9 @@ from typing import Self
 import asyncpg
 import psutil  # type: ignore[import-untyped]  # ships no types
 
-from latchkey.storage.embedded.files import access_rules
-from latchkey.storage.embedded.server import programs
-from latchkey.storage.embedded.system_user import server_user
+from latchkey.database.embedded.data_files import access_rules
+from latchkey.database.embedded.postgres import programs
+from latchkey.database.embedded.system_user import server_user
 from tests.patience import PATIENCE, until, wait_until
 
 DATABASE = "latchkey"

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import asyncpg
 
-from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.webhook import Setup, Webhooks
-from latchkey.storage.database import Database, connect
-from latchkey.storage.migrate import migrate
-from latchkey.usecases.sandbox.demo import PROJECT_ID
+from latchkey.database.migrate import migrate
+from latchkey.database.pool import Database, connect
+from latchkey.database.sealing import Sealer
+from latchkey.subjects.demo.usecases.project import PROJECT_ID
+from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
 from tests.crash.books import audit
 from tests.databases import drained
 from tests.delivery import certificates

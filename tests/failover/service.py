@@ -20,10 +20,10 @@ from typing import Any
 import uvloop
 
 from latchkey import logs
-from latchkey.app import run_process
+from latchkey.database.pool import Database
+from latchkey.process.service import run_process
 from latchkey.settings import load
-from latchkey.storage.database import Database
-from latchkey.usecases.sandbox.demo import Demo, ensure_demo
+from latchkey.subjects.demo.usecases.project import Demo, ensure_demo
 from tests.delivery.processes import SECRET_KEY, Process
 
 ROLES = ("api", "clock", "delivery")

@@ -11,13 +11,13 @@ import asyncpg
 import pytest
 from sqlalchemy.exc import SQLAlchemyError
 
-from latchkey.cli.doctor import restored
-from latchkey.cli.doctor_deployment import hosts
 from latchkey.consumer.storage import primary_host
 from latchkey.consumer.storage.consumer_database import ConsumerDatabase
+from latchkey.database.pool import Database
 from latchkey.now import real_now
-from latchkey.storage.database import Database
-from latchkey.watching.standing import Standing
+from latchkey.observability.gauges import Standing
+from latchkey.process.doctor import restored
+from latchkey.process.doctor_deployment import hosts
 from tests.delivery import certificates
 from tests.delivery.processes import in_order
 from tests.failover.cluster import Node, Pair

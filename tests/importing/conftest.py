@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from latchkey.database.pool import Database
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
-from latchkey.storage.customers.state import load
-from latchkey.storage.database import Database
-from latchkey.storage.importing.runs import Skip
-from latchkey.usecases.access.projects import create_app
-from latchkey.usecases.importing.formats import Format
-from latchkey.usecases.importing.running import Order, Result, run_import
+from latchkey.engine.storage.state import load
+from latchkey.subjects.imports.rules.skip import Skip
+from latchkey.subjects.imports.usecases.file_formats import Format
+from latchkey.subjects.imports.usecases.runs import Order, Result, run_import
+from latchkey.subjects.projects.usecases import create_app
 from tests.usecases.conftest import NOON, Shop
 from tests.usecases.conftest import shop as shop
 

@@ -10,8 +10,9 @@ import msgspec
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
-from latchkey.usecases.rendering import rows as rendering
-from latchkey.wire.rows import CustomerRow, Kind, TransactionRow, columns
+from latchkey.subjects.exports import render as rendering
+from latchkey.subjects.exports.wire import CustomerRow, TransactionRow, columns
+from latchkey.subjects.exports.wire import RowKind as Kind
 
 
 def cells_of(row: TransactionRow | CustomerRow) -> dict[str, Any]:

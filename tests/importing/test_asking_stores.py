@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from latchkey.domain.instants import DAY, HOUR, Duration, Ms, add, to_iso
-from latchkey.usecases.importing.running import Order, run_import
+from latchkey.subjects.imports.usecases.runs import Order, run_import
 from tests.importing.vendor_rows import file_of, row
 from tests.stores.conftest import apple as apple
 from tests.stores.conftest import apple_keys as apple_keys

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from latchkey.domain.refusal import Invalid
-from latchkey.usecases.importing.files import Record, opened, source
+from latchkey.subjects.imports.usecases.import_files import Record, opened, source
 from tests.importing.conftest import Desk
 from tests.importing.vendor_rows import file_of, row
 

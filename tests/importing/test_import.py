@@ -8,21 +8,22 @@ import asyncpg
 import pytest
 from msgspec import json
 
+from latchkey.database.errors import OutageError
+from latchkey.database.pool import connect
 from latchkey.domain.customers.identity import ERASED as ERASED_ID
 from latchkey.domain.instants import DAY, MINUTE
+from latchkey.domain.money.pinned_rates import REFERENCE
 from latchkey.domain.refusal import Conflict, Invalid
-from latchkey.domain.tariff.reference import REFERENCE
-from latchkey.storage.database import connect
-from latchkey.storage.errors import OutageError
-from latchkey.storage.importing import runs
-from latchkey.usecases.access.projects import create_app
-from latchkey.usecases.catalog.offerings import create_offering
-from latchkey.usecases.customers.erasure import erase
-from latchkey.usecases.customers.identities import log_in
-from latchkey.usecases.importing import applying, running
-from latchkey.usecases.importing.formats import NO_CURRENCY
-from latchkey.usecases.money import rates
-from latchkey.usecases.sandbox.clocks import create_clock, create_customer
+from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.identities import log_in
+from latchkey.subjects.imports import storage as runs
+from latchkey.subjects.imports.usecases import apply as applying
+from latchkey.subjects.imports.usecases import runs as running
+from latchkey.subjects.imports.usecases.file_formats import NO_CURRENCY
+from latchkey.subjects.money import usecases as rates
+from latchkey.subjects.offerings.usecases.offerings import create_offering
+from latchkey.subjects.projects.usecases import create_app
+from latchkey.subjects.test_clocks.usecases import create_clock, create_customer
 from tests.domain.shop import CATALOG
 from tests.importing.conftest import Desk
 from tests.importing.own_rows import transactions_of

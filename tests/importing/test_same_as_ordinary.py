@@ -7,25 +7,27 @@ from typing import Any
 from msgspec import json
 from msgspec.structs import replace
 
+from latchkey.database.pool import Database
 from latchkey.domain.customers.customer import Attribute, Customer, with_attributes
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind, Reason
-from latchkey.domain.purchases.settling import settle, settle_purchase
+from latchkey.domain.purchases.reconciliation import settle, settle_purchase
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
-from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.customers.records import LastSeen
-from latchkey.storage.customers.state_format import decode
-from latchkey.storage.database import Database
+from latchkey.engine.changes import Change, Situation
+from latchkey.engine.customer_view import View
+from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.read_rows import load_projects
+from latchkey.engine.storage.records import LastSeen
+from latchkey.engine.storage.state import decode
 from latchkey.subjects.charts.rules.facts import Kind
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.engine.changes import Change, Situation, load_projects
-from latchkey.usecases.importing.running import Order, run_import
-from latchkey.usecases.rendering import rows as rendering
-from latchkey.usecases.rendering import v1, v2
-from latchkey.usecases.rendering.view import View
-from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.subjects.customers.render import customer_v2 as v2
+from latchkey.subjects.customers.render import subscriber_v1 as v1
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.exports import render as rendering
+from latchkey.subjects.imports.usecases.runs import Order, run_import
+from latchkey.subjects.projects.usecases import create_project
 from tests.importing.conftest import Desk
 from tests.importing.own_rows import cells_of
 from tests.subjects.charts.stored_rows import Facts, agree, facts

@@ -8,10 +8,10 @@ from latchkey.domain.instants import to_iso
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.emulators.stripe.stripe_books import StripeItem
 from latchkey.stores.stripe.adapter import StripeAdapter
-from latchkey.usecases.access.projects import create_app
-from latchkey.usecases.importing.applying import KNOWN_AT_STRIPE
-from latchkey.usecases.stores.desk import Desk as StoreDesk
-from latchkey.usecases.stores.taking import Taker
+from latchkey.subjects.imports.usecases.apply import KNOWN_AT_STRIPE
+from latchkey.subjects.projects.usecases import create_app
+from latchkey.subjects.purchase_intake.usecases.batched_lookups import Desk as StoreDesk
+from latchkey.subjects.purchase_intake.usecases.purchase_intake import Taker
 from tests.importing.conftest import Desk
 from tests.importing.vendor_rows import file_of, row
 from tests.stores.stripe.emulated_stripe import EmulatedStripe, connected

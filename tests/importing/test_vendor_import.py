@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.importing import own
-from latchkey.domain.importing.person import new_customer, person, taken_in
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.purchase import PurchaseKind
 from latchkey.domain.purchases.subscription import Cause
-from latchkey.usecases.catalog.offerings import create_offering
-from latchkey.usecases.engine.passing_time import at_present
+from latchkey.engine.due_transitions import at_present
+from latchkey.subjects.imports.rules import latchkey_format as own
+from latchkey.subjects.imports.rules.person import new_customer, person, taken_in
+from latchkey.subjects.offerings.usecases.offerings import create_offering
 from tests.domain.lives import Life, lives
 from tests.domain.shop import CATALOG
 from tests.importing.conftest import Desk

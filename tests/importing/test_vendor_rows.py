@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.domain.importing import vendor
-from latchkey.domain.importing.person import Person, person
-from latchkey.domain.importing.rebuilding import rebuilt
-from latchkey.domain.importing.row import RowError, RowKind, TransactionRow
 from latchkey.domain.instants import to_iso
-from latchkey.domain.money import UNKNOWN, Price
+from latchkey.domain.money.amounts import UNKNOWN, Price
 from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, PurchaseKind, Reason, usd_micros
 from latchkey.domain.purchases.subscription import Cause, PeriodType, Subscription
+from latchkey.subjects.imports.rules import revenuecat_format as vendor
+from latchkey.subjects.imports.rules.person import Person, person, rebuilt
+from latchkey.subjects.imports.rules.row import RowError, RowKind, TransactionRow
 from tests.importing.vendor_rows import SINCE_5, row
 
 APPS = {"app_store": "app_ios"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.cli.authority import Certificates
+from latchkey.process.local_ca.authority import Certificates
 from tests.push.push_provider import Provider, certificates_in, providing
 
 

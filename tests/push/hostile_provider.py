@@ -8,7 +8,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from latchkey.cli.authority import Certificates
+from latchkey.process.local_ca.authority import Certificates
 
 _OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 # What it sends after a request, and what it does then: keep silent, flood, drip or close.

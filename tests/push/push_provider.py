@@ -19,8 +19,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from latchkey.cli.authority import Certificates, ensure_certificates
-from latchkey.cli.listeners import bind
+from latchkey.process.local_ca.authority import Certificates, ensure_certificates
+from latchkey.process.supervision.listeners import bind
 from latchkey.push.provider_response import RetryPolicy
 from latchkey.push.push_client import PushClient
 from latchkey.push.sandbox.sandbox_app import Sandbox

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from latchkey.cli.authority import Certificates
+from latchkey.process.local_ca.authority import Certificates
 from latchkey.push.provider_response import RetryPolicy
 from latchkey.push.push_client import PushClient
 from latchkey.push.push_notification import (

@@ -13,7 +13,7 @@ import pytest
 from msgspec import json
 from pyreqwest.client import ClientBuilder
 
-from latchkey.cli.authority import Certificates
+from latchkey.process.local_ca.authority import Certificates
 from tests.patience import PATIENCE, until
 from tests.push.push_provider import APP_ID, KEY, Provider, providing
 

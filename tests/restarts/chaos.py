@@ -22,13 +22,13 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
-from latchkey.cli.authority import Certificates, ensure_certificates
+from latchkey.database.embedded.postgres import EmbeddedServer
+from latchkey.database.migrate import migrate
+from latchkey.database.pool import Database, connect
 from latchkey.now import real_now
-from latchkey.storage.database import Database, connect
-from latchkey.storage.embedded.server import EmbeddedServer
-from latchkey.storage.migrate import migrate
-from latchkey.usecases.access.keys import create_secret_key
-from latchkey.usecases.sandbox.demo import PROJECT_ID, ensure_demo
+from latchkey.process.local_ca.authority import Certificates, ensure_certificates
+from latchkey.subjects.api_keys.usecases import create_secret_key
+from latchkey.subjects.demo.usecases.project import PROJECT_ID, ensure_demo
 from tests.cli.running import Running, free_port
 from tests.conftest import UNSAFE_BUT_FAST
 from tests.patience import PATIENCE, wait_until

@@ -11,7 +11,7 @@ import pytest
 from msgspec import json
 from standardwebhooks.webhooks import Webhook as Verifier
 
-from latchkey.storage.database import Database
+from latchkey.database.pool import Database
 from tests.cli.running import typed
 from tests.delivery.processes import SECRET_KEY
 from tests.restoring.world import PROJECT, World, server

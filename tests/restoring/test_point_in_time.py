@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from latchkey.database import database_identity as identity
+from latchkey.database.embedded.postgres import EmbeddedServer
+from latchkey.database.pool import Database, connect
 from latchkey.domain.restore import SEQUENCES, Origin
-from latchkey.safety import problems_of_database
+from latchkey.process.safety import problems_of_database
 from latchkey.settings import Problem
-from latchkey.storage.database import Database, connect
-from latchkey.storage.embedded.server import EmbeddedServer
-from latchkey.storage.restoring import identity
 from tests.cli.running import typed
 from tests.convergence.processes import reconcile
 from tests.convergence.verdict import compare

@@ -17,20 +17,20 @@ from msgspec import json
 from pyreqwest.client import Client as Http
 from pyreqwest.client import ClientBuilder
 
-from latchkey.cli.listeners import bind
-from latchkey.client import Client
+from latchkey.client.client import Client
 from latchkey.consumer.storage.consumer_storage import ConsumerStorage
-from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
-from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.webhook import Setup, Webhooks
+from latchkey.database.embedded.postgres import EmbeddedServer
+from latchkey.database.embedded.system_user import server_user
+from latchkey.database.migrate import migrate
+from latchkey.database.pool import Database, connect
+from latchkey.database.sealing import Sealer
 from latchkey.now import real_now
-from latchkey.storage.database import Database, connect
-from latchkey.storage.embedded.server import EmbeddedServer
-from latchkey.storage.embedded.system_user import server_user
-from latchkey.storage.migrate import migrate
-from latchkey.usecases.access.keys import create_secret_key
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.process.supervision.listeners import bind
+from latchkey.subjects.api_keys.usecases import create_secret_key
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.projects.usecases import create_project
+from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
+from latchkey.subjects.webhooks.receiver import Arrival, Receiver, listening, tls
 from tests.convergence.processes import Killable
 from tests.databases import drained
 from tests.delivery import certificates

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
-from latchkey.cli.authority import Certificates
+from latchkey.process.local_ca.authority import Certificates
 from latchkey.push.push_notification import PushNotification
 from latchkey.runtime.device_errors import AlreadyRunningError, CannotShowError
 from latchkey.runtime.reference_device import Device, DeviceOptions

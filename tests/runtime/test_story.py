@@ -15,8 +15,9 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from latchkey.cli.demo_app.story import PAGES
-from latchkey.consumer import Consumer, Settings
+from latchkey.consumer.consumer_settings import Settings
 from latchkey.consumer.push_texts import read_texts
+from latchkey.consumer.reference_consumer import Consumer
 from latchkey.runtime.reference_device import Device, DeviceOptions
 from tests.cli.running import Up, get
 from tests.patience import PATIENCE

@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from latchkey import logs
-from latchkey.log_stream import LogStream
+from latchkey.logs import LogStream
 
 PROGRAM = """
 import sys

@@ -10,10 +10,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from msgspec.structs import replace
 
+from latchkey.database.pool import connect
 from latchkey.database_address import parse, without_password
-from latchkey.safety import problems_of, problems_of_database, room_for_connections
+from latchkey.process.safety import problems_of, problems_of_database, room_for_connections
 from latchkey.settings import Settings
-from latchkey.storage.database import connect
 
 NOW = datetime.datetime(2026, 11, 15, tzinfo=datetime.UTC)
 NOW_MS = int(NOW.timestamp() * 1000)

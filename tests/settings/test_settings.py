@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from latchkey import cpus, settings
-from latchkey.api.outside import mail_of, way_of
-from latchkey.cli.doctor import mail
-from latchkey.cpus import available_cpus
-from latchkey.safety import problems_of, problems_of_connections
-from latchkey.settings import Settings, SettingsRefusedError, load
-from latchkey.storage.database import Database
+from latchkey import settings
+from latchkey import settings as cpus
+from latchkey.database.pool import Database
+from latchkey.http.services import mail_of, way_of
+from latchkey.process.doctor import mail
+from latchkey.process.safety import problems_of, problems_of_connections
+from latchkey.settings import Settings, SettingsRefusedError, available_cpus, load
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "latchkey.toml"
 KEY = base64.b64encode(bytes(range(32))).decode()

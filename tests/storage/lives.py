@@ -7,12 +7,12 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog, Former, Product, ProductKind
-from latchkey.domain.customers.currency import move
 from latchkey.domain.customers.customer import Attribute, CurrencyTransaction, with_attributes
-from latchkey.domain.customers.experiment import Experiment, Variant, enroll
+from latchkey.domain.customers.enrollment import Experiment, Variant, enroll
 from latchkey.domain.customers.promotion import grant, revoke
+from latchkey.domain.customers.virtual_currency import move
 from latchkey.domain.instants import DAY, HOUR, Duration
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, Rate, Reason, Terms
 from latchkey.domain.purchases.subscription import Cause, Invoice, Moment, Period, PeriodType, Status, Subscription
 from latchkey.domain.stores.test_store import actions

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from latchkey.storage.database import Connection
-from latchkey.storage.sql import query
+from latchkey.database.pool import Connection
+from latchkey.database.sql import query
 
 
 async def plan_of(connection: Connection, name: str, types: str) -> list[str]:

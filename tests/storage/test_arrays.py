@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.storage.arrays import columns, notation, values_of
-from latchkey.storage.database import Database
+from latchkey.database.pool import Database
+from latchkey.database.sql import columns, notation, values_of
 
 TEXTS = ["", "USD", "null", 'a "word"', "back\\slash", "{1,2}", "a,b", " ", "ä🔑", "line\nend\x1f", None]
 NUMBERS = [0, -1, 2**63 - 1, -(2**63), None]

@@ -5,8 +5,8 @@ import asyncio
 import asyncpg
 import pytest
 
-from latchkey.storage import at_hand
-from latchkey.storage.database import Database
+from latchkey.database import sticky_connections as at_hand
+from latchkey.database.pool import Database
 
 WHO = "select pg_backend_pid()"
 

@@ -7,9 +7,9 @@ import asyncio
 import asyncpg
 import pytest
 
-from latchkey.storage import collisions
-from latchkey.storage.database import Connection, Database
-from latchkey.storage.errors import CollisionError
+from latchkey.database import transient_errors as collisions
+from latchkey.database.errors import CollisionError
+from latchkey.database.pool import Connection, Database
 
 
 async def add(connection: Connection, id: str) -> None:
@@ -17,10 +17,10 @@ async def add(connection: Connection, id: str) -> None:
 
 
 async def test_a_row_that_another_transaction_made_first_is_a_collision(database: Database) -> None:
-    async with collisions.transaction(database) as connection:
+    async with collisions.hot_transaction(database) as connection:
         await add(connection, "p")
     with pytest.raises(CollisionError):
-        async with collisions.transaction(database) as connection:
+        async with collisions.hot_transaction(database) as connection:
             await add(connection, "p")
 
 
@@ -31,7 +31,7 @@ async def test_two_transactions_that_wait_for_each_other_collide(database: Datab
     both_hold_one = asyncio.Barrier(2)
 
     async def rename(*ids: str) -> None:
-        async with collisions.transaction(database) as connection:
+        async with collisions.hot_transaction(database) as connection:
             for id in ids:
                 await connection.execute("update accounts set name = 'Q' where id = $1", id)
                 if id == ids[0]:
@@ -43,8 +43,8 @@ async def test_two_transactions_that_wait_for_each_other_collide(database: Datab
 
 async def test_every_other_error_keeps_its_name(database: Database) -> None:
     with pytest.raises(asyncpg.DivisionByZeroError):
-        async with collisions.transaction(database) as connection:
+        async with collisions.hot_transaction(database) as connection:
             await connection.execute("select 1 / 0")
     with pytest.raises(ValueError, match="ours"):
-        async with collisions.transaction(database):
+        async with collisions.hot_transaction(database):
             raise ValueError("ours")

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.storage.database import Database, without_password
-from latchkey.storage.errors import DatabaseUnreachableError
+from latchkey.database.errors import DatabaseUnreachableError
+from latchkey.database.pool import Database
+from latchkey.database_address import without_password
 
 
 async def test_json_comes_out_and_goes_in_as_raw_bytes(database: Database) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY
-from latchkey.storage.database import Database
-from latchkey.storage.deployment import looking
-from latchkey.usecases.deployment import standing
+from latchkey.subjects.deployment import storage as looking
+from latchkey.subjects.deployment import usecases as standing
 from tests.api.client import NOW
 
 EVENTS = """

@@ -8,16 +8,11 @@ import re
 import asyncpg
 import pytest
 
-from latchkey.storage.distribution import merging
-from latchkey.storage.distribution.distribute import require_cluster
-from latchkey.storage.distribution.functions import (
-    direct_call,
-    function,
-    template,
-    wanted,
-)
-from latchkey.storage.distribution.handlers import HANDLERS
-from latchkey.storage.distribution.statements import (
+from latchkey.database.distribution import result_merge as merging
+from latchkey.database.distribution.distribute import require_cluster
+from latchkey.database.distribution.functions import direct_call, function, template, wanted
+from latchkey.database.distribution.handlers import HANDLERS
+from latchkey.database.distribution.statements import (
     ROUTES,
     Apart,
     AtProject,
@@ -28,10 +23,10 @@ from latchkey.storage.distribution.statements import (
     UnfitStatementError,
     route,
 )
-from latchkey.storage.distribution.tables import TABLES
-from latchkey.storage.errors import NotDistributableError
-from latchkey.storage.migration_files import commands, migrations
-from latchkey.storage.sql import query
+from latchkey.database.distribution.tables import TABLES
+from latchkey.database.errors import NotDistributableError
+from latchkey.database.migrate import commands, migrations
+from latchkey.database.sql import query
 
 SCHEMA = "".join(migration.text for migration in migrations())
 

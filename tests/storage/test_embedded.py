@@ -15,18 +15,18 @@ import asyncpg
 import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 
-from latchkey.storage.embedded.files import SOCKET_LIMIT, SOCKET_NAME
-from latchkey.storage.embedded.leftovers import processes_on
-from latchkey.storage.embedded.server import EmbeddedServer
-from latchkey.storage.embedded.system_user import SystemUser, server_user
-from latchkey.storage.errors import EmbeddedServerError, FolderInUseError, ServerDidNotStartError
+from latchkey.database.embedded.data_files import SOCKET_LIMIT, SOCKET_NAME
+from latchkey.database.embedded.leftovers import processes_on
+from latchkey.database.embedded.postgres import EmbeddedServer
+from latchkey.database.embedded.system_user import SystemUser, server_user
+from latchkey.database.errors import EmbeddedServerError, FolderInUseError, ServerDidNotStartError
 
 pytestmark = pytest.mark.processes
 
 OWNER = """
 import sys, signal
 from pathlib import Path
-from latchkey.storage.embedded.server import EmbeddedServer
+from latchkey.database.embedded.postgres import EmbeddedServer
 server = EmbeddedServer(Path(sys.argv[1]))
 server.start()
 print(server.url(), flush=True)

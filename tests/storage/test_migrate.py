@@ -5,12 +5,11 @@ import asyncio
 import asyncpg
 import pytest
 
-from latchkey.storage import migrate as migrations
-from latchkey.storage.database import connect
-from latchkey.storage.errors import DatabaseBusyError, SchemaNotMigratedError, SchemaTooNewError
-from latchkey.storage.migrate import applied, migrate, pending, require_current
-from latchkey.storage.migration_files import Migration
-from latchkey.storage.migration_files import migrations as known_migrations
+from latchkey.database import migrate as migrations
+from latchkey.database.errors import DatabaseBusyError, SchemaNotMigratedError, SchemaTooNewError
+from latchkey.database.migrate import Migration, applied, migrate, pending, require_current
+from latchkey.database.migrate import migrations as known_migrations
+from latchkey.database.pool import connect
 
 
 async def test_replaying_twice_changes_nothing(empty_database_url: str) -> None:

@@ -7,9 +7,9 @@ import asyncio
 import asyncpg
 import pytest
 
-from latchkey.storage.distribution.away import Away, is_of_a_node
-from latchkey.storage.distribution.nodes import AGAIN_SECONDS, LINKS, NodeAddress, Nodes, address
-from latchkey.storage.errors import NodeAwayError
+from latchkey.database.distribution.away import Away, is_of_a_node
+from latchkey.database.distribution.nodes import AGAIN_SECONDS, LINKS, NodeAddress, Nodes, address
+from latchkey.database.errors import NodeAwayError
 from tests.patience import until
 
 HERE, THERE = NodeAddress("db2", 5432), NodeAddress("db3", 5432)

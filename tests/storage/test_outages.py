@@ -3,9 +3,9 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from latchkey.storage.database import Database
-from latchkey.storage.errors import DatabaseUnreachableError, OutageError, StatementRefusedError, StorageError
-from latchkey.storage.outages import transaction, translates_errors
+from latchkey.database.errors import DatabaseUnreachableError, OutageError, StatementRefusedError, StorageError
+from latchkey.database.pool import Database
+from latchkey.database.transient_errors import transaction, translates_errors
 
 
 @pytest.mark.parametrize(

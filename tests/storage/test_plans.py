@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from latchkey.storage.database import Database
-from latchkey.storage.deliveries import parts
-from latchkey.storage.sql import query
+from latchkey.database.pool import Database
+from latchkey.database.sql import query
+from latchkey.subjects.webhooks.storage import partition_rows as parts
 from tests.storage.plans import conditions, plan_of
 
 pytestmark = pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there")

@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 import pytest
 
-from latchkey.storage.database import Database
-from latchkey.storage.embedded.system_user import server_user
+from latchkey.database.embedded.system_user import server_user
+from latchkey.database.pool import Database
 from tests import machine
 from tests.cli.running import free_port, latchkey, typed
 from tests.patience import until

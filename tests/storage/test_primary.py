@@ -9,14 +9,14 @@ from typing import Any
 import asyncpg
 import pytest
 
+from latchkey.database import primary
+from latchkey.database.errors import DatabaseUnreachableError, NoPrimaryError, OutageError
+from latchkey.database.listener import listening
+from latchkey.database.pool import Database, connect
+from latchkey.database.primary import Primary, notice_lost_machines
+from latchkey.database.servers import Seen, Server, Silent, identify
+from latchkey.database.transient_errors import PASSING
 from latchkey.database_address import Host, parse
-from latchkey.storage import primary
-from latchkey.storage.database import Database, connect
-from latchkey.storage.errors import DatabaseUnreachableError, NoPrimaryError, OutageError
-from latchkey.storage.listening import listening
-from latchkey.storage.outages import PASSING
-from latchkey.storage.primary import Primary, notice_lost_machines
-from latchkey.storage.servers import Seen, Server, Silent, identify
 from tests.patience import PATIENCE, until
 from tests.storage.cable import Cable, cable
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from latchkey.database.errors import NoPrimaryError
+from latchkey.database.servers import Seen, Server, Silent, choose
 from latchkey.database_address import Host
-from latchkey.storage.errors import NoPrimaryError
-from latchkey.storage.servers import Seen, Server, Silent, choose
 
 A, B, C = (Host(name, f"postgresql://{name}/app") for name in ("a", "b", "c"))
 SILENT = Silent(A, "does not answer", hangs=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from latchkey.storage.customers.state_format import UNSEEN, decode_for_reading, encode, struct_of
-from latchkey.usecases.rendering import v1, v2
-from latchkey.usecases.rendering.view import LastSeen, View
+from latchkey.engine.customer_view import View
+from latchkey.engine.storage.records import LastSeen
+from latchkey.engine.storage.state import UNSEEN, decode_for_reading, encode, struct_of
+from latchkey.subjects.customers.render import customer_v2 as v2
+from latchkey.subjects.customers.render import subscriber_v1 as v1
 from tests.domain.lives import Life, lives
 from tests.domain.shop import CATALOG as SHOP
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import latchkey
-from latchkey.storage.errors import QueryNotNamedError
-from latchkey.storage.sql import all_queries, parse, query
+from latchkey.database.errors import QueryNotNamedError
+from latchkey.database.sql import all_queries, parse, query
 
 
 def test_a_file_holds_several_queries_each_with_its_purpose() -> None:

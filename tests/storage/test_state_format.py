@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 from msgspec import Struct, ValidationError, json
 
+from latchkey.database.errors import StateVersionError
 from latchkey.domain.instants import DAY
-from latchkey.storage.customers.state_format import STEPS, VERSION, StateFormat, decode, decode_for_reading, encode
-from latchkey.storage.errors import StateVersionError
-from latchkey.usecases.engine.passing_time import next_due_at
-from latchkey.usecases.rendering import v1, v2
-from latchkey.usecases.rendering.view import LastSeen, Row, View, look_at, view_for_reading
+from latchkey.engine.customer_view import View, look_at, view_for_reading
+from latchkey.engine.due_transitions import next_due_at
+from latchkey.engine.storage.read_rows import Row
+from latchkey.engine.storage.records import LastSeen
+from latchkey.engine.storage.state import STEPS, VERSION, StateFormat, decode, decode_for_reading, encode
+from latchkey.subjects.customers.render import customer_v2 as v2
+from latchkey.subjects.customers.render import subscriber_v1 as v1
 from tests.domain.book import Book
 from tests.domain.shop import someone
 from tests.storage.lives import CATALOG, LIVES

@@ -12,12 +12,11 @@ import asyncpg
 import pytest
 from rich.console import Console
 
-from latchkey.cli import doctor, migration
-from latchkey.storage import migrate as migrating
-from latchkey.storage.database import connect
-from latchkey.storage.errors import DatabaseBusyError, MigrationChangedError, SchemaNotMigratedError, SchemaTooNewError
-from latchkey.storage.migrate import migrate, pending, pending_after, require_current
-from latchkey.storage.migration_files import Migration, in_order, migrations
+from latchkey.database import migrate as migrating
+from latchkey.database.errors import DatabaseBusyError, MigrationChangedError, SchemaNotMigratedError, SchemaTooNewError
+from latchkey.database.migrate import Migration, in_order, migrate, migrations, pending, pending_after, require_current
+from latchkey.database.pool import connect
+from latchkey.process import doctor, migration
 from tests.patience import until
 
 KNOWN = migrations()

@@ -7,8 +7,8 @@ import asyncio
 import asyncpg
 import pytest
 
-from latchkey.storage.database import Database
-from latchkey.storage.write_probe import WriteProbe
+from latchkey.database.pool import Database
+from latchkey.database.write_probe import WriteProbe
 
 WRITTEN = "select pg_current_wal_insert_lsn()::text"
 
@@ -53,6 +53,6 @@ async def test_a_failure_is_told_until_the_next_probe_and_no_longer(database: Da
 
 
 def _probe() -> str:
-    from latchkey.storage.sql import query
+    from latchkey.database.sql import query
 
     return query("write_probe")

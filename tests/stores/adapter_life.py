@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Customer, let_time_pass
 from latchkey.domain.customers.intake import take_in
+from latchkey.domain.events.customer_event import Event
 from latchkey.domain.events.diff import diff
-from latchkey.domain.events.event import Event
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment
-from latchkey.domain.purchases.settling import settle, settle_purchase
+from latchkey.domain.purchases.reconciliation import settle, settle_purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.stores.adapter import Adapter, ConnectedApp, Reading, Seen
 from tests.domain.shop import someone

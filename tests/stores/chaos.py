@@ -27,13 +27,13 @@ from typing import Any
 import asyncpg
 import structlog
 
+from latchkey.database.embedded.postgres import DATABASE, EmbeddedServer
+from latchkey.database.migrate import migrate
+from latchkey.database.pool import Database
 from latchkey.emulators.apple.apple_keys import make_apple_keys
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.google.google_keys import make_google_keys
 from latchkey.emulators.stripe.stripe_emulator import make_stripe_keys
-from latchkey.storage.database import Database
-from latchkey.storage.embedded.server import DATABASE, EmbeddedServer
-from latchkey.storage.migrate import migrate
 from tests.conftest import UNSAFE_BUT_FAST
 from tests.emulators.apple.shop import app_store
 from tests.emulators.google.shop import play_store

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from latchkey.database.pool import Database
 from latchkey.emulators.apple.apple_keys import AppleKeys, make_apple_keys
 from latchkey.emulators.google.google_keys import GoogleKeys, make_google_keys
 from latchkey.emulators.stripe.stripe_emulator import StripeKeys, make_stripe_keys
-from latchkey.storage.database import Database
 from tests.emulators.apple.shop import app_store
 from tests.emulators.google.shop import play_store
 from tests.emulators.stripe.shop import stripe_account

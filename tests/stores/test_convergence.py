@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 
+from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY
 from latchkey.emulators.apple.apple_keys import AppleKeys
 from latchkey.emulators.google.google_keys import GoogleKeys
 from latchkey.emulators.stripe.stripe_emulator import StripeKeys
-from latchkey.storage.database import Database
 from tests.emulators.apple.shop import app_store
 from tests.emulators.google.shop import play_store
 from tests.emulators.stripe.shop import stripe_account

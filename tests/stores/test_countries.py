@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from latchkey.domain.instants import DAY
-from latchkey.domain.money import UNKNOWN
+from latchkey.domain.money.amounts import UNKNOWN
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.stores.test_store import actions

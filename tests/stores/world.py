@@ -7,23 +7,25 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-from latchkey.api.application import create_application
-from latchkey.api.outside import connect
+from latchkey.database.pool import Database
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.emulator_server import ServedEmulator, running
+from latchkey.engine.changes import Changes
+from latchkey.engine.clock import pass_time
+from latchkey.engine.storage import records
+from latchkey.http.services import connect
+from latchkey.process.http_application import create_application
 from latchkey.settings import Settings
-from latchkey.storage.customers import records
-from latchkey.storage.database import Database
-from latchkey.storage.stores.journal import Entry, Filter
-from latchkey.usecases.access import keys, projects
-from latchkey.usecases.engine.changes import Changes
-from latchkey.usecases.engine.clock import pass_time
-from latchkey.usecases.sandbox.demo import add_catalog
-from latchkey.usecases.stores import credentials, journal
-from latchkey.usecases.stores.connections import Connections
-from latchkey.usecases.stores.processing import Processor
+from latchkey.subjects.api_keys import usecases as keys
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.projects import usecases as projects
+from latchkey.subjects.purchase_intake.rules import Entry, Filter
+from latchkey.subjects.purchase_intake.usecases import journal
+from latchkey.subjects.purchase_intake.usecases.notifications import Processor
+from latchkey.subjects.store_connections import usecases as credentials
+from latchkey.subjects.store_connections.usecases import Connections
 from tests.api.client import Client, Reply
 from tests.api.serving import serving
 

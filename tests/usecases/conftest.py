@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from msgspec import json
 
+from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.stores.test_store.orders import Action, ActionName
-from latchkey.storage.database import Database
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.customers.receipts import Receipt, take_receipt
-from latchkey.usecases.engine.changes import Changes, Committed
-from latchkey.usecases.engine.clock import pass_time
-from latchkey.usecases.events.feed import page_of_events
-from latchkey.usecases.sandbox import store as test_store
-from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.engine.changes import Changes, Committed
+from latchkey.engine.clock import pass_time
+from latchkey.engine.feed import page_of_events
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.projects.usecases import create_project
+from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import Receipt, take_receipt
+from latchkey.subjects.test_store import usecases as test_store
 from latchkey.wire.event import Event
 
 NOON: Ms = 1_767_960_000_000  # 2026-01-09T12:00:00Z

@@ -15,8 +15,8 @@ from typing import Any
 
 from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
 
-from latchkey.cli.authority import Certificates
-from latchkey.usecases.mail.sending import Security, SmtpServer
+from latchkey.process.local_ca.authority import Certificates
+from latchkey.subjects.mail.usecases import Security, SmtpServer
 
 USER, PASSWORD = "latchkey", "hunter2 of the mail server"
 

@@ -6,15 +6,15 @@ import itertools
 from random import Random
 from typing import Any
 
+from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY, HOUR, MINUTE
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import Refusal
-from latchkey.storage.database import Database
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.customers.erasure import erase
-from latchkey.usecases.customers.grants import grant
-from latchkey.usecases.customers.identities import log_in, transfer
-from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.subjects.customers.usecases.edits import grant
+from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.identities import log_in, transfer
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.projects.usecases import create_project
 from tests.usecases.conftest import NOON, Shop
 
 _numbers = itertools.count()

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 from argon2 import PasswordHasher
 
+from latchkey.database.pool import Database
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
-from latchkey.domain.team.account import INVITATION_LASTS, Role
-from latchkey.domain.team.guessing import ACCOUNT, ADDRESS, DEVICE, PAIR
-from latchkey.storage.database import Database
-from latchkey.usecases.access import accounts, projects, sessions, team
-from latchkey.usecases.access.devices import KNOWN_FOR, MOST_ACCOUNTS, Devices
-from latchkey.usecases.access.sessions import TooManyGuesses, WrongCredentials
+from latchkey.subjects.accounts.rules import ACCOUNT, ADDRESS, DEVICE, INVITATION_LASTS, PAIR, Role
+from latchkey.subjects.accounts.usecases import accounts, sessions, team
+from latchkey.subjects.accounts.usecases.accounts import KNOWN_FOR, MOST_ACCOUNTS, Devices
+from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses, WrongCredentials
+from latchkey.subjects.projects import usecases as projects
 
 NOW = 1_800_000_000_000
 PASSWORD = "correct horse battery"

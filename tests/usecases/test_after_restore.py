@@ -8,19 +8,20 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from latchkey.cli import doctor
-from latchkey.delivery.role import run_delivery
-from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.webhook import Setup, Webhook, Webhooks
+from latchkey.database import database_identity as aftermath
+from latchkey.database import database_identity as identity
+from latchkey.database.errors import RestoredError
+from latchkey.database.pool import Connection, Database, connect
+from latchkey.database.sealing import Sealer
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.refusal import Conflict
 from latchkey.domain.restore import POSITIONS, SEQUENCES, Origin, Server
+from latchkey.process import doctor
 from latchkey.settings import Settings
-from latchkey.storage.database import Connection, Database, connect
-from latchkey.storage.deployment.looking import events_since, largest_feeds
-from latchkey.storage.errors import RestoredError
-from latchkey.storage.restoring import aftermath, identity
-from latchkey.usecases.restoring.after_restore import ACTION, HELD, Report, Wanted, after_restore
+from latchkey.subjects.database_restore.usecases import ACTION, HELD, Report, Wanted, after_restore
+from latchkey.subjects.deployment.storage import events_since, largest_feeds
+from latchkey.subjects.webhooks.delivery.role import run_delivery
+from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhook, Webhooks
 from tests.delivery.processes import SECRET_KEY
 from tests.usecases.conftest import NOON, Shop
 

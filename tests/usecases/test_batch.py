@@ -7,16 +7,16 @@ import hashlib
 
 import pytest
 
+from latchkey.database.pool import Database
 from latchkey.domain.customers.customer import newcomer
-from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.customers import records as customers
-from latchkey.storage.database import Database
-from latchkey.usecases.access.keys import create_secret_key
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.engine.admission import Caller, Limited
-from latchkey.usecases.engine.batch import Batch
-from latchkey.usecases.engine.reading import Answer, Reader
-from latchkey.usecases.rendering.view import look_at
+from latchkey.engine.admission import Caller, Limited
+from latchkey.engine.batch import Batch
+from latchkey.engine.customer_view import look_at
+from latchkey.engine.reads import Answer, Reader
+from latchkey.engine.storage import records as customers
+from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.subjects.api_keys.usecases import create_secret_key
+from latchkey.subjects.projects.usecases import create_project
 from tests.databases import hold_minute
 
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from latchkey.domain.customers.filter import Filter
+from latchkey.database.pool import Connection
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.instants import DAY, MINUTE
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
-from latchkey.storage.customer_lists import bulk_grants
-from latchkey.storage.database import Connection
-from latchkey.usecases.customer_lists import bulk
-from latchkey.usecases.customer_lists.bulk import BulkGrant, Terms
-from latchkey.usecases.customer_lists.bulk_runner import GONE, run_next
-from latchkey.usecases.customers.erasure import erase
-from latchkey.usecases.customers.identities import log_in
-from latchkey.usecases.sandbox.clocks import create_customer
+from latchkey.subjects.bulk_grants import storage as bulk_grants
+from latchkey.subjects.bulk_grants import usecases as bulk
+from latchkey.subjects.bulk_grants.rules import BulkGrant, Terms
+from latchkey.subjects.bulk_grants.usecases import GONE, run_next
+from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.identities import log_in
+from latchkey.subjects.segments.rules.filter import Filter
+from latchkey.subjects.test_clocks.usecases import create_customer
 from tests.patience import PATIENCE
 from tests.usecases.conftest import Shop
 from tests.usecases.random_lives import ANONYMOUS
@@ -129,10 +129,10 @@ async def test_a_stopped_grant_reaches_nobody_else_and_old_drafts_go(shop: Shop)
 
 RUNNER = """
 import asyncio, sys
-from latchkey.storage.database import Database
+from latchkey.database.pool import Database
 from latchkey.usecases.customer_lists import bulk_runner
-from latchkey.usecases.engine.changes import Changes
-from latchkey.usecases.engine.lookout import Lookout
+from latchkey.engine.changes import Changes
+from latchkey.engine.due_work import Lookout
 
 async def main():
     bulk_runner.AT_ONCE = 5

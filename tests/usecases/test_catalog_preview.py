@@ -12,16 +12,20 @@ from latchkey.domain.access.remapping import Grant, Remapping
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.domain.stores.test_store.orders import ActionName
-from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.customers.state_format import decode
-from latchkey.usecases.catalog.entitlements import create_entitlement
-from latchkey.usecases.catalog.mapping import load_grid, preview_mapping, save_mapping
-from latchkey.usecases.catalog.products import delete_product
-from latchkey.usecases.customers.grants import grant
-from latchkey.usecases.customers.identities import log_in
-from latchkey.usecases.engine import walk as customer_walk
-from latchkey.usecases.experiments.experiments import Enrolled, count_enrolled
-from latchkey.usecases.sandbox import clocks as test_clocks
+from latchkey.engine import clock as customer_walk
+from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.state import decode
+from latchkey.subjects.catalog.usecases.entitlement_catalog import (
+    create_entitlement,
+    load_grid,
+    preview_mapping,
+    save_mapping,
+)
+from latchkey.subjects.catalog.usecases.product_catalog import delete_product
+from latchkey.subjects.customers.usecases.edits import grant
+from latchkey.subjects.customers.usecases.identities import log_in
+from latchkey.subjects.experiments.usecases import Enrolled, count_enrolled
+from latchkey.subjects.test_clocks import usecases as test_clocks
 from tests.usecases.conftest import NOON, Shop
 
 PRODUCTS = ("pro_monthly", "pro_yearly", "pro_lifetime", "team_monthly", "coins_100")

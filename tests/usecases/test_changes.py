@@ -8,21 +8,21 @@ import pytest
 from msgspec import json
 from msgspec.structs import replace
 
+from latchkey.database.errors import OutdatedError
+from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import NotFound
 from latchkey.domain.stores.test_store.orders import Action
-from latchkey.storage.customers.records import LastSeen
-from latchkey.storage.database import Database
-from latchkey.storage.deliveries import parts
-from latchkey.storage.engine import presence
-from latchkey.storage.engine.look import look
-from latchkey.storage.engine.writing import Create, Owned, Save, Writes, write_at_once
-from latchkey.storage.errors import OutdatedError
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.engine.unit_of_work import newcomer
-from latchkey.usecases.events.feed import page_of_events
-from latchkey.usecases.sandbox.demo import add_catalog
-from latchkey.usecases.sandbox.store import act
+from latchkey.engine.feed import page_of_events
+from latchkey.engine.storage import read_rows as presence
+from latchkey.engine.storage.read_rows import look
+from latchkey.engine.storage.records import LastSeen
+from latchkey.engine.storage.writes import Create, Owned, Save, Writes, write_at_once
+from latchkey.engine.unit_of_work import newcomer
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.projects.usecases import create_project
+from latchkey.subjects.test_store.usecases import act
+from latchkey.subjects.webhooks.storage import partition_rows as parts
 from tests.usecases.conftest import Shop
 
 

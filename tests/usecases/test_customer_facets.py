@@ -10,25 +10,22 @@ from typing import TypeVar
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from latchkey.database.pool import Database
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.customers.facets import Facets, Status, facets_of, statuses
-from latchkey.domain.customers.filter import Filter, Sort, When, matches
 from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.purchases.purchase import Environment, PurchaseKind
-from latchkey.domain.purchases.standing import Standing, standing_of
-from latchkey.domain.purchases.summary import SubscriptionStatus, gives_access, summary_of
-from latchkey.storage.customer_lists.reading import facets_in
-from latchkey.storage.customers.records import LastSeen
-from latchkey.storage.customers.state_format import decode
-from latchkey.storage.database import Database
-from latchkey.storage.engine import presence
-from latchkey.usecases.customer_lists.csv_file import csv_pieces
-from latchkey.usecases.customer_lists.listing import Listing, count, list_page
-from latchkey.usecases.customer_lists.roller import catch_up, rebuild
-from latchkey.usecases.customers.erasure import erase
-from latchkey.usecases.rolling.roller import Roller
-from latchkey.usecases.sandbox.clocks import advance, create_clock, create_customer
+from latchkey.domain.purchases.summary import Standing, SubscriptionStatus, gives_access, standing_of, summary_of
+from latchkey.engine.storage import read_rows as presence
+from latchkey.engine.storage.records import LastSeen
+from latchkey.engine.storage.state import decode
+from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.segments.rules.facets import Facets, Status, facets_of, statuses
+from latchkey.subjects.segments.rules.filter import Filter, Sort, When, matches
+from latchkey.subjects.segments.storage.list_rows import facets_in
+from latchkey.subjects.segments.usecases.customer_lists import Listing, count, csv_pieces, list_page
+from latchkey.subjects.segments.usecases.projector import Roller, catch_up, rebuild
+from latchkey.subjects.test_clocks.usecases import advance, create_clock, create_customer
 from tests.usecases.conftest import Shop
 from tests.usecases.random_lives import ANONYMOUS, NAMED, PRODUCTS, new_shop, something
 

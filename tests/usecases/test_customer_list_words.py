@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.domain.customers.facets import Status
-from latchkey.domain.customers.filter import EVERYBODY, NAMES, parse, written
-from latchkey.usecases.customer_lists.words import STATUSES, conditions, in_words
+from latchkey.subjects.segments.rules.facets import Status
+from latchkey.subjects.segments.rules.filter import EVERYBODY, NAMES, parse, written
+from latchkey.subjects.segments.usecases.customer_lists import STATUSES, conditions, in_words
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,24 @@ from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Customer, with_purchase, with_subscription
 from latchkey.domain.customers.promotion import grant
-from latchkey.domain.customers.spend import spend_of
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.stores.test_store import actions
-from latchkey.storage.customers import state as customer_state
-from latchkey.usecases.customers.erasure import erase
-from latchkey.usecases.customers.identities import log_in
-from latchkey.usecases.customers.notes import LONGEST_NOTE, add_note, change_note, delete_note, notes_of
-from latchkey.usecases.customers.profile import Remedies, past_of, remedies
+from latchkey.engine.storage import state as customer_state
+from latchkey.subjects.customers.rules import spend_of
+from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.identities import log_in
+from latchkey.subjects.customers.usecases.profile import (
+    LONGEST_NOTE,
+    Remedies,
+    add_note,
+    change_note,
+    delete_note,
+    notes_of,
+    past_of,
+    remedies,
+)
 from tests.domain.shop import NOON, bought, someone, subscribed
 from tests.usecases.conftest import Shop
 from tests.usecases.random_lives import ANONYMOUS

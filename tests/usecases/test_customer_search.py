@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from latchkey.database.sql import query
 from latchkey.domain.customers.customer import Attribute
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.subscription import Cause, Subscription
-from latchkey.storage.sql import query
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.customers.attributes import set_attributes
-from latchkey.usecases.customers.erasure import erase
-from latchkey.usecases.customers.identities import log_in, transfer
-from latchkey.usecases.customers.profile import timeline
-from latchkey.usecases.customers.search import By, Found, search
-from latchkey.usecases.engine.changes import Change
-from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.engine.changes import Change
+from latchkey.subjects.customers.usecases.edits import set_attributes
+from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.identities import log_in, transfer
+from latchkey.subjects.customers.usecases.profile import timeline
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.projects.usecases import create_project
+from latchkey.subjects.search.usecases import By, Found, search
 from tests.domain.shop import subscribed
 from tests.usecases.conftest import NOON, Shop
 

@@ -7,24 +7,33 @@ import re
 
 import pytest
 
+from latchkey.database.pool import Database
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.domain.storefront import AskingApp, Storefront
-from latchkey.storage.database import Database
-from latchkey.usecases.access import keys, projects
-from latchkey.usecases.catalog.offerings import load_storefront
-from latchkey.usecases.catalog.products import delete_product
-from latchkey.usecases.engine.changes import Changes
-from latchkey.usecases.sandbox.demo import APP_ID, PROJECT_ID, STORE_APPS, add_catalog, ensure_demo, ensure_store_app
+from latchkey.engine.changes import Changes
+from latchkey.subjects.api_keys import usecases as keys
+from latchkey.subjects.catalog.usecases.product_catalog import delete_product
+from latchkey.subjects.demo.usecases.project import (
+    APP_ID,
+    PROJECT_ID,
+    STORE_APPS,
+    add_catalog,
+    ensure_demo,
+    ensure_store_app,
+)
+from latchkey.subjects.offerings.usecases.offerings import load_storefront
+from latchkey.subjects.projects import rules as projects_rules
+from latchkey.subjects.projects import usecases as projects
 
 NOW = 1_800_000_000_000
 
 
 @pytest.fixture
-async def project(database: Database) -> projects.Project:
+async def project(database: Database) -> projects_rules.Project:
     return await projects.create_project(database, "Shop", NOW)
 
 
-async def test_a_secret_key_is_kept_only_as_its_hash(database: Database, project: projects.Project) -> None:
+async def test_a_secret_key_is_kept_only_as_its_hash(database: Database, project: projects_rules.Project) -> None:
     issued = await keys.create_secret_key(database, project.id, "server", NOW)
     assert re.fullmatch(r"sk_[A-Za-z0-9]{32}", issued.plaintext)
     assert issued.key.hint == f"sk_…{issued.plaintext[-4:]}"
@@ -38,7 +47,7 @@ async def test_a_secret_key_is_kept_only_as_its_hash(database: Database, project
 
 
 async def test_a_key_needs_a_project_an_app_known_scopes_and_a_limit(
-    database: Database, project: projects.Project
+    database: Database, project: projects_rules.Project
 ) -> None:
     with pytest.raises(NotFound):
         await keys.create_secret_key(database, "proj_none", "x", NOW)

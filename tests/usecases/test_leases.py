@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from latchkey.database.pool import Database
 from latchkey.domain.leases import LATEST, Standing, answered, granted, plan
-from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.database import Database
-from latchkey.usecases.engine.admission import Admission, Caller, Limited
-from latchkey.usecases.engine.leases import Leases
-from latchkey.usecases.engine.reading import Reader
+from latchkey.engine.admission import Admission, Caller, Limited
+from latchkey.engine.rate_limits import Leases
+from latchkey.engine.reads import Reader
+from latchkey.engine.storage.catalogs import Catalogs
 from tests.databases import hold_minute
 from tests.patience import until
 from tests.usecases.test_rate_limit import key

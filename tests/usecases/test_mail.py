@@ -10,17 +10,28 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from latchkey.cli.authority import Certificates, ensure_certificates
+from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.refusal import Invalid
-from latchkey.domain.team.guessing import ADDRESS
 from latchkey.now import real_now
-from latchkey.storage.database import Database
-from latchkey.usecases.access import accounts
-from latchkey.usecases.access.sessions import TooManyGuesses
-from latchkey.usecases.mail.message import Kind, message
-from latchkey.usecases.mail.outbox import FIRST_PAUSE, TO_ONE, Mail, run_mail, send_next
-from latchkey.usecases.mail.sending import MailFolder, NotSentError, Security, SmtpServer, Way
+from latchkey.process.local_ca.authority import Certificates, ensure_certificates
+from latchkey.subjects.accounts.rules import ADDRESS
+from latchkey.subjects.accounts.usecases import accounts
+from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
+from latchkey.subjects.mail.usecases import (
+    FIRST_PAUSE,
+    TO_ONE,
+    Kind,
+    Mail,
+    MailFolder,
+    NotSentError,
+    Security,
+    SmtpServer,
+    Way,
+    message,
+    run_mail,
+    send_next,
+)
 from tests.looking_out import looking_out
 from tests.patience import until
 from tests.usecases.mail_server import PASSWORD, mail_server

@@ -15,12 +15,12 @@ from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import OwnedByAnother
 from latchkey.domain.stores.test_store import actions
-from latchkey.usecases.customers.attributes import set_attributes
-from latchkey.usecases.customers.currency import adjust, balances
-from latchkey.usecases.customers.erasure import erase
-from latchkey.usecases.customers.identities import log_in, transfer
-from latchkey.usecases.customers.receipts import Receipt, take_receipt
-from latchkey.usecases.engine.changes import Change, Situation, unchanged
+from latchkey.engine.changes import Change, Situation, unchanged
+from latchkey.subjects.currencies.usecases import adjust, balances
+from latchkey.subjects.customers.usecases.edits import set_attributes
+from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.identities import log_in, transfer
+from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import Receipt, take_receipt
 from latchkey.wire.event import Event
 from tests import distributed
 from tests.patience import until

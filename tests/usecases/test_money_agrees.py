@@ -7,15 +7,15 @@ from hypothesis import HealthCheck, given, settings
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY
-from latchkey.domain.tariff.rate_file import date_of
-from latchkey.domain.tariff.rates import DayRate
-from latchkey.domain.tariff.reference import is_estimate
-from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.engine.changes import Change, Situation, load_projects
-from latchkey.usecases.money.missing_rates import listed
-from latchkey.usecases.money.rates import take
-from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.domain.money.exchange_rates import DayRate, date_of
+from latchkey.domain.money.pinned_rates import is_estimate
+from latchkey.engine.changes import Change, Situation
+from latchkey.engine.missing_rates import listed
+from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.read_rows import load_projects
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.money.usecases import take
+from latchkey.subjects.projects.usecases import create_project
 from tests.domain.money_lives import (
     LATE,
     Arrival,

@@ -6,11 +6,11 @@ import socket
 
 import pytest
 
-from latchkey.domain.events.event import EventType
+from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.instants import DAY
 from latchkey.settings import control_urls
-from latchkey.usecases.events.samples import sample
-from latchkey.usecases.sandbox.pretend_store import PretendStore, StoreAway, account_token
+from latchkey.subjects.test_store.usecases import PretendStore, StoreAway, account_token
+from latchkey.subjects.webhooks.usecases.samples import sample
 
 ID = "6fa459ea-ee8a-3ca4-894e-db77e160355e"
 

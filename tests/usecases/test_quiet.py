@@ -10,19 +10,19 @@ from typing import Any, cast
 
 import pytest
 
+from latchkey.database.pool import Database
 from latchkey.domain.instants import MINUTE, SECOND, Ms
+from latchkey.engine import clock
 from latchkey.now import real_now
-from latchkey.storage.customer_lists import progress as list_progress
-from latchkey.storage.customer_lists.progress import Roll
-from latchkey.storage.database import Database
-from latchkey.storage.stores import journal
-from latchkey.storage.stores.journal import NewEntry
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.engine import clock
-from latchkey.usecases.rolling.roller import Roller, roll_all
-from latchkey.usecases.sandbox.clocks import create_customer
-from latchkey.usecases.sandbox.demo import add_catalog
-from latchkey.usecases.stores.processing import Processor, run_stores
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.projects.usecases import create_project
+from latchkey.subjects.purchase_intake.rules import NewEntry
+from latchkey.subjects.purchase_intake.storage import journal_rows as journal
+from latchkey.subjects.purchase_intake.usecases.notifications import Processor, run_stores
+from latchkey.subjects.segments.storage import projections as list_progress
+from latchkey.subjects.segments.storage.projections import Roll
+from latchkey.subjects.segments.usecases.projector import Roller, roll_all
+from latchkey.subjects.test_clocks.usecases import create_customer
 from tests.looking_out import looking_out
 from tests.patience import PATIENCE, until
 from tests.statements import counted

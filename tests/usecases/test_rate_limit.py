@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY, MINUTE
 from latchkey.domain.leases import Count
-from latchkey.storage.database import Database
-from latchkey.storage.engine.admission import admit
-from latchkey.usecases.engine.admission import Admission, Caller, Limited, Verdict
-from latchkey.usecases.engine.leases import Leases
-from latchkey.usecases.stores.receipt_limit import ReceiptLimit
+from latchkey.engine.admission import Admission, Caller, Limited, Verdict
+from latchkey.engine.rate_limits import Leases
+from latchkey.engine.storage.admissions import admit
+from latchkey.subjects.purchase_intake.usecases.receipts import ReceiptLimit
 from tests.databases import hold_minute
 
 WINDOW_US = 60_000_000

@@ -8,11 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.domain.tariff.rate_file import RatesRefused, date_of
-from latchkey.storage.database import Database
-from latchkey.storage.money import rates as stored
-from latchkey.usecases.money.rates import RatesDiffer, Taken, listed, read, standing, take
-from latchkey.usecases.money.sources import LARGEST, RateSource, SourceUnreadable, shown
+from latchkey.database.pool import Database
+from latchkey.domain.money.exchange_rates import RatesRefused, date_of
+from latchkey.engine.storage import rates as stored
+from latchkey.subjects.money.usecases import (
+    LARGEST,
+    RatesDiffer,
+    RateSource,
+    SourceUnreadable,
+    Taken,
+    listed,
+    read,
+    shown,
+    standing,
+    take,
+)
 
 NOW = 1_794_700_000_000  # 2026-11-14
 FIRST = "date,currency,usd\n2026-11-12,EUR,1.08\n2026-11-13,EUR,1.0834\n2026-11-13,JPY,0.00647\n"

@@ -15,22 +15,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import json
 
+from latchkey.database.pool import Database
 from latchkey.domain.access.entitlements import active
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import LogIn
 from latchkey.domain.customers.identity import log_in as kind_of_log_in
 from latchkey.domain.purchases.purchase import PurchaseKind
 from latchkey.domain.refusal import Refusal
-from latchkey.storage.customers.state_format import decode
-from latchkey.storage.database import Database
-from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.customers.currency import adjust
-from latchkey.usecases.customers.erasure import erase
-from latchkey.usecases.customers.grants import grant
-from latchkey.usecases.customers.identities import log_in, transfer
-from latchkey.usecases.engine.changes import Change, unchanged
-from latchkey.usecases.experiments.enrollments import enroll_customer
-from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.engine.changes import Change, unchanged
+from latchkey.engine.storage.state import decode
+from latchkey.subjects.currencies.usecases import adjust
+from latchkey.subjects.customers.usecases.edits import grant
+from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.identities import log_in, transfer
+from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.experiments.usecases import enroll_customer
+from latchkey.subjects.projects.usecases import create_project
 from latchkey.wire.event import Event
 from tests.usecases.conftest import NOON, Shop
 

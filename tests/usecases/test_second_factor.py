@@ -10,17 +10,15 @@ import pytest
 from cryptography.hazmat.primitives.hashes import SHA1
 from cryptography.hazmat.primitives.twofactor.totp import TOTP
 
-from latchkey.delivery.sealing import Sealer
+from latchkey.database.pool import Database
+from latchkey.database.sealing import Sealer
 from latchkey.domain.refusal import Refusal
-from latchkey.domain.team.guessing import CODE
-from latchkey.domain.team.second_factor import HALF_LASTS, RECOVERY_CODES, STEP
-from latchkey.storage.access import second_factors as stored
-from latchkey.storage.database import Database
-from latchkey.usecases.access import accounts, sessions
-from latchkey.usecases.access.accounts import Account
-from latchkey.usecases.access.keys import hash_of
-from latchkey.usecases.access.second_factor import SecondFactors, WrongCode
-from latchkey.usecases.access.sessions import TooManyGuesses
+from latchkey.subjects.accounts.rules import CODE, HALF_LASTS, RECOVERY_CODES, STEP, Account
+from latchkey.subjects.accounts.storage import session_rows as stored
+from latchkey.subjects.accounts.usecases import accounts, sessions
+from latchkey.subjects.accounts.usecases.second_factor import SecondFactors, WrongCode
+from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
+from latchkey.subjects.api_keys.usecases import hash_of
 
 NOW = 1_800_000_000_000
 HERE = "192.0.2.1"

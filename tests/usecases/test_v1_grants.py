@@ -8,8 +8,10 @@ from latchkey.domain.customers.promotion import DURATIONS, grant, product_of, re
 from latchkey.domain.instants import DAY, Ms, to_iso
 from latchkey.domain.purchases.purchase import TEMPORARY_ACCESS, Environment
 from latchkey.domain.stores.test_store import actions
-from latchkey.usecases.rendering import v1, v2
-from latchkey.usecases.rendering.view import LastSeen, View
+from latchkey.engine.customer_view import View
+from latchkey.engine.storage.records import LastSeen
+from latchkey.subjects.customers.render import customer_v2 as v2
+from latchkey.subjects.customers.render import subscriber_v1 as v1
 from latchkey.wire.v1 import Subscriber
 from tests.domain.shop import CATALOG, NOON, PRO_LIFETIME, at, bought, someone
 from tests.domain.web_sdk import active_in_web_sdk

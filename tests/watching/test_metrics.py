@@ -13,13 +13,12 @@ import pytest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
+from latchkey.database.pool import Database
+from latchkey.observability import port, storage
+from latchkey.observability.exposition import Block, blocks, joined
+from latchkey.observability.peer_metrics import ProcessIdentity
+from latchkey.observability.watch import Watch
 from latchkey.settings import Settings
-from latchkey.storage import watching as storage
-from latchkey.storage.database import Database
-from latchkey.watching import port
-from latchkey.watching.exposition import Block, blocks, joined
-from latchkey.watching.siblings import ProcessIdentity
-from latchkey.watching.watch import Watch
 from tests.api.client import METRICS_KEY, NOW, Clock, Shop
 
 SETTINGS = Settings(secret_key=bytes(32))

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from latchkey.api.application import create_application
+from latchkey.process.http_application import create_application
 from latchkey.settings import Settings
-from latchkey.storage.access import request_log as storage
-from latchkey.usecases.access import keys, request_log
-from latchkey.usecases.access.request_log import Entry
+from latchkey.subjects.api_keys import usecases as keys
+from latchkey.subjects.request_log import storage
+from latchkey.subjects.request_log import usecases as request_log
+from latchkey.subjects.request_log.storage import Entry
 from tests.api.client import APP, METRICS_KEY, NOW, Client, Shop, running
 from tests.cli.running import typed
 
@@ -183,7 +184,7 @@ async def test_old_requests_and_those_beyond_the_newest_of_a_key_are_deleted(sho
             + [row("key_b", NOW + n) for n in range(3)]
             + [row("key_c", NOW - n - 1) for n in range(12)],
         )
-    assert await storage.prune(shop.database, NOW, 10, at_once=4, keys_at_once=1) == 20 + 12
+    assert await storage.prune_request_log(shop.database, NOW, 10, at_once=4, keys_at_once=1) == 20 + 12
     left = await request_log.entries(shop.database, PROJECT, limit=100)
     assert sorted((one.key_id, one.at) for one in left) == [
         *(("key_a", NOW + n) for n in range(20, 30)),

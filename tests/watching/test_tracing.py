@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from latchkey import safety
-from latchkey.cli.authority import ensure_certificates
+from latchkey.engine.changes import Change, Changes, unchanged
+from latchkey.engine.storage import event_feed as traces
 from latchkey.now import real_now
+from latchkey.observability import spans as tracing
+from latchkey.process import safety
+from latchkey.process.local_ca.authority import ensure_certificates
 from latchkey.settings import Settings
-from latchkey.storage.events import traces
-from latchkey.usecases.engine.changes import Change, Changes, unchanged
-from latchkey.watching import tracing
 from tests.api.client import NOW, Shop
 from tests.api.receiving import SECRET_KEY, Post, posting
 from tests.cli.running import Running
@@ -147,7 +147,7 @@ def test_links_name_the_other_requests_of_the_batch() -> None:
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-    from latchkey.watching.otel import OtelTracer
+    from latchkey.observability.otel import OtelTracer
 
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)

@@ -17,11 +17,12 @@ import pytest
 import requests
 from playwright.async_api import Browser, Route, expect
 
+from latchkey.database.pool import Database
 from latchkey.emulators.stripe.stripe_emulator import make_stripe_keys
-from latchkey.storage.database import Database
-from latchkey.usecases.access import keys, projects
-from latchkey.usecases.stores import credentials
-from latchkey.wire.management import AppStore
+from latchkey.subjects.api_keys import usecases as keys
+from latchkey.subjects.projects import usecases as projects
+from latchkey.subjects.projects.rules import AppStore
+from latchkey.subjects.store_connections import usecases as credentials
 from tests.emulators.stripe.shop import stripe_account
 from tests.machine import downloaded
 from tests.stores.world import PROJECT, World, world

@@ -20,16 +20,16 @@ from sqlalchemy.exc import SQLAlchemyError
 from latchkey import logs
 from latchkey.cli import output
 from latchkey.cli.command import Printer, command
-from latchkey.cli.consumer_server import serve
-from latchkey.cli.listeners import bind
 from latchkey.cli.output import JsonOption, shown
-from latchkey.cli.readiness import ConsumerFailedError
-from latchkey.cli.stop_signal import StopSignal
-from latchkey.consumer import Consumer, Settings, SettingsError
-from latchkey.consumer.consumer_settings import PREFIX, variable
+from latchkey.consumer.consumer_errors import SettingsError
+from latchkey.consumer.consumer_settings import PREFIX, Settings, variable
 from latchkey.consumer.reconcile import ReconcileReport
+from latchkey.consumer.reference_consumer import Consumer
 from latchkey.consumer.storage.event_log import SetAside
 from latchkey.consumer.storage.schema import migrate as migrate_schema
+from latchkey.process.supervision.listeners import ConsumerFailedError, bind
+from latchkey.process.supervision.stop_signal import StopSignal
+from latchkey.process.up.consumer_server import serve
 from latchkey.settings import Problem, SettingsRefusedError
 
 log = structlog.get_logger()

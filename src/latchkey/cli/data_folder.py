@@ -1,29 +1,40 @@
-"""The data folder of `latchkey up`.
-
-lock              held while an `up` runs
-postgres/         the database; its log is postgres.log
-tls/              the local authority and the server's certificate
-secret.key        encrypts webhook secrets in the database
-demo.json         the demo's keys and the dashboard's first password, so that the next `up` has the same ones
-connection.json   where everything is, for scripts and tests; written before the service is ready
-consumer/         the reference consumer: its secrets, its local copy
-stores/           the pretend App Store and Google Play: their keys, their purchases
-charts/           the charts' files, which can be deleted at any time
-exports/          exports that run by themselves, to a folder
-mail/             mails that would be sent, each as a file
-push/             the push sandbox: its key, its devices, what was sent
-device/           the phone of `latchkey device`
-latchkey.log      the log of the service's processes
-"""
+"""Writes files atomically, never readable by others."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from latchkey.cli.files import read_json, write_json, write_private
+
+def write_private(path: Path, content: bytes, mode: int = 0o600) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with contextlib.suppress(FileNotFoundError):
+        draft.unlink()
+    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(file, "wb") as opened:
+        opened.write(content)
+        opened.flush()
+        os.fsync(opened.fileno())
+    draft.rename(path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_private(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The content; an empty dict if the file is missing or damaged."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+# The data folder of `latchkey up`.
 
 
 class PushConnection(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from latchkey.cli.files import read_json
-from latchkey.cli.reach import DATA
-from latchkey.cli.stop_signal import StoppedError, StopSignal
+from latchkey.cli.data_folder import read_json
+from latchkey.cli.target_database import DATA
+from latchkey.process.supervision.stop_signal import StoppedError, StopSignal
 from latchkey.runtime.device_errors import CannotShowError, DeviceError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from latchkey.cli.start import loading
+from latchkey.process.supervision.start import loading
 
 WITHOUT_EXTRAS = """\
 No commands are installed here. The client for your own server (latchkey.client) has none; each command has an extra:

@@ -17,14 +17,18 @@ from rich.console import Console
 
 from latchkey.cli import output
 from latchkey.cli.entry import INTERRUPTED
-from latchkey.cli.listeners import CannotListenError
-from latchkey.cli.readiness import ConsumerFailedError, DidNotBecomeReadyError, NotReadyError
-from latchkey.cli.start import loaded
+from latchkey.database.errors import StorageError, WrongAddressError
 from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal, StoreRefused, StoreUnreachable
+from latchkey.process.supervision.listeners import (
+    CannotListenError,
+    ConsumerFailedError,
+    DidNotBecomeReadyError,
+    NotReadyError,
+)
+from latchkey.process.supervision.start import loaded
 from latchkey.push.push_notification import PushError
 from latchkey.runtime.device_errors import DeviceError
 from latchkey.settings import SettingsRefusedError
-from latchkey.storage.errors import StorageError, WrongAddressError
 
 NAME = "latchkey"
 # In the order in which help shows them: the command or group of commands, where it is, and what help says of it. A test
@@ -32,53 +36,83 @@ NAME = "latchkey"
 # only these lines.
 COMMANDS = {
     "up": (
-        "up:up",
+        "process.up.command:up",
         "Start everything on this machine to try Latchkey: PostgreSQL, the service, a consumer and a demo project.",
     ),
     "serve": (
-        "serve:serve",
+        "process.serve:serve",
         "Run the service in production. Settings come from LATCHKEY_… environment variables or from a file.",
     ),
-    "migrate": ("migration:migrate", "Create or update the database schema."),
-    "backup": ("backup:backup", "Write the data of a `latchkey up` to one file."),
-    "restore": ("backup:restore", "Create a data folder from a file of `latchkey backup`."),
+    "migrate": ("process.migration:migrate", "Create or update the database schema."),
+    "backup": ("subjects.database_restore.command:backup", "Write the data of a `latchkey up` to one file."),
+    "restore": ("subjects.database_restore.command:restore", "Create a data folder from a file of `latchkey backup`."),
     "admin": (
-        "admin:app",
+        "process.admin:app",
         "For operators: after a restore, the move into a Citus cluster, lists computed anew.",
     ),
-    "project": ("project:app", "Create, list and change projects. A project has its own customers, catalog and keys."),
-    "key": ("key:app", "Create, list, change, replace and revoke API keys."),
-    "user": ("user:app", "Create, list, invite and remove dashboard accounts."),
-    "app": ("app:app", "Create, list and delete apps, and connect them to their stores."),
-    "entitlement": ("entitlement:app", "List, create, rename and delete entitlements: what customers may do."),
-    "customer": ("customer:app", "Show, list and find customers; grant and revoke entitlements; delete."),
-    "event": ("event:app", "List events, show one, and follow new ones as they are committed."),
-    "product": ("product:app", "List, create, change and delete products; attach entitlements to them."),
-    "offering": ("offering:app", "List, create and delete offerings: what apps show to their users."),
-    "clock": ("clock:app", "Create test clocks, put customers on them, and move their time."),
-    "webhook": ("webhook:app", "Create, change, pause and test webhooks; list and resend deliveries."),
-    "journal": ("journal:app", "What stores and phones sent: list it, show it, process it again."),
-    "rates": ("rates:app", "Import and list exchange rates: what one unit of a currency was worth in USD on a day."),
+    "project": (
+        "subjects.projects.command:app",
+        "Create, list and change projects. A project has its own customers, catalog and keys.",
+    ),
+    "key": ("subjects.api_keys.command:app", "Create, list, change, replace and revoke API keys."),
+    "user": ("subjects.accounts.command:app", "Create, list, invite and remove dashboard accounts."),
+    "app": (
+        "subjects.store_connections.command:app",
+        "Create, list and delete apps, and connect them to their stores.",
+    ),
+    "entitlement": (
+        "subjects.catalog.command:app_entitlement",
+        "List, create, rename and delete entitlements: what customers may do.",
+    ),
+    "customer": (
+        "subjects.customers.command:app",
+        "Show, list and find customers; grant and revoke entitlements; delete.",
+    ),
+    "event": ("subjects.events.command:app", "List events, show one, and follow new ones as they are committed."),
+    "product": (
+        "subjects.catalog.command:app_product",
+        "List, create, change and delete products; attach entitlements to them.",
+    ),
+    "offering": ("subjects.offerings.command:app", "List, create and delete offerings: what apps show to their users."),
+    "clock": ("subjects.test_clocks.command:app", "Create test clocks, put customers on them, and move their time."),
+    "webhook": (
+        "subjects.webhooks.command:app",
+        "Create, change, pause and test webhooks; list and resend deliveries.",
+    ),
+    "journal": (
+        "subjects.purchase_intake.command:app",
+        "What stores and phones sent: list it, show it, process it again.",
+    ),
+    "rates": (
+        "subjects.money.command:app",
+        "Import and list exchange rates: what one unit of a currency was worth in USD on a day.",
+    ),
     "charts": ("subjects.charts.command:app", "Choose the attributes that charts are broken down by."),
-    "import": ("importing:import_files", "Import customers, their ids, attributes and transactions."),
-    "export": ("export:export", "Export events, transactions, customers and entitlements."),
-    "trust": ("trust:trust", "Make browsers and programs on this machine trust the certificate of `latchkey up`."),
-    "untrust": ("trust:untrust", "Undo what `latchkey trust` did."),
+    "import": ("subjects.imports.command:import_files", "Import customers, their ids, attributes and transactions."),
+    "export": ("subjects.exports.command:export", "Export events, transactions, customers and entitlements."),
+    "trust": (
+        "process.local_ca.trust:trust",
+        "Make browsers and programs on this machine trust the certificate of `latchkey up`.",
+    ),
+    "untrust": ("process.local_ca.trust:untrust", "Undo what `latchkey trust` did."),
     "doctor": (
-        "doctor:doctor",
+        "process.doctor:doctor",
         "Check this machine and the settings, including everything that `latchkey serve` would refuse.",
     ),
-    "consumer": ("consumer:app", "The reference consumer: keeps a local copy of entitlements up to date by webhook."),
-    "push": ("push:app", "Send push notifications, and run a sandbox push provider."),
+    "consumer": (
+        "cli.consumer:app",
+        "The reference consumer: keeps a local copy of entitlements up to date by webhook.",
+    ),
+    "push": ("cli.push:app", "Send push notifications, and run a sandbox push provider."),
     "device": (
-        "device:device",
+        "cli.device:device",
         "Simulate a phone: shows web content in Chromium with the bridge, a player id and push notifications.",
     ),
     "receiver": (
-        "receiver:receiver",
+        "cli.receiver:receiver",
         "Receive webhooks from a running `latchkey up`, show them, and pass them on to your app.",
     ),
-    "emulate": ("emulate:app", "Run a pretend App Store, Google Play or Stripe, and buy, renew and refund in it."),
+    "emulate": ("cli.emulate:app", "Run a pretend App Store, Google Play or Stripe, and buy, renew and refund in it."),
 }
 # The extra that a command needs, if it is not `service`.
 EXTRAS = {"consumer": "consumer", "device": "runtime"}
@@ -113,7 +147,7 @@ def _add_name(app: typer.Typer, name: str, place: str, summary: str) -> None:
     """A command's name and what help says of it, without its code."""
     if any(util.find_spec(module) is None for module in _MARKS[EXTRAS.get(name, "service")]):
         return
-    if place.endswith(":app"):
+    if ":app" in place:
         app.add_typer(typer.Typer(help=summary), name=name)
     else:
         app.command(name, help=summary)(lambda: None)
@@ -123,7 +157,7 @@ def _add(app: typer.Typer, name: str, place: str) -> None:
     """Adds a command if its extra is installed. Otherwise it is hidden, and names its extra when called."""
     module, _, attribute = place.partition(":")
     try:
-        found = getattr(import_module(f"latchkey.{module}" if "." in module else f"latchkey.cli.{module}"), attribute)
+        found = getattr(import_module(f"latchkey.{module}"), attribute)
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("latchkey"):
             raise

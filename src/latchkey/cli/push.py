@@ -14,15 +14,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from latchkey.cli import output
-from latchkey.cli.authority import ensure_certificates
-from latchkey.cli.data_folder import PushConnection
-from latchkey.cli.files import read_json, write_json
+from latchkey.cli.data_folder import PushConnection, read_json, write_json
 from latchkey.cli.output import JsonOption, shown
-from latchkey.cli.push_sandbox import push_sandbox
-from latchkey.cli.reach import DATA
-from latchkey.cli.stop_signal import StopSignal
+from latchkey.cli.target_database import DATA
 from latchkey.http_client import HttpClient, HttpError
 from latchkey.now import real_now
+from latchkey.process.local_ca.authority import ensure_certificates
+from latchkey.process.supervision.stop_signal import StopSignal
+from latchkey.process.up.push_sandbox import push_sandbox
 from latchkey.push.push_notification import PushError, PushNotification, PushResult, UnreachableError
 from latchkey.settings import Problem, SettingsRefusedError
 

@@ -24,14 +24,13 @@ from msgspec import convert, json
 from rich.console import Console
 from rich.markup import escape
 
-from latchkey.cli.data_folder import Connection, DataFolder
-from latchkey.cli.files import read_json
-from latchkey.delivery.receiver import Arrival, Receiver, listen, tls
-from latchkey.delivery.sending import failure
+from latchkey.cli.data_folder import Connection, DataFolder, read_json
+from latchkey.domain.events.dialect import Dialect
 from latchkey.domain.refusal import Refusal
-from latchkey.domain.webhooks.dialect import Dialect
 from latchkey.http_client import HttpClient, HttpError
 from latchkey.runtime.bridge_script import is_this_machine
+from latchkey.subjects.webhooks.delivery.sending import failure
+from latchkey.subjects.webhooks.receiver import Arrival, Receiver, listen, tls
 
 # A little less than the 60 seconds that the service waits, so that it gets our 502 with the reason.
 PATIENCE_MS = 55_000

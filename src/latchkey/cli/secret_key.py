@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from latchkey.cli.data_folder import DataFolder
-from latchkey.cli.desk import Desk
-from latchkey.cli.reach import is_of_up
-from latchkey.delivery.sealing import Sealer, UnsealableError
+from latchkey.cli.project_command import Desk
+from latchkey.cli.target_database import is_of_up
+from latchkey.database.sealing import Sealer, UnsealableError
+from latchkey.database.sql import query
 from latchkey.settings import Problem, SettingsRefusedError
-from latchkey.storage.sql import query
 
 SEALED = query("load_a_sealed_secret")
 

@@ -13,10 +13,10 @@ from msgspec import Raw
 from msgspec.structs import replace
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from latchkey.client import (
+from latchkey.client.client import Client
+from latchkey.client.client_errors import (
     ApiError,
     BadAnswer,
-    Client,
     ClientError,
     NotFound,
     RateLimited,

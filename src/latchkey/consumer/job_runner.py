@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import structlog
 
-from latchkey.client import RateLimited, UnusableId
+from latchkey.client.client_errors import RateLimited, UnusableId
 from latchkey.client.transport import RETRY_AFTER
 from latchkey.consumer.rules.timestamps import Ms
 from latchkey.consumer.storage.jobs import Job, Jobs

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import structlog
 from sqlalchemy import select
 
-from latchkey.client import ClientError, NotFound
+from latchkey.client.client_errors import ClientError, NotFound
 from latchkey.consumer.billing_service import BillingService
 from latchkey.consumer.event_intake import EventOutcome, Intake
 from latchkey.consumer.rules.received_event import MalformedEvent, ReceivedEvent, read_event

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from latchkey.client import Client
+from latchkey.client.client import Client
 from latchkey.consumer.api.access_guard import AccessRefused, Guard, Identify, JwtUsers, refused
 from latchkey.consumer.api.http_endpoint import Endpoint, reply
 from latchkey.consumer.api.operator_endpoints import ConsumerMetrics, OperatorEndpoints

@@ -5,9 +5,8 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from latchkey.dashboard.page import ROOT, Visit
-from latchkey.domain.team.account import LIVES_FOR
-from latchkey.domain.team.second_factor import HALF_LASTS
-from latchkey.usecases.access.devices import KNOWN_FOR, Devices
+from latchkey.subjects.accounts.rules import HALF_LASTS, LIVES_FOR
+from latchkey.subjects.accounts.usecases.accounts import KNOWN_FOR, Devices
 
 # Bound to this host, sent only over HTTPS, not readable by scripts.
 NAME = "__Host-latchkey"

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Visit
-from latchkey.domain.customers.facets import Status
-from latchkey.domain.customers.filter import EVERYBODY, NAMES, Filter, Sort, parse, single, written
 from latchkey.domain.refusal import Invalid
-from latchkey.usecases.customer_lists import words
-from latchkey.usecases.customer_lists.columns import DEFAULT, chosen
-from latchkey.usecases.customer_lists.segments import Segment, load_segment
+from latchkey.subjects.segments.rules.facets import Status
+from latchkey.subjects.segments.rules.filter import EVERYBODY, NAMES, Filter, Sort, parse, single, written
+from latchkey.subjects.segments.usecases import customer_lists as words
+from latchkey.subjects.segments.usecases.customer_lists import DEFAULT, chosen
+from latchkey.subjects.segments.usecases.segments import Segment, load_segment
 
 # The colour of the badge of each status.
 _COLOURS: dict[Status, str] = {

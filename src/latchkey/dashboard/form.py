@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import EARLIEST, LATEST, Ms
 from latchkey.domain.refusal import Invalid
 
 
@@ -93,3 +93,15 @@ class Form:
 
 def _said(name: str) -> str:
     return name.replace("_", " ").replace("-", " ").strip().capitalize()
+
+
+def read_moment(form: Form, name: str) -> Ms | None:
+    at = form.instant(name)
+    if at is not None and not EARLIEST <= at <= LATEST:
+        raise Invalid("A time is between the years 2000 and 2199.", param=name)
+    return at
+
+
+def in_order(since: Ms | None, until: Ms | None) -> None:
+    if since is not None and until is not None and until <= since:
+        raise Invalid("The end must be later than the start.", param="until")

@@ -16,12 +16,14 @@ from latchkey.dashboard import cookie
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import ROOT, Needs, Page, Visit, address
 from latchkey.domain.refusal import Refusal
-from latchkey.domain.team.client_address import client_address as address_of
+from latchkey.http.services import Services
 from latchkey.settings import Settings
-from latchkey.usecases.access import audit, sessions, team
-from latchkey.usecases.access.projects import load_project
-from latchkey.usecases.access.sessions import Session
-from latchkey.usecases.services import Services
+from latchkey.subjects.accounts.rules import client_address as address_of
+from latchkey.subjects.accounts.usecases import sessions, team
+from latchkey.subjects.accounts.usecases.sessions import Session
+from latchkey.subjects.audit import rules as audit_rules
+from latchkey.subjects.audit import usecases as audit
+from latchkey.subjects.projects.usecases import load_project
 
 FORM = "application/x-www-form-urlencoded"
 MOST_FIELDS = 10_000
@@ -119,7 +121,7 @@ class Guard:
         await self._tell(visit, position, "done" if response.status_code < 400 else "refused")
         return response
 
-    async def _tell(self, visit: Visit, position: int, outcome: audit.Outcome) -> None:
+    async def _tell(self, visit: Visit, position: int, outcome: audit_rules.Outcome) -> None:
         concerned = visit.concerned.id if visit.concerned else None
         await audit.finish(
             visit.database,

@@ -14,17 +14,16 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.templates import render
+from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, NotReady, Refusal
-from latchkey.domain.team.account import Permission, Role, may
+from latchkey.http.services import Services
 from latchkey.settings import Settings
-from latchkey.storage.database import Database
-from latchkey.usecases.access import sessions
-from latchkey.usecases.access.accounts import Account
-from latchkey.usecases.access.projects import Project
-from latchkey.usecases.access.sessions import Session, TooManyGuesses
-from latchkey.usecases.access.team import Membership
-from latchkey.usecases.services import Services
+from latchkey.subjects.accounts.rules import Account, Permission, Role, may
+from latchkey.subjects.accounts.storage.account_rows import Membership
+from latchkey.subjects.accounts.usecases import sessions
+from latchkey.subjects.accounts.usecases.sessions import Session, TooManyGuesses
+from latchkey.subjects.projects.rules import Project
 
 ROOT = "/dashboard"
 

@@ -17,9 +17,9 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from latchkey.storage.outages import PASSING
-from latchkey.usecases.events.listing import Listed
-from latchkey.usecases.events.tail import Happened, Moved, News, Skipped, Subscriber, Tail, Tails
+from latchkey.database.transient_errors import PASSING
+from latchkey.subjects.events.rules import Listed
+from latchkey.subjects.events.usecases import Happened, Moved, News, Skipped, Subscriber, Tail, Tails
 
 MEDIA_TYPE = "text/event-stream"
 # How often the session is checked, and after how many silent seconds a comment is sent, so that proxies do not close

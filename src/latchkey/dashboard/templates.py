@@ -24,6 +24,7 @@ from markupsafe import Markup
 import latchkey
 from latchkey.dashboard import store_form, texts
 from latchkey.domain import formats
+from latchkey.domain import formats as texts_formats
 
 FOLDER = Path(__file__).with_name("__pycache__") / "templates"
 
@@ -108,11 +109,11 @@ def environment() -> Environment:
     made.filters.update(
         moment=moment,
         clock=texts.clock,
-        day=texts.day,
-        duration=texts.duration,
+        day=texts_formats.day,
+        duration=texts_formats.duration,
         ago=texts.ago,
         span=texts.span,
-        money=texts.money,
+        money=texts_formats.money,
         number=texts.number,
         percent=texts.percent,
         pretty=pretty,
@@ -141,7 +142,7 @@ def moment(at: int | None, absent: str = "–") -> Markup | str:
     """An instant in UTC; the script adds the reader's local time."""
     if at is None:
         return absent
-    return Markup('<time datetime="{}">{}</time>').format(texts.iso(at), texts.instant(at))
+    return Markup('<time datetime="{}">{}</time>').format(texts.iso(at), texts_formats.instant(at))
 
 
 def pretty(value: Any) -> str:

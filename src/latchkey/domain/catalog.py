@@ -1,15 +1,111 @@
-"""What can be bought and what it grants. Every read looks the mapping up, so changing it changes access at once."""
+"""Prices of a product beside its own: for a store, a country, a currency. Which of them a buyer sees."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from latchkey.domain.instants import Duration, Ms
-from latchkey.domain.money import Price
-from latchkey.domain.offering import Offerings
-from latchkey.domain.tariff.pinning import NO_TARIFF, Tariff
+from latchkey.domain.money.amounts import Price
+from latchkey.domain.money.pinned_rates import NO_TARIFF, Tariff
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPrice:
+    price: Price
+    # None: in any store, in any country.
+    store: str | None = None
+    country: str | None = None
+
+    @property
+    def id(self) -> str:
+        """How the API names it within its product."""
+        return f"{self.store or '-'}.{self.country or '-'}.{self.price.currency}"
+
+
+def price_for(
+    own: Price, listed: Iterable[ListedPrice], *, store: str | None, country: str | None, currency: str | None
+) -> Price:
+    """What a buyer in this store and country sees, who asked for this currency if it is given. The currency counts
+    first, then the country, then the store. A price in another currency than the product's own is for those who asked
+    for that currency, or are in its country. Without a fitting one the product's own price counts."""
+
+    def fits(one: ListedPrice) -> bool:
+        here = one.store in (None, store) and one.country in (None, country)
+        return here and (one.country is not None or one.price.currency in (own.currency, currency))
+
+    def rank(one: ListedPrice) -> tuple[bool, bool, bool, bool, str]:
+        code = one.price.currency
+        wanted = currency is not None and code == currency
+        return wanted, one.country is not None, one.store is not None, code == own.currency, code
+
+    # The product's own price is one for any store and country. A listed one of the same kind replaces it.
+    candidates = [*filter(fits, listed), ListedPrice(own)]
+    return max(candidates, key=rank).price
+
+
+# Offerings: which products an app shows to its users, in packages. `storefront.py` decides what one app sees.
+
+
+class Eligibility(StrEnum):
+    """Which SDKs get a product. Old Android SDKs cannot handle base plans, so they may need another product."""
+
+    ALL = "all"
+    OLD_GOOGLE_SDK = "google_sdk_lt_6"
+    NEW_GOOGLE_SDK = "google_sdk_ge_6"
+
+
+@dataclass(frozen=True, slots=True)
+class PackageProduct:
+    product_id: str
+    eligibility: Eligibility = Eligibility.ALL
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A slot of an offering, such as `$rc_monthly`. It has a product for each app, in the order of attaching."""
+
+    lookup_key: str
+    products: tuple[PackageProduct, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offering:
+    id: str
+    lookup_key: str
+    display_name: str
+    metadata: Mapping[str, Any] | None = None
+    is_current: bool = False
+    packages: tuple[Package, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """A place in the app that shows an offering of its own, or none."""
+
+    id: str
+    offering_id: str | None
+    is_fallback: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offerings:
+    """All offerings of a project."""
+
+    offerings: tuple[Offering, ...] = ()
+    placements: tuple[Placement, ...] = ()
+    # By experiment and variant: the offering that the variant's customers see.
+    of_variants: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def sell_anything(self) -> bool:
+        """Whether any package has a product."""
+        return any(package.products for offering in self.offerings for package in offering.packages)
+
+
+# What can be bought and what it grants. Every read looks the mapping up, so changing it changes access at once.
 
 
 class ProductKind(StrEnum):

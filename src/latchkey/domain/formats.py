@@ -11,7 +11,7 @@ import re
 from datetime import UTC, datetime
 
 from latchkey.domain.instants import HOUR, MINUTE, SECOND, Duration, Ms, format_duration, parse_duration
-from latchkey.domain.money import MICROS, NO_CURRENCY
+from latchkey.domain.money.amounts import MICROS, NO_CURRENCY
 
 # The latest date that can be formatted; later instants are shown as this one.
 _LATEST = 253_402_300_799_000

@@ -8,9 +8,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from latchkey.domain.catalog import Catalog, Product, ProductKind, ProductType
+from latchkey.domain.catalog import (
+    Catalog,
+    Eligibility,
+    Offering,
+    Package,
+    PackageProduct,
+    Product,
+    ProductKind,
+    ProductType,
+)
 from latchkey.domain.instants import Duration
-from latchkey.domain.offering import Eligibility, Offering, Package, PackageProduct
 from latchkey.domain.stores.store import store_of
 
 # From this version on the Android SDK handles base plans.

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_type_hints
 import msgspec
 
 from latchkey.domain.instants import Duration, parse_duration
-from latchkey.domain.money import Price, to_micros
+from latchkey.domain.money.amounts import Price, to_micros
 from latchkey.domain.refusal import Invalid
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.webhooks.retry import parse_retry_after
+from latchkey.domain.retry import parse_retry_after
 from latchkey.http_client import HttpClient, HttpConnectTimeoutError, HttpError, HttpTimeoutError
 from latchkey.stores.errors import NoAnswer, StoreDown
 

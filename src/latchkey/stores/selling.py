@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import Literal, Protocol, runtime_checkable
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import ActionRefused
 

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Customer, let_time_pass, newcomer
 from latchkey.domain.customers.intake import take_in
+from latchkey.domain.events.customer_event import Event
 from latchkey.domain.events.diff import diff
-from latchkey.domain.events.event import Event
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Purchase
-from latchkey.domain.purchases.settling import settle, settle_purchase
+from latchkey.domain.purchases.reconciliation import settle, settle_purchase
 from latchkey.domain.purchases.subscription import Moment, Subscription
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.apple.adapter import AppleAdapter

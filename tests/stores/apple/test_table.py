@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from latchkey.domain.events.event import Event
+from latchkey.domain.events.customer_event import Event
 from latchkey.domain.instants import DAY
 from latchkey.emulators.apple.apple_keys import AppleChain
 from latchkey.stores.adapter import ConnectedApp

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from msgspec import json
 from msgspec.structs import replace
 
-from latchkey.api.v2.snapshot_bodies import NewSnapshot, SentSubscription
 from latchkey.domain.charts.period_rows import PeriodRow, rows_of
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.events.event import MONEY, Event, EventType
+from latchkey.domain.events.customer_event import MONEY, Event, EventType
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, Subscription
 from latchkey.domain.refusal import NotFound
-from latchkey.usecases.engine.changes import Situation
-from latchkey.usecases.stores.feeding import Snapshot, applied
+from latchkey.engine.changes import Situation
+from latchkey.subjects.purchases.api.snapshot_bodies import NewSnapshot, SentSubscription
+from latchkey.subjects.purchases.usecases.external_snapshots import Snapshot, applied
 from tests.domain.book import Book
 from tests.domain.lives import Life, lives
 from tests.domain.shop import NOON

@@ -9,7 +9,7 @@ import pytest
 from latchkey.domain.instants import HOUR, MINUTE, SECOND
 from latchkey.emulators.google.google_keys import SigningKey, make_signing_key
 from latchkey.stores.errors import StoreDown
-from latchkey.stores.google.certificates import LONGEST, SHORTEST, STALE, UNSAID, Certificates, lifetime
+from latchkey.stores.google.push import LONGEST, SHORTEST, STALE, UNSAID, Certificates, lifetime
 from latchkey.stores.http import Answer
 from tests.stores.google.play import HOST, Play
 

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from latchkey.consumer.rules.customer_snapshot import SubscriptionState, state_after_event
-from latchkey.domain.events.event import EventType
+from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.refusal import Refusal
 from tests.stores.adapter_life import Life
 from tests.stores.stripe.emulated_stripe import EmulatedStripe, Step

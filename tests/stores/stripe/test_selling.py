@@ -12,7 +12,7 @@ import pytest
 import requests
 from stripe.params.checkout import SessionCreateParams
 
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import PeriodType, Subscription
 from latchkey.domain.stores.store import WEB_BILLING

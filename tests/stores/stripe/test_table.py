@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 from msgspec import structs
 
-from latchkey.domain.events.event import EventType
+from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.purchases.purchase import Reason
 from latchkey.domain.purchases.subscription import Moment, Status
 from latchkey.emulators.stripe import stripe_acts, stripe_due_events

@@ -8,8 +8,8 @@ from typing import Any
 
 from latchkey.domain.charts.period_amounts import Money
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.money import MICROS
-from latchkey.domain.tariff.rates import NO_RATES, Rates
+from latchkey.domain.money.amounts import MICROS
+from latchkey.domain.money.exchange_rates import NO_RATES, Rates
 from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest, Value
 from latchkey.subjects.charts.rules.chart_requests import before, by_month, checked, questions_of
 from latchkey.subjects.charts.rules.compute import compute, largest_segments

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.customers.customer import Customer, newcomer
 from latchkey.domain.instants import DAY, Ms, parse_duration
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind, Terms
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 from latchkey.subjects.charts.rules.facts import Filter, Kind, Question, Resolution

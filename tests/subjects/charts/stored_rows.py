@@ -8,14 +8,14 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec import json, structs
 
+from latchkey.database.pool import Database, Record
 from latchkey.domain.charts.period_rows import GONE, PeriodRow, rows_of
 from latchkey.domain.instants import Ms
-from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.customers.state_format import decode
-from latchkey.storage.database import Database, Record
+from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.read_rows import load_projects
+from latchkey.engine.storage.state import decode
 from latchkey.subjects.charts.storage import chart_tables as rows
 from latchkey.subjects.charts.storage.project_facts import connect, derive, read
-from latchkey.usecases.engine.changes import load_projects
 
 
 class Key(NamedTuple):

@@ -6,12 +6,12 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY, HOUR, to_iso
-from latchkey.storage.database import Database
+from latchkey.engine.clock import pass_time
 from latchkey.subjects.charts.rules.facts import Kind, Question, Resolution
 from latchkey.subjects.charts.storage.fact_cache import FactCache
 from latchkey.subjects.charts.usecases import read_chart, read_charts, read_overview
-from latchkey.usecases.engine.clock import pass_time
 from tests.api.client import Shop
 from tests.api.conftest import opened
 from tests.api.doings import did, unhurried

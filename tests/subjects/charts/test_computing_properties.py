@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from latchkey.domain.charts.period_amounts import Money
 from latchkey.domain.instants import DAY
-from latchkey.domain.tariff.rates import NO_RATES, DayRate
+from latchkey.domain.money.exchange_rates import NO_RATES, DayRate
 from latchkey.subjects.charts.rules.chart import ChartData
 from latchkey.subjects.charts.rules.chart_requests import BY_NAME
 from latchkey.subjects.charts.rules.compute import MOST_SEGMENTS

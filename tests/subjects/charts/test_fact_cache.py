@@ -13,7 +13,7 @@ from latchkey.subjects.charts.rules.facts import Kind, Question, Resolution
 from latchkey.subjects.charts.storage import fact_cache as module
 from latchkey.subjects.charts.storage.fact_cache import FactCache, default_folder
 from latchkey.subjects.charts.usecases import choose_attributes, read_values
-from latchkey.usecases.customers.attributes import set_attributes
+from latchkey.subjects.customers.usecases.edits import set_attributes
 from tests.cli.running import typed
 from tests.usecases.conftest import Shop
 

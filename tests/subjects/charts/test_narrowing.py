@@ -8,7 +8,7 @@ import pytest
 
 from latchkey.domain.charts.period_amounts import Money
 from latchkey.domain.instants import DAY
-from latchkey.domain.tariff.rates import NO_RATES, DayRate
+from latchkey.domain.money.exchange_rates import NO_RATES, DayRate
 from latchkey.subjects.charts.rules.chart_requests import BY_NAME, is_wide
 from latchkey.subjects.charts.rules.definition import Unit
 from latchkey.subjects.charts.rules.facts import LEVELS, Kind, Resolution

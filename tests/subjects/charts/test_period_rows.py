@@ -9,22 +9,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from latchkey.database.pool import Database
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY, SECOND
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.storage.customers.records import LastSeen
-from latchkey.storage.customers.state import load
-from latchkey.storage.database import Database
-from latchkey.storage.engine import presence
+from latchkey.engine.changes import Change
+from latchkey.engine.storage import read_rows as presence
+from latchkey.engine.storage.records import LastSeen
+from latchkey.engine.storage.state import load
 from latchkey.subjects.charts.rules.facts import Kind
 from latchkey.subjects.charts.storage import chart_tables as rows
 from latchkey.subjects.charts.storage.chart_tables import Mark
-from latchkey.usecases.customers.attributes import put_attributes
-from latchkey.usecases.customers.erasure import erase
-from latchkey.usecases.customers.identities import log_in
-from latchkey.usecases.engine.changes import Change
-from latchkey.usecases.sandbox.clocks import advance, create_clock, create_customer
+from latchkey.subjects.customers.usecases.edits import put_attributes
+from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.identities import log_in
+from latchkey.subjects.test_clocks.usecases import advance, create_clock, create_customer
 from tests.subjects.charts.stored_rows import agree, facts
 from tests.usecases.conftest import NOON, Shop
 from tests.usecases.random_lives import ANONYMOUS, NAMED, PRODUCTS, new_shop, something

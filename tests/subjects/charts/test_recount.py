@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latchkey.domain.catalog import ProductKind
-from latchkey.domain.events.event import EventType
+from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.instants import Duration
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.stores.test_store import actions

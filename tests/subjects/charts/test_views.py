@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from latchkey.domain.charts.period_amounts import Money, minus
+from latchkey.domain.money.exchange_rates import NO_RATES, DayRate
+from latchkey.domain.money.pinned_rates import REFERENCE
 from latchkey.domain.refusal import Invalid
-from latchkey.domain.tariff.rates import NO_RATES, DayRate
-from latchkey.domain.tariff.reference import REFERENCE
 from latchkey.subjects.charts.rules.chart_requests import CHARTS, preceding
 from latchkey.subjects.charts.rules.definition import GROUPS, Definition, Drawing
 from latchkey.subjects.charts.rules.facts import Filter, Kind, Resolution

@@ -12,10 +12,10 @@ from msgspec import structs
 
 from latchkey.domain.charts.period_amounts import NO_MONEY, Money
 from latchkey.domain.customers.customer import Attribute, Enrollment
-from latchkey.domain.money import MICROS
+from latchkey.domain.money.amounts import MICROS
+from latchkey.domain.money.exchange_rates import NO_RATES, DayRate
 from latchkey.domain.purchases.purchase import Expired, Rate, Reason, Terms
 from latchkey.domain.purchases.subscription import Cause
-from latchkey.domain.tariff.rates import NO_RATES, DayRate
 from latchkey.subjects.charts.render import chart as rendered
 from latchkey.subjects.charts.render import chart_csv
 from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest, Value

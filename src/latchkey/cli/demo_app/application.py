@@ -28,10 +28,10 @@ from starlette.types import ASGIApp
 from latchkey.cli.demo_app.arrivals import Arrivals
 from latchkey.cli.demo_app.shop import Shop, ShopClosedError, ShopRefusedError
 from latchkey.cli.demo_app.story import PAGES, policy, tell
-from latchkey.client import ClientError
-from latchkey.consumer import Consumer
+from latchkey.client.client_errors import ClientError
 from latchkey.consumer.api.access_guard import JwtUsers
 from latchkey.consumer.api.http_endpoint import Endpoint, RequestRefused, body_of, reply
+from latchkey.consumer.reference_consumer import Consumer
 from latchkey.now import real_now
 
 USERS = {"mia": "Mia", "noah": "Noah", "zoe": "Zoe"}

@@ -14,11 +14,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from latchkey.client import Client
+from latchkey.client.client import Client
 from latchkey.consumer.rules.timestamps import HOUR, Ms, from_iso
 from latchkey.http_client import HttpClient, HttpError
-from latchkey.wire.actions import TestClock
-from latchkey.wire.management import Product
+from latchkey.subjects.catalog.wire import Product
+from latchkey.subjects.test_clocks.wire import TestClock
 from latchkey.wire.v2 import Page
 
 PRODUCT = "pro_monthly"

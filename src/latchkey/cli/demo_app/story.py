@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from latchkey.cli.demo_app.arrivals import Arrival
-from latchkey.consumer import LocalCopy
+from latchkey.consumer.rules.record import LocalCopy
 from latchkey.consumer.rules.timestamps import Ms
 from latchkey.runtime.bridge_script import web_module
 

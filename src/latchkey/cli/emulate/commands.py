@@ -12,12 +12,12 @@ from rich.console import Console
 
 from latchkey.cli import output
 from latchkey.cli.command import command
-from latchkey.cli.emulate.acting import options, show_notifications, show_purchases
-from latchkey.cli.emulate.finding import FOLDERS, Wanted, follow
+from latchkey.cli.emulate.emulator_actions import options, show_notifications, show_purchases
+from latchkey.cli.emulate.emulator_start import Wishes, run
 from latchkey.cli.emulate.folder import Folder
-from latchkey.cli.emulate.starting import Wishes, run
+from latchkey.cli.emulate.store_state import FOLDERS, Wanted, follow
 from latchkey.cli.output import JsonOption, shown
-from latchkey.cli.reach import DATA
+from latchkey.cli.target_database import DATA
 from latchkey.domain.formats import iso_duration
 from latchkey.domain.instants import to_iso
 

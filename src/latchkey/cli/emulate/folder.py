@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from latchkey.cli.files import read_json, write_json, write_private
+from latchkey.cli.data_folder import read_json, write_json, write_private
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.apple.apple_books import AppleBooks
 from latchkey.emulators.apple.apple_emulator import AppleEmulator

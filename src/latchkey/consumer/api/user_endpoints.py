@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, to_builtins
 from starlette.requests import Request
 from starlette.responses import Response
 
-from latchkey.client import ClientError, NotFound
+from latchkey.client.client_errors import ClientError, NotFound
 from latchkey.consumer.api.access_guard import Identify, identified
 from latchkey.consumer.api.http_endpoint import RequestRefused, body_of, reply
 from latchkey.consumer.api.operator_endpoints import ConsumerMetrics

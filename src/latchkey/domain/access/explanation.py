@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from latchkey.domain.access.entitlements import Access, accesses
-from latchkey.domain.access.explanation_case import Case
-from latchkey.domain.access.explanation_changes import would_bring_it, would_change_it
-from latchkey.domain.access.explanation_words import sentence
+from latchkey.domain.access.explained_changes import Case, sentence, would_bring_it, would_change_it
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
-from latchkey.domain.purchases.standing import Standing
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
+from latchkey.domain.purchases.summary import Standing
 
 # Why a subscription gives no access any more.
 _REASON_OF_END = {

@@ -9,7 +9,7 @@ from operator import neg, sub
 from typing import NamedTuple
 
 from latchkey.domain.instants import DAY, Duration, Ms
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import USD, MoneyBack, PartBack, Purchase, Terms, part_in_usd
 from latchkey.domain.purchases.subscription import Period
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.charts.period_amounts import given_back, money_of, monthly, own_length, sold_length
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.events.event import Event, EventType
+from latchkey.domain.events.customer_event import Event, EventType
 from latchkey.domain.instants import Duration, Ms, format_duration
 from latchkey.domain.purchases.presented import offering_of
 from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, PurchaseKind, usd_micros

@@ -9,9 +9,9 @@ from enum import StrEnum
 from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Attribute, Customer, Joined, Transfer
-from latchkey.domain.events.event import event_id
+from latchkey.domain.events.customer_event import event_id
 from latchkey.domain.instants import Ms
-from latchkey.domain.purchases.ending import Ending, still_ended
+from latchkey.domain.purchases.lifecycle import Ending, still_ended
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Refusal

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from latchkey.domain import formats
 from latchkey.domain.customers.customer import Customer, put_purchase, with_purchase
-from latchkey.domain.events.event import event_id
+from latchkey.domain.events.customer_event import event_id
 from latchkey.domain.instants import Duration, Ms, add
-from latchkey.domain.money import FREE
+from latchkey.domain.money.amounts import FREE
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.stores.store import PROMOTIONAL

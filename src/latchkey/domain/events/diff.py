@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.events.event import Event, EventType, event_id
+from latchkey.domain.events.customer_event import Event, EventType, event_id
 from latchkey.domain.instants import Ms
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.presented import offering_of
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Ownership, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Cause, Invoice, Period, PeriodType, Subscription

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from latchkey.domain.instants import HOUR, Ms
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 
 USD = "USD"
 

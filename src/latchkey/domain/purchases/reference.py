@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
-from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.purchases.subscription import Invoice, Period, Subscription
 from latchkey.domain.stores.store import STORES
 
 # `subscription`: a store's subscription, a prepaid plan, or a promotional grant. `purchase`: a one-time purchase.
@@ -90,3 +91,25 @@ def has_transaction(bought: Subscription | Purchase, transaction_id: str) -> boo
     if bought.id == transaction_id:
         return True
     return isinstance(bought, Subscription) and any(period.id == transaction_id for period in bought.periods)
+
+
+# The invoices that stores have issued to a customer, each with the period that it is for.
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    invoice: Invoice
+    store: str
+    # What ran when it was issued.
+    period: Period
+
+
+def issued(subscriptions: Iterable[Subscription]) -> list[Issued]:
+    """By id."""
+    found = [Issued(invoice, one.store, _period_of(one, invoice)) for one in subscriptions for invoice in one.invoices]
+    return sorted(found, key=lambda one: one.invoice.id)
+
+
+def _period_of(subscription: Subscription, invoice: Invoice) -> Period:
+    begun = [period for period in subscription.periods if period.purchased_at <= invoice.issued_at]
+    return begun[-1] if begun else subscription.periods[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import USD, Ownership, Purchase, PurchaseKind, Terms, part_in_usd, usd_micros
 from latchkey.domain.purchases.subscription import Invoice, Period, Subscription
 

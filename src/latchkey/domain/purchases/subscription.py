@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import (
     Environment,
     Expired,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 from latchkey.domain.instants import Duration, Ms
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 
 
 class AppleKind(StrEnum):

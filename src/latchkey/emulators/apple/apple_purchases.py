@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from latchkey.domain.instants import Duration, Ms, add
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.emulators.apple.apple_books import (
     AppleBooks,

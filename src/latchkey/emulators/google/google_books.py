@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 from latchkey.domain.instants import Duration, Ms
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 
 
 class NoticeCode(IntEnum):

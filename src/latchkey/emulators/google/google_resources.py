@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.money import MICROS, Price
+from latchkey.domain.money.amounts import MICROS, Price
 from latchkey.emulators.google.google_books import (
     CancelledBy,
     GoogleBooks,

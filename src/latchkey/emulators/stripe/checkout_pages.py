@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from latchkey.domain.formats import money
-from latchkey.domain.money import DECIMALS
+from latchkey.domain.money.amounts import DECIMALS
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.stripe import stripe_writes
 from latchkey.emulators.stripe.stripe_books import CheckoutSession, StripeBooks

@@ -22,7 +22,7 @@ from latchkey.stores.adapter import (
     Seen,
     Target,
 )
-from latchkey.stores.apple import acting
+from latchkey.stores.apple import actions as acting
 from latchkey.stores.apple import credentials as fields
 from latchkey.stores.apple.api import AppStoreApi, Declined, LastTransaction, Unknown
 from latchkey.stores.apple.credentials import AppleCredentials

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.money import UNKNOWN, Price
+from latchkey.domain.money.amounts import UNKNOWN, Price
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Ownership, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 from latchkey.domain.stores.store import APP_STORE

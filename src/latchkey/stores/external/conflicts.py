@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.formats import decimals, instant, money
 from latchkey.domain.instants import Ms
-from latchkey.domain.money import DECIMALS, Price
+from latchkey.domain.money.amounts import DECIMALS, Price
 from latchkey.domain.purchases.lifecycle import observe
 from latchkey.domain.purchases.purchase import Purchase
-from latchkey.domain.purchases.settling import settle
+from latchkey.domain.purchases.reconciliation import settle
 from latchkey.domain.purchases.subscription import Moment, Period, Subscription
 from latchkey.domain.refusal import Conflict
 

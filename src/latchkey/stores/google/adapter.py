@@ -25,11 +25,11 @@ from latchkey.stores.google import credentials as given_credentials
 from latchkey.stores.google import line, periods, prepaid, product, push, subscription
 from latchkey.stores.google import notification as told
 from latchkey.stores.google.access_token import AccessTokens
-from latchkey.stores.google.acting import Acting
-from latchkey.stores.google.certificates import Certificates
+from latchkey.stores.google.actions import Acting
 from latchkey.stores.google.chains import Chains
 from latchkey.stores.google.credentials import GoogleCredentials
 from latchkey.stores.google.publisher import Publisher
+from latchkey.stores.google.push import Certificates
 from latchkey.stores.google.refusal import Gone, Unknown
 from latchkey.stores.google.resources import ACTIVE, UNACKNOWLEDGED, VoidedPurchase, millis
 from latchkey.stores.http import StoreHttp

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from latchkey.domain.instants import MINUTE, Ms
-from latchkey.domain.money import FREE, UNKNOWN, Price
+from latchkey.domain.money.amounts import FREE, UNKNOWN, Price
 from latchkey.domain.purchases.purchase import MoneyBack, PartBack, merge_parts
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType
 from latchkey.stores.google.resources import LineItem, OfferDetails, Order, OrderItem, instant, product_of

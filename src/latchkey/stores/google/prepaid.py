@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.money import UNKNOWN
+from latchkey.domain.money.amounts import UNKNOWN
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.stores.errors import StoreDown
 from latchkey.stores.google import periods

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.money import UNKNOWN
+from latchkey.domain.money.amounts import UNKNOWN
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind
 from latchkey.stores.adapter import Reading, Seen
 from latchkey.stores.errors import StoreDown

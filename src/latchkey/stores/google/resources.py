@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from latchkey.domain.instants import EARLIEST, LATEST, Ms
-from latchkey.domain.money import FREE, Price
+from latchkey.domain.money.amounts import FREE, Price
 from latchkey.stores.errors import StoreDown
 
 # `acknowledgementState` of a purchase that Google takes back unless it is acknowledged.

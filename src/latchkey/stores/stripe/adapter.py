@@ -21,7 +21,7 @@ from latchkey.stores.http import StoreHttp
 from latchkey.stores.selling import Begun, Confirmation, Order, PaymentForm, Sale
 from latchkey.stores.stripe import checkout, notification, subscription
 from latchkey.stores.stripe import credentials as given_credentials
-from latchkey.stores.stripe.acting import Acting
+from latchkey.stores.stripe.actions import Acting
 from latchkey.stores.stripe.api import StripeApi, Unknown
 from latchkey.stores.stripe.credentials import StripeCredentials
 from latchkey.stores.stripe.reading import Reader

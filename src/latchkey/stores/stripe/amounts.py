@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 
 # Currencies without a smaller unit. UGX and ISK have none either, but Stripe writes both with two decimals.
 _WHOLE = frozenset(

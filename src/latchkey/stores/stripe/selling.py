@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, StoreDown
 from latchkey.stores.selling import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.stores.errors import ActionRefused
 from latchkey.stores.selling import Order, Standing
 from latchkey.stores.stripe.amounts import price_of

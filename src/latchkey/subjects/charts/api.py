@@ -14,22 +14,22 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 from starlette.responses import Response
 
-from latchkey.api.authentication import ChartsKey
-from latchkey.api.body import RepeatedFieldError, check_distinct
-from latchkey.api.models import without_nul
-from latchkey.api.routing import Router, reply, shows
-from latchkey.api.services import Provided
-from latchkey.domain.customers.filter import single
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.domain.refusal import Invalid
+from latchkey.http.authentication import ChartsKey
+from latchkey.http.body import RepeatedFieldError, check_distinct
+from latchkey.http.models import without_nul
+from latchkey.http.routing import Router, reply, shows
+from latchkey.http.services import Provided
 from latchkey.subjects.charts import render, wire
 from latchkey.subjects.charts import usecases as charts
 from latchkey.subjects.charts.rules.chart import ChartRequest
 from latchkey.subjects.charts.rules.chart_requests import MOST_FILTERS, MOST_VALUES, definition_of
 from latchkey.subjects.charts.rules.definition import Definition
 from latchkey.subjects.charts.rules.facts import Filter, Resolution, date_of
-from latchkey.usecases.customer_lists.listing import active_customers
+from latchkey.subjects.segments.rules.filter import single
+from latchkey.subjects.segments.usecases.customer_lists import active_customers
 
 router = Router(prefix="/v2/projects/{project_id}", tags=["V2 charts"])
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from latchkey.cli.desk import Desk, command, desk
+from latchkey.cli.command import command
+from latchkey.cli.project_command import Desk, desk
 from latchkey.subjects.charts.usecases import choose_attributes
 
 app = typer.Typer(no_args_is_help=True, help="Choose the attributes that charts are broken down by.")

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from msgspec import UNSET
 
 from latchkey.domain.instants import DAY, Ms, to_iso
-from latchkey.domain.money import MICROS
+from latchkey.domain.money.amounts import MICROS
 from latchkey.domain.purchases.purchase import USD
 from latchkey.subjects.charts import wire
 from latchkey.subjects.charts.rules.chart import ChartData, Estimate, HeatMap, HeatRow, Period, Previous, Series, Value

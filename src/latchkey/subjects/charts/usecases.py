@@ -7,17 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
+from latchkey.database.pool import Connection, Database
 from latchkey.domain.charts.period_rows import attributes_of, enrollments_of
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.money.exchange_rates import GOOD_FOR_DAYS, NO_RATES, Rates
 from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.domain.refusal import Invalid, NotFound
-from latchkey.domain.tariff.rates import GOOD_FOR_DAYS, NO_RATES, Rates
-from latchkey.storage.catalog import catalogs
-from latchkey.storage.database import Connection, Database
-from latchkey.storage.experiments import experiments
-from latchkey.storage.money import rates as stored_rates
-from latchkey.storage.sandbox import clocks
+from latchkey.engine.storage import catalogs
+from latchkey.engine.storage import rates as stored_rates
 from latchkey.subjects.charts import wire
 from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest
 from latchkey.subjects.charts.rules.chart_requests import (
@@ -34,6 +32,8 @@ from latchkey.subjects.charts.rules.facts import Amounts, Question, Resolution, 
 from latchkey.subjects.charts.storage import chart_tables
 from latchkey.subjects.charts.storage.fact_cache import FactCache
 from latchkey.subjects.charts.storage.project_facts import ProjectFacts
+from latchkey.subjects.experiments import storage as experiments
+from latchkey.subjects.test_clocks import storage as clocks
 
 # The overview counts flows over this many days, today included.
 OVERVIEW_DAYS = 28
@@ -129,7 +129,7 @@ async def _rates(database: Database, requests: Sequence[ChartRequest]) -> Rates:
     first = before(request).first if request.compare else request.first
     days = (request.last - first).days + GOOD_FOR_DAYS + 2
     async with database.acquire() as connection:
-        found = await stored_rates.listed(connection, request.currency, day_of(request.last), days)
+        found = await stored_rates.list_rates(connection, request.currency, day_of(request.last), days)
     return NO_RATES.plus(stored.rate for stored in found)
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog, Product
 from latchkey.domain.instants import Duration, Ms, add, day_of_month
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import Reason
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 from latchkey.domain.stores.store import TEST_STORE

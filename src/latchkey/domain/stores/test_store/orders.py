@@ -11,7 +11,7 @@ from latchkey.domain.catalog import Catalog, Product
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.money import Price
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Invalid, NotFound, Refusal

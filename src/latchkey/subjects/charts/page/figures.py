@@ -9,10 +9,11 @@ from datetime import date
 from functools import cache
 
 from latchkey.dashboard import texts
+from latchkey.domain import formats as texts_formats
 from latchkey.subjects.charts.rules.chart import ChartData, Period, Series, Value
 from latchkey.subjects.charts.rules.definition import DURATION, Unit
 from latchkey.subjects.charts.rules.facts import Resolution
-from latchkey.usecases.money.fees import TITLES
+from latchkey.subjects.money.usecases import TITLES
 
 _DAYS_OF_A_YEAR = 366
 # From here on "12 times" is easier to read than "1,100 %".
@@ -25,7 +26,7 @@ def full(value: Value, unit: Unit, currency: str | None) -> str:
         return "–"
     match unit:
         case Unit.MONEY:
-            return texts.money(value, currency)
+            return texts_formats.money(value, currency)
         case Unit.SHARE:
             return texts.percent(value).replace("-", "−")
         case Unit.COUNT:
@@ -103,7 +104,7 @@ def change(
 @cache
 def _sign(currency: str | None) -> str:
     """What stands before an amount: "$", or nothing for currencies that stand behind it."""
-    found = re.match(r"\D*", texts.money(1_000_000, currency))
+    found = re.match(r"\D*", texts_formats.money(1_000_000, currency))
     return found.group() if found else ""
 
 

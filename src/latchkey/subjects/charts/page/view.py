@@ -21,8 +21,8 @@ from latchkey.subjects.charts.rules.chart import ChartRequest
 from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT, Choice, Definition, Drawing, Unit, title_of
 from latchkey.subjects.charts.rules.facts import Filter, Resolution
 from latchkey.subjects.charts.usecases import chosen_attributes, usual_environment
-from latchkey.usecases.experiments.experiments import list_experiments
-from latchkey.usecases.sandbox.clocks import newest_clocks
+from latchkey.subjects.experiments.usecases import list_experiments
+from latchkey.subjects.test_clocks.usecases import newest_clocks
 
 FILTER = "filter."
 NAMED = ("PRODUCTION", "SANDBOX")

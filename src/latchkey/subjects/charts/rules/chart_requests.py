@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import date, timedelta
 
 from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.money.exchange_rates import NO_RATES, Rates
 from latchkey.domain.purchases.purchase import USD
 from latchkey.domain.refusal import Invalid, NotFound
-from latchkey.domain.tariff.rates import NO_RATES, Rates
 from latchkey.subjects.charts.rules import customer_charts, revenue_charts, subscription_charts
 from latchkey.subjects.charts.rules.chart import ChartRequest, Period
 from latchkey.subjects.charts.rules.definition import OF_PURCHASES, Definition, Drawing

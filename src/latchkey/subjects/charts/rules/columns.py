@@ -15,9 +15,9 @@ from itertools import accumulate, compress
 from operator import add, neg, sub
 from typing import TypeAlias
 
+from latchkey.domain.money.exchange_rates import Rates
+from latchkey.domain.money.pinned_rates import rate_on
 from latchkey.domain.purchases.purchase import USD
-from latchkey.domain.tariff.rates import Rates
-from latchkey.domain.tariff.reference import rate_on
 from latchkey.subjects.charts.rules.chart import LeftOut, Period, Series
 from latchkey.subjects.charts.rules.definition import Unit
 from latchkey.subjects.charts.rules.facts import LEVELS, Day, Kind, Resolution, Run, day_of, period_of

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import compress
 
 from latchkey.domain.instants import Ms
+from latchkey.domain.money.exchange_rates import NO_RATES, Rates
 from latchkey.domain.purchases.purchase import USD
-from latchkey.domain.tariff.rates import NO_RATES, Rates
 from latchkey.subjects.charts.rules.chart import OTHER, ChartData, ChartRequest, Period, Previous, Series, Value
 from latchkey.subjects.charts.rules.chart_requests import BY_N, before, definition_of, periods_of
 from latchkey.subjects.charts.rules.cohort_maps import cohort_explorer, retention

@@ -11,8 +11,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from latchkey.storage.database import Connection
-from latchkey.storage.sql import query
+from latchkey.database.pool import Connection
+from latchkey.database.sql import query
 
 _PERIODS = query("chart_periods_of")
 _CUSTOMERS = query("chart_customers_of")

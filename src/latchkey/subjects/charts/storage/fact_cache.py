@@ -22,9 +22,9 @@ from typing import IO
 
 import structlog
 
+from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, NotReady
-from latchkey.storage.database import Connection, Database
 from latchkey.subjects.charts.storage import chart_tables
 from latchkey.subjects.charts.storage.chart_tables import Mark
 from latchkey.subjects.charts.storage.project_facts import RULES, ProjectFacts, build

@@ -1,1 +1,0 @@
-"""HTTP: V1, V2 and management, built on the use cases."""

@@ -1,1 +1,0 @@
-"""What the web SDK calls beside V1: the products of a web page, and its checkout."""

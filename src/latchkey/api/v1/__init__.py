@@ -1,1 +1,0 @@
-"""V1: one module per resource, each with its `router`."""

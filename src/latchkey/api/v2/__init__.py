@@ -1,1 +1,0 @@
-"""V2: one module per resource, each with its `router`."""

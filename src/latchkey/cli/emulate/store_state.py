@@ -1,0 +1,192 @@
+"""Finds the pretend stores that run here: in a folder that is named, in this folder, or in a `latchkey up`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from latchkey.cli.command import Printer
+from latchkey.cli.data_folder import Connection, DataFolder, StoreConnection
+from latchkey.cli.emulate.folder import Folder
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.http_client import HttpClient, HttpError
+from latchkey.subjects.test_store.usecases import PretendStore
+
+FOLDERS = {name: Path(f".latchkey-{name}") for name in ("apple", "google", "stripe")}
+TITLES = {"apple": "App Store", "google": "Google Play", "stripe": "Stripe"}
+_WHICH = "say which with --store apple, --store google or --store stripe."
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    # "apple", "google" or "stripe"; "" where only its folder was named.
+    name: str
+    control_url: str
+    # The app of the `latchkey up` that it belongs to, where it does.
+    app: StoreConnection | None = None
+    up: Connection | None = None
+
+    async def ask(self, method: str, path: str = "", body: Any = None) -> Any:
+        return await PretendStore(self.control_url).ask(method, path, body)
+
+    @property
+    def authority(self) -> bytes | None:
+        return Path(self.up.ca_cert).read_bytes() if self.up is not None else None
+
+    async def purchases(self) -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = (await self.ask("GET", "/purchases"))["purchases"]
+        return listed
+
+    async def sell_to(self, customer: str, sale: Mapping[str, Any]) -> dict[str, Any]:
+        store = PretendStore(self.control_url)
+        if self.app is None and await store.token_for(customer) is None:
+            raise Refusal(
+                "Only the stores of a `latchkey up` can show a receipt for a customer. Give an id that is a UUID, "
+                "or use `latchkey emulate receipt`."
+            )
+
+        async def show(receipt: Mapping[str, Any]) -> None:
+            await self._show({"app_user_id": customer, **receipt})
+
+        return await store.sell_to(customer, sale, show)
+
+    async def _show(self, receipt: Mapping[str, Any]) -> None:
+        """As the demo's app on a phone does it."""
+        assert self.app is not None
+        assert self.up is not None
+        async with HttpClient(timeout=60, extra_ca=self.authority, use_proxy=False) as http:
+            try:
+                reply = await http.ask(
+                    "POST",
+                    f"{self.up.base_url}/v1/receipts",
+                    authorization=f"Bearer {self.app.public_api_key}",
+                    headers={"Content-Type": "application/json"},
+                    body=msgspec.json.encode(receipt),
+                )
+            except HttpError as error:
+                raise Refusal(f"{self.up.base_url} does not answer. Is `latchkey up` still running?") from error
+        if reply.status >= 300:
+            raise Refusal(f"The service did not take the receipt: {reply.status} {reply.body[:300].decode()}")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted(Printer):
+    """Which pretend stores a command means."""
+
+    folder: Path | None
+    store: str | None
+    data: Path
+
+    def all(self) -> list[Found]:
+        """The one that was named, else all that run here, else those of the `latchkey up` here."""
+        if self.folder is not None:
+            return [Found("", Folder(self.folder).control_url())]
+        here = [Found(name, Folder(one).control_url()) for name, one in FOLDERS.items() if Folder(one).control.exists()]
+        found = [one for one in here or self._of_up() if self.store in (None, one.name)]
+        if not found:
+            which = TITLES.get(self.store or "", "store")
+            raise Refusal(
+                f"No pretend {which} runs here. Start one with `latchkey emulate {self.store or 'apple'}` or "
+                "`latchkey up`, or name its --folder or the --data of its `up`."
+            )
+        return found
+
+    def one(self) -> Found:
+        found = self.all()
+        if len(found) > 1:
+            raise Refusal(f"More than one pretend store runs here; {_WHICH}")
+        return found[0]
+
+    async def that_sells(self, product_id: str) -> Found:
+        """The store that has this product: ids have another form at each store, for subscriptions at least."""
+        found = self.all()
+        if len(found) == 1:
+            return found[0]
+        selling = [
+            one
+            for one in found
+            if any(product_id == (p.get("name") or p["id"]) for p in (await one.ask("GET", "/products"))["products"])
+        ]
+        if not selling:
+            raise NotFound(f"No pretend store here sells {product_id!r}.")
+        if len(selling) > 1:
+            raise Refusal(f"More than one pretend store sells that; {_WHICH}")
+        return selling[0]
+
+    async def that_knows(self, purchase: str) -> tuple[Found, str]:
+        """The store with the purchase that begins so, and the whole id; the words as they are if only one runs."""
+        found = self.all()
+        every = [(one, bought["purchase"]) for one in found for bought in await one.purchases()]
+        known = [(one, id) for one, id in every if id.startswith(purchase)]
+        if len(known) == 1:
+            return known[0]
+        if len(found) == 1:
+            return found[0], purchase
+        exact = [one for one in known if one[1] == purchase]
+        if not known:
+            raise NotFound(f"No pretend store here knows a purchase {purchase!r}.")
+        if len(exact) != 1:
+            raise Refusal(f"More than one purchase begins with {purchase!r}.")
+        return exact[0]
+
+    def _of_up(self) -> list[Found]:
+        try:
+            up = msgspec.json.decode(DataFolder(self.data).connection.read_bytes(), type=Connection)
+        except (OSError, msgspec.MsgspecError):
+            return []
+        return [Found(name, app.control_url, app, up) for name, app in up.stores.items()]
+
+
+# How long what the stores sent may take to be processed.
+PATIENCE = 60.0
+_AGAIN = 0.2
+
+
+async def follow(stores: Sequence[Found], test_clock_id: str, to: Ms) -> Ms:
+    """Where the test clock stands then. First everything that the stores sent is processed: a clock that runs ahead of
+    a renewal would let the subscription end."""
+    found = next((one for one in stores if one.up is not None), None)
+    if found is None or (up := found.up) is None:
+        raise Refusal(
+            "--test-clock works with the stores of a `latchkey up`. For others, move the clock yourself: "
+            f'POST /v2/projects/PROJECT/test_clocks/{test_clock_id}/advance with {{"to_ms": {to}}}.'
+        )
+    apps = [one.app.app_id for one in stores if one.app is not None]
+    async with HttpClient(timeout=PATIENCE, extra_ca=found.authority, use_proxy=False) as http:
+        clock = f"/test_clocks/{quote(test_clock_id, safe='')}"
+        # A clock that stands later than the store stays where it is. A name that is wrong is told before waiting.
+        to = max(to, (await _ask(http, up, "GET", clock))["now_ms"])
+        for app_id in apps:
+            until = time.monotonic() + PATIENCE
+            waiting = f"/store_notifications?status=waiting&limit=1&app_id={app_id}"
+            while (await _ask(http, up, "GET", waiting))["items"]:
+                if time.monotonic() > until:
+                    raise Refusal(
+                        "Latchkey has not processed everything that the store sent, so the test clock was not moved. "
+                        "See `latchkey journal list --status waiting`."
+                    )
+                await asyncio.sleep(_AGAIN)
+        now: Ms = (await _ask(http, up, "POST", f"{clock}/advance", {"to_ms": to}))["now_ms"]
+    return now
+
+
+async def _ask(http: HttpClient, up: Connection, method: str, path: str, body: Any = None) -> Any:
+    url = f"{up.base_url}/v2/projects/{up.project_id}{path}"
+    headers = {"Content-Type": "application/json"}
+    raw = None if body is None else msgspec.json.encode(body)
+    try:
+        reply = await http.ask(method, url, authorization=f"Bearer {up.api_key}", headers=headers, body=raw)
+    except HttpError as error:
+        raise Refusal(f"{up.base_url} does not answer. Is `latchkey up` still running?") from error
+    said = msgspec.json.decode(reply.body)
+    if reply.status >= 300:
+        raise Refusal(str(said.get("message", f"The service answered {reply.status}.")))
+    return said

@@ -1,0 +1,61 @@
+"""One event as a row, with the same texts whether the server or a script renders it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from latchkey.dashboard import texts
+from latchkey.dashboard.links import address
+from latchkey.dashboard.page import Visit
+from latchkey.domain import formats
+from latchkey.domain.customers.identity import ERASED
+from latchkey.domain.events.customer_event import EventType
+from latchkey.subjects.events.rules import Listed, Tally
+
+KINDS: dict[str, str] = {
+    EventType.INITIAL_PURCHASE: "good",
+    EventType.RENEWAL: "good",
+    EventType.NON_RENEWING_PURCHASE: "good",
+    EventType.UNCANCELLATION: "good",
+    EventType.REFUND_REVERSED: "good",
+    EventType.SUBSCRIPTION_EXTENDED: "good",
+    EventType.TRIAL_STARTED: "accent",
+    EventType.PRODUCT_CHANGE: "accent",
+    EventType.TRANSFER: "accent",
+    EventType.SUBSCRIBER_ALIAS: "accent",
+    EventType.CANCELLATION: "warn",
+    EventType.TRIAL_CANCELLED: "warn",
+    EventType.BILLING_ISSUE: "warn",
+    EventType.SUBSCRIPTION_PAUSED: "warn",
+    EventType.EXPIRATION: "bad",
+    EventType.REFUND: "bad",
+}
+
+
+def row_of(visit: Visit, event: Listed) -> dict[str, Any]:
+    return {
+        "position": event.position,
+        "id": event.id,
+        "type": event.type,
+        "kind": KINDS.get(event.type, ""),
+        "environment": event.environment.capitalize(),
+        "customer": "erased customer" if event.app_user_id.startswith(f"{ERASED}:") else event.app_user_id,
+        # The pseudonym of an erased customer has no page.
+        "customer_href": address(visit, event.app_user_id) if event.owner is not None else None,
+        "product": event.product_id or "",
+        "at": texts.iso(event.occurred_at),
+        "at_text": formats.instant(event.occurred_at),
+        "href": visit.path("events", event.id),
+        "deliveries": standing(event.deliveries),
+    }
+
+
+def standing(tally: Tally) -> list[dict[str, str]]:
+    """The statuses of an event's deliveries, the worst first; without a number if there is one webhook."""
+    counts = (
+        ("failed", "bad", tally.failed),
+        ("waiting", "warn", tally.waiting),
+        ("delivered", "good", tally.delivered),
+    )
+    alone = sum(tally) == 1
+    return [{"kind": kind, "text": word if alone else f"{count} {word}"} for word, kind, count in counts if count]

@@ -1,0 +1,108 @@
+"""The URLs of a customer's pages. Apps choose the ids, so they may contain almost any character."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from shlex import quote
+from typing import Any
+from urllib.parse import quote as encoded
+
+from msgspec import json
+
+from latchkey.dashboard.page import Visit
+from latchkey.domain.refusal import NotFound
+from latchkey.domain.user_id import MAX_LENGTH
+from latchkey.subjects.catalog.usecases.product_catalog import list_products
+
+
+def address(visit: Visit, customer_id: str, *below: str, **query: object) -> str:
+    return visit.path("customers", customer_id, *below, **query)
+
+
+def customer_id(visit: Visit) -> str:
+    """The id in the path."""
+    id = visit.param("customer_id")
+    if len(id) > MAX_LENGTH:
+        raise NotFound("No customer has such a long id.", param="customer_id")
+    return id
+
+
+def isolated_customer_address(text: str) -> str:
+    """External text in places without markup, such as a page title: its text direction is isolated."""
+    return f"\u2068{text}\u2069"
+
+
+def written_out(text: str) -> str | None:
+    """Spells out an id with invisible characters (a space at its edge, a direction mark); None for an ordinary id."""
+    plain = text.isprintable() and text == text.strip() and "  " not in text
+    return None if plain else repr(text)
+
+
+# Text with values filled in: commands to copy, with our address but never a key, and ids in sentences.
+
+
+JSON = "-H 'Content-Type: application/json'"
+# What a project without a catalog needs before a purchase.
+_PRODUCT = {"id": "pro_monthly", "kind": "subscription", "duration": "P1M", "price": 9.99, "currency": "USD"}
+_ENTITLEMENT = {"id": "pro", "display_name": "Pro"}
+
+
+def curl(visit: Visit, path: str, body: dict[str, Any] | None = None) -> str:
+    """A V2 API call below the project, or to another path of this service if it begins with a slash."""
+    lines = _call(visit, path)
+    if body is not None:
+        lines += [JSON, f"-d {quote(json.encode(body).decode())}"]
+    return " \\\n  ".join(lines)
+
+
+async def first_purchase(visit: Visit, user: str = "alice") -> str:
+    """The command with which `user` buys a product of this project. If it has none, first the commands to create
+    one."""
+    found = await list_products(visit.database, visit.project_id, limit=1)
+    product = found[0].id if found else str(_PRODUCT["id"])
+    if found:
+        return curl(visit, "test_store/actions", _buying(user, product))
+    attach = f"entitlements/{_ENTITLEMENT['id']}/actions/attach_products"
+    steps: dict[str, dict[str, Any]] = {
+        "products": _PRODUCT,
+        "entitlements": _ENTITLEMENT,
+        attach: {"product_ids": [product]},
+        "test_store/actions": _buying(user, product),
+    }
+    address, *headers = _call(visit, "")
+    return "\n".join(
+        (
+            "# This project has no products yet: create one, let it grant an entitlement, and buy it.",
+            " \\\n  ".join(("post() { " + f'{address}"$1"', *headers, JSON, '-d "$2"; echo; }')),
+            *(f"post {path} {quote(json.encode(body).decode())}" for path, body in steps.items()),
+        )
+    )
+
+
+def _buying(user: str, product: str) -> dict[str, Any]:
+    return {"action": "purchase", "app_user_id": user, "product_id": product}
+
+
+def _call(visit: Visit, path: str) -> list[str]:
+    host = visit.request.headers.get("host", "localhost")
+    below = path if path.startswith("/") else f"/v2/projects/{encoded(visit.project_id, safe='')}/{path}"
+    return [f"curl {_trust(visit)}{quote(f'https://{host}{below}')}", '-H "Authorization: Bearer $LATCHKEY_KEY"']
+
+
+def isolated_snippets(text: str) -> str:
+    """External text within our sentence: its text direction is isolated from the sentence."""
+    return f"\u2068{text}\u2069"
+
+
+def _trust(visit: Visit) -> str:
+    """The curl option for the local authority of `latchkey up`; empty otherwise."""
+    authority = _local_authority(visit.settings.tls_cert)
+    return f"--cacert {quote(str(authority))} " if authority is not None else ""
+
+
+@cache
+def _local_authority(cert: Path | None) -> Path | None:
+    """`latchkey up` keeps its authority beside the certificate."""
+    authority = cert.absolute().with_name("authority.pem") if cert is not None else None
+    return authority if authority is not None and authority.is_file() else None

@@ -1,0 +1,249 @@
+"""The statements of `latchkey admin after-restore`, of which a failover needs one part too."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import asyncpg
+import structlog
+from msgspec import json
+
+from latchkey.database.errors import RestoredError
+from latchkey.database.sql import affected, query
+from latchkey.domain.instants import Ms
+from latchkey.domain.restore import CUSTOMERS, POSITIONS, SEQUENCES, Origin, Server, may_lack_commits, origin, reason_of
+
+if TYPE_CHECKING:
+    from latchkey.database.pool import Connection
+
+
+_RUNNING = query("running_services")
+_BEGIN = query("begin_restore")
+_MOVED = query("note_moved")
+_FINISH = query("finish_restore")
+_PROJECTS = query("list_projects")
+_UNFINISHED = query("lossy_failovers")
+_HEADS = query("feed_heads")
+_RAISE_FLOORS = query("raise_sequence_floors")
+_MOVE_FEEDS = query("move_feeds_on")
+_MOVE_KEYS = query("move_customer_keys_on")
+_MOVE_KEYS_OF_PROJECTS = query("move_customer_keys_of_projects_on")
+_HOLD = query("hold_lanes")
+_FREE = query("free_lanes")
+_STOP_REPLAYS = query("stop_replays")
+_HOLD_ANNOUNCEMENTS = query("hold_announcements")
+_RESET_HEALTH = query("reset_webhook_health")
+_FREE_EXPORTS = query("free_exports")
+_READ_HISTORIES = query("read_histories_again")
+_READ_PURCHASES = query("read_purchases_again")
+
+HandleKey = tuple[str, bytes]
+FIRST: HandleKey = ("", b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    started_at: Ms
+    moved_at: Ms | None
+    finished_at: Ms | None
+
+
+async def running_services(connection: Connection) -> dict[str, int]:
+    """The service's processes that are connected, as their connections are named, with the number of connections."""
+    return {row["name"]: row["connections"] for row in await connection.fetch(_RUNNING)}
+
+
+async def begin(connection: Connection, server: Server, now: Ms) -> Restore:
+    key = server.system_identifier, server.database_oid, server.timeline
+    row = await connection.fetchrow(_BEGIN, *key, now)
+    assert row is not None, "an insert or update returns its row"
+    return Restore(row["started_at"], row["moved_at"], row["finished_at"])
+
+
+async def finish(connection: Connection, server: Server, counts: Mapping[str, int], now: Ms) -> None:
+    key = server.system_identifier, server.database_oid, server.timeline
+    await connection.execute(_FINISH, now, json.encode(counts), *key)
+
+
+async def lossy_failovers(connection: Connection) -> int:
+    """How many may have lost commits, and `after-restore` has not run since."""
+    found: int = await connection.fetchval(_UNFINISHED)
+    return found
+
+
+async def projects(connection: Connection) -> list[str]:
+    return [row["id"] for row in await connection.fetch(_PROJECTS)]
+
+
+async def feed_heads(connection: Connection) -> dict[str, int]:
+    """The newest position of each project. Not in the transaction of `skip_ahead`: Citus changes no reference table
+    after it has read from several nodes."""
+    return {row["project_id"]: row["position"] for row in await connection.fetch(_HEADS)}
+
+
+async def skip_ahead(connection: Connection, server: Server, heads: Mapping[str, int], now: Ms) -> None:
+    """In a transaction: new events and customers get numbers above all that can have been given."""
+    await connection.execute(_RAISE_FLOORS, list(heads), list(heads.values()), SEQUENCES, POSITIONS)
+    await connection.execute(_MOVE_FEEDS, POSITIONS)
+    await connection.execute(_MOVE_KEYS_OF_PROJECTS, CUSTOMERS)
+    await connection.execute(_MOVE_KEYS, CUSTOMERS)
+    await connection.execute(_MOVED, server.system_identifier, server.database_oid, server.timeline, now)
+
+
+async def hold(connection: Connection, reason: str, now: Ms, limit: int) -> tuple[int, int]:
+    """Take what waits in the next lanes out of the queue, as failed. Returns how many lanes and deliveries."""
+    row = await connection.fetchrow(_HOLD, limit, now, reason)
+    assert row is not None
+    return row["lanes"], row["deliveries"]
+
+
+async def free(connection: Connection, now: Ms, limit: int) -> int:
+    """End the leases of dead workers on the next lanes. Returns how many."""
+    found: int = await connection.fetchval(_FREE, limit, now)
+    return found
+
+
+async def stop_replays(connection: Connection, now: Ms) -> int:
+    return affected(await connection.execute(_STOP_REPLAYS, now))
+
+
+async def hold_announcements(connection: Connection, reason: str) -> int:
+    return affected(await connection.execute(_HOLD_ANNOUNCEMENTS, reason))
+
+
+async def reset_health(connection: Connection) -> None:
+    await connection.execute(_RESET_HEALTH)
+
+
+async def free_exports(connection: Connection) -> None:
+    await connection.execute(_FREE_EXPORTS)
+
+
+async def read_histories_again(connection: Connection, read_to: Ms) -> int:
+    """The stores' own histories of notifications are read at once, from where they were last read."""
+    return affected(await connection.execute(_READ_HISTORIES, read_to))
+
+
+async def read_purchases_again(
+    connection: Connection, project_id: str, after: HandleKey, since: Ms, first: Ms, apart: int, limit: int
+) -> tuple[int, HandleKey | None]:
+    """Read a project's next purchases from their stores: one `apart` milliseconds after the other, from `first` on.
+    Those that a store was expected to report on, and those it has reported on `since` a moment. Returns how many
+    there were, and the last key."""
+    row = await connection.fetchrow(_READ_PURCHASES, project_id, *after, since, first, apart, limit)
+    if row is None:
+        return 0, None
+    return row["purchases"], (row["store"], row["handle_hash"])
+
+
+# Which server the database is on, and whether it was restored, or a standby took over, since a process last looked.
+
+
+log = structlog.get_logger()
+
+_FOUND = query("server_found")
+_HISTORY = query("timeline_history")
+_LOCK = query("lock_server")
+_NOTE = query("note_server")
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    found: Server
+    # The server that was noted; None if none was.
+    known: Server | None
+    origin: Origin
+    # Whether commits wait for a standby now, and whether they did on the server that was noted.
+    waits: bool
+    waited: bool
+    noted_at: Ms
+    now: Ms
+
+
+async def settle(connection: Connection, *, unconfirmed_at: Ms = 0, begins: bool = True) -> Origin:
+    """Compare the server with the one that was noted, and note it where that is in order: at the first look, unless
+    this `begins` nothing, and after a standby took over. Where that may lack commits, numbers skip ahead: receivers may
+    have seen the lost events. `unconfirmed_at`: when this process last saw the server before, and commits did not wait
+    for a standby."""
+    seen = await _look(connection)
+    if seen is None:
+        return Origin.SAME
+    # What was noted after this process looked is newer, if it was noted on the server before.
+    waited = not unconfirmed_at or (seen.origin is not Origin.SAME and unconfirmed_at <= seen.noted_at)
+    lossy = seen.known is not None and may_lack_commits(seen.origin, seen.waited, waited)
+    if seen.known is None:
+        differs = begins
+    else:
+        differs = seen.origin is Origin.PROMOTED or (seen.origin is Origin.SAME and seen.waits != seen.waited)
+    if not (lossy or differs):
+        return seen.origin
+    heads = await feed_heads(connection) if lossy else {}
+    async with connection.transaction():
+        await connection.execute(_LOCK)
+        skips = lossy and (await begin(connection, seen.found, seen.now)).moved_at is None
+        if skips:
+            await skip_ahead(connection, seen.found, heads, seen.now)
+        await note(connection, seen.found)
+        # A standby that is not there must not delay reads. Commits that wait for one wait for this commit too.
+        await connection.execute("set local synchronous_commit = local")
+    if skips:
+        log.error(
+            "a failover may have lost commits",
+            timeline=seen.found.timeline,
+            done="new events skip to sequences that were never used",
+            remedy="`latchkey doctor` says what to do",
+        )
+    return seen.origin
+
+
+async def follow(connection: Connection, *, unconfirmed_at: Ms) -> None:
+    """For each new server, before anything is written to it."""
+    # Where the schema is still to be migrated, whoever needs it says so.
+    with contextlib.suppress(asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError):
+        await settle(connection, unconfirmed_at=unconfirmed_at, begins=False)
+
+
+async def require_settled(connection: Connection) -> None:
+    """Refuse to work on a database that was restored, until `latchkey admin after-restore` has run."""
+    if await settle(connection) is Origin.RESTORED:
+        raise RestoredError(
+            "This database was restored from a backup. Receivers may have seen events that it does not know. "
+            "Run `latchkey admin after-restore` before anything else works on it."
+        )
+
+
+async def look(connection: Connection) -> tuple[Origin, Server | None]:
+    """The same without noting anything; None: a standby, which decides nothing."""
+    seen = await _look(connection)
+    return (seen.origin, seen.found) if seen is not None else (Origin.SAME, None)
+
+
+async def note(connection: Connection, server: Server) -> None:
+    await connection.execute(_NOTE, server.system_identifier, server.database_oid, server.timeline)
+
+
+async def _look(connection: Connection) -> Sighting | None:
+    row = await connection.fetchrow(_FOUND)
+    if row is None or row["timeline"] is None:
+        return None
+    found = Server(row["system_identifier"], row["database_oid"], row["timeline"])
+    known = None
+    if row["known_identifier"] is not None:
+        known = Server(row["known_identifier"], row["known_oid"], row["known_timeline"])
+    reason = None
+    if known is not None and known.timeline != found.timeline:
+        reason = await _reason(connection, found.timeline)
+    what = origin(known, found, reason)
+    return Sighting(found, known, what, row["waits"], row["waited"] is not False, row["noted_at"] or 0, row["now"])
+
+
+async def _reason(connection: Connection, timeline: int) -> str | None:
+    try:
+        history: str | None = await connection.fetchval(_HISTORY, timeline)
+    except asyncpg.PostgresError:
+        # Only a superuser may read files of the server; some providers have none to read.
+        return None
+    return reason_of(history) if history is not None else None

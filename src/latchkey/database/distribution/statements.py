@@ -1,0 +1,211 @@
+"""Where each named statement runs in a distributed database. It follows from the statement: the tables that it uses
+(`tables.py`), and the parameter with the project.
+
+- Without a table spread by project it is at home: it uses only tables that the coordinator has.
+- A list of projects (`unnest($1::text[], ...) as a (project_id, ...)`) is taken apart, and sent once for each project.
+- Otherwise the first parameter is the project.
+
+What does not follow is in `_SPECIAL`. `tests/citus/test_statements.py` asks a real cluster.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from latchkey.database.distribution.tables import TABLES
+from latchkey.database.sql import all_queries
+
+_DUE = "what is due in any project"
+_NEW = "new projects, wherever they are"
+_OF_ALL = "the state of the whole deployment"
+_MEASURED = "metrics of the whole deployment"
+
+
+@dataclass(frozen=True, slots=True)
+class AtProject:
+    """On one shard: a parameter is the project."""
+
+    parameter: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ByProject:
+    """On one shard for each project that the arrays name; almost always that is one. Parallel arrays stand together, by
+    the numbers of their parameters; the first is the project of each entry."""
+
+    columns: tuple[tuple[int, ...], ...]
+    # Whether there is one row for each entry, in the order of the entries.
+    in_order: bool = False
+    # The column of the rows that numbers the entries, from 1.
+    place: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AtWebhook:
+    """On the shard of a webhook's project; the parameter is the webhook's key."""
+
+    parameter: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ByWebhook:
+    """As `ByProject`, for arrays that begin with the keys of webhooks."""
+
+    first: int
+    last: int
+    # A parameter that must differ from call to call: each call adds this many.
+    apart: tuple[int, int] | None = None
+    # Whether projects on a node that is away are left out.
+    goes_past: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EachShard:
+    """On all shards on purpose, one after the other: work that is due in any project. `limit` is the parameter with the
+    number of rows that are wanted; later shards are asked for the rest."""
+
+    why: str
+    limit: int | None = None
+    merge: Literal["rows", "sums"] = "rows"
+    # Of sums: the columns of which the least counts.
+    least: tuple[str, ...] = ()
+    # By the first column, and not more than the limit.
+    sorted: bool = False
+    # The parameter that names one project, if it is about one.
+    project: int | None = None
+
+    @property
+    def goes_past(self) -> bool:
+        """Whether shards on a node that is away are left out: what is due there is found when the node is back."""
+        return self.why in (_DUE, _NEW, _MEASURED)
+
+    @property
+    def by_node(self) -> bool:
+        """Whether each node can be asked once, about all of its shards. Not where it matters that a shard on its way
+        from one node to another is neither left out nor counted twice."""
+        return self.why == _DUE and self.limit is None
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """On the coordinator: reference and local tables only. `quick`: as a function too, with its plan kept, because it
+    is part of a hot path."""
+
+    quick: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Sent as it is, over all shards on purpose; Citus makes the plan."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Not sent to a distributed database: storage uses other statements there."""
+
+    why: str
+
+
+Route = AtProject | ByProject | AtWebhook | ByWebhook | EachShard | Home | Planned | Apart
+
+_SPECIAL: Final[dict[str, Route]] = {
+    # Their tables are those of a function that they call, or are named in a string.
+    "write_changes": AtProject(),
+    "new_customer_keys": AtProject(),
+    # The transactions of the node that has the project.
+    "chart_mark": AtProject(),
+    # With plans that are kept, because they are part of a hot path.
+    "admit_requests": Home(quick=True),
+    "admit_with_leases": Home(quick=True),
+    "count_reads": Home(quick=True),
+    "key_as_known": Home(quick=True),
+    "hand_back": Home(quick=True),
+    "project_settings": Home(quick=True),
+    "webhooks_by_key": Home(quick=True),
+    # Local tables with reference tables, for which Citus has no plan.
+    "note_key_uses": Home(quick=True),
+    "prune_key_uses": Home(quick=True),
+    # The project is that of a webhook.
+    "claim_lanes": ByWebhook(1, 2, apart=(5, 500), goes_past=True),
+    "count_deliveries_of_webhooks": ByWebhook(1, 1),
+    # All projects.
+    "due_webhooks": EachShard(_DUE),
+    "partition_is_pending": EachShard("a part has rows of all projects", merge="sums"),
+    "keep_deliveries": EachShard("a part has rows of all projects", merge="sums"),
+    "watch_queue": EachShard(_MEASURED),
+    "watch_queue_estimate": EachShard(_MEASURED, merge="sums"),
+    "watch_lists": EachShard(_MEASURED, merge="sums", least=("oldest_at",)),
+    "look_at_feeds": Planned(_OF_ALL),
+    # After a restore or a failover.
+    "feed_heads": Planned(_OF_ALL),
+    "move_feeds_on": Planned(_OF_ALL),
+    "move_customer_keys_of_projects_on": Planned(_OF_ALL),
+    "hold_lanes": EachShard("what waits in any project, after a restore", merge="sums"),
+    "free_lanes": EachShard("what waits in any project, after a restore", merge="sums"),
+    "customers_due": EachShard(_DUE, limit=2),
+    "claim_checks": EachShard(_DUE, limit=3),
+    "claim_acknowledgements": EachShard(_DUE, limit=3),
+    "look_out_in_projects": EachShard(_DUE, merge="sums", least=("customer_at", "acknowledgement_at", "check_at")),
+    "take_facets_behind": EachShard(_DUE, limit=2, sorted=True),
+    "start_facets": EachShard(_NEW, project=1),
+    # Other statements of queries/distribution.sql are in their place, put together in `handlers.py`.
+    "admit_reads": Apart("counting requests is for the coordinator, reading for the project's node"),
+    "admit_reads_with_leases": Apart("as admit_reads"),
+    "size_of_partition": Apart("the size of a table on all nodes is another question there"),
+    "look_out": Apart("local tables and tables by project"),
+}
+# One row for each entry of a list of projects, in the order of the entries.
+_IN_ORDER: Final = frozenset({"read_customers"})
+# Rows that number the entries of such a list, from 1, and the column.
+_NUMBERED: Final = {"record_attempts": "place"}
+
+COMMENT = re.compile(r"--.*$", re.MULTILINE)
+TABLE = re.compile(
+    r"\b(?P<before>from|join|into|update|using)(?P<space>\s+)(?P<table>[a-z_]+)\b(?!\s*\()", re.IGNORECASE
+)
+INSERTED = re.compile(r"\b(?P<before>into)(?P<space>\s+)(?P<table>[a-z_]+)\b", re.IGNORECASE)
+_LIST = re.compile(
+    r"(?P<inserted>\binto\s+\w+(?:\s+as\s+\w+)?\s*\(\s*project_id\b[^()]*\)\s*select\s+\*\s+from\s+)?"
+    r"\bunnest\(\s*(?P<arrays>(?P<first>\$\d+)::text(?:::text)?\[\](?:[^()]|\([^()]*\))*)\)"
+    r"(?:\s+with\s+ordinality)?(?:\s+as\s+\w+\s*\(\s*(?P<name>\w+))?"
+)
+_PROJECT = re.compile(r"\bproject_id(?: \|\| '')? = \$(?P<number>\d+)")
+# A row that begins with it, or a join with the project.
+_FIRST = re.compile(r"\(\s*project_id\b[^()]*\)\s*(?:values\s*\(|select\s+)\$1\b|\bp\.id = \$1\b|\$1::text is not null")
+_WEBHOOK = re.compile(r"\bwebhook_key = \$(?P<number>\d+)")
+
+
+class UnfitStatementError(Exception):
+    """A statement that cannot run on a shard."""
+
+
+def route(name: str, text: str) -> Route:
+    """Where a statement runs."""
+    if name in _SPECIAL:
+        return _SPECIAL[name]
+    bare = COMMENT.sub("", text)
+    used = {match["table"].lower() for pattern in (TABLE, INSERTED) for match in pattern.finditer(bare)}
+    if not any(TABLES.get(table) == "by project" for table in used):
+        return Home()
+    lists: dict[str, set[int]] = defaultdict(set)
+    for listed in _LIST.finditer(bare):
+        if listed["name"] == "project_id" or (listed["name"] is None and listed["inserted"]):
+            lists[listed["first"]] |= {int(number) for number in re.findall(r"\$(\d+)", listed["arrays"])}
+    if lists:
+        columns = sorted(tuple(sorted(numbers)) for numbers in lists.values())
+        return ByProject(tuple(columns), name in _IN_ORDER, _NUMBERED.get(name))
+    if found := _PROJECT.search(bare):
+        return AtProject(int(found["number"]))
+    if found := _WEBHOOK.search(bare):
+        return AtWebhook(int(found["number"]))
+    if _FIRST.search(bare):
+        return AtProject()
+    raise UnfitStatementError(f"{name} names neither its project nor its webhook; say in `_SPECIAL` where it runs.")
+
+
+ROUTES: Final[dict[str, Route]] = {name: route(name, named.text) for name, named in all_queries().items()}

@@ -1,0 +1,113 @@
+"""Transactions that change customers, and are retried after a collision with another transaction."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import asyncpg
+
+from latchkey.database.errors import CollisionError, MovedError, OutageError, StatementRefusedError
+from latchkey.database.pool import Connection, Database
+
+# Two transactions created the same row, or deadlocked, or one deleted what the other refers to.
+_COLLISIONS = (
+    asyncpg.UniqueViolationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.ForeignKeyViolationError,
+)
+
+
+@asynccontextmanager
+async def hot_transaction(database: Database) -> AsyncIterator[Connection]:
+    """A transaction that raises CollisionError if it collides, in a statement or when it commits."""
+    try:
+        async with database.transaction(hot=True) as connection:
+            yield connection
+    except _COLLISIONS as error:
+        raise CollisionError(str(error)) from error
+
+
+# Translates the driver's errors, so that callers can tell an outage from a refusal without knowing the driver.
+
+
+# The database answers, but refuses changes: its disk is full or broken, or it is a standby.
+REFUSES_WRITES = (
+    asyncpg.DiskFullError,
+    asyncpg.PostgresSystemError,
+    asyncpg.ReadOnlySQLTransactionError,
+)
+# The database is unreachable, starting, stopping, overloaded or read-only: likely temporary, worth a retry.
+PASSING = (
+    *REFUSES_WRITES,
+    OutageError,
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    # What the driver raises if a connection breaks at certain moments.
+    asyncpg.InternalClientError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+    # Two transactions met, again and again: whoever comes back finds the way free.
+    CollisionError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+)
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+# The server is gone, stopping, starting, overloaded or read-only, or two transactions collided.
+_OUTAGES = (
+    *REFUSES_WRITES,
+    OSError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.InternalClientError,
+)
+
+
+@contextmanager
+def translated_errors() -> Iterator[None]:
+    try:
+        yield
+    except asyncpg.SerializationError as error:
+        raise MovedError(str(error)) from error
+    except _OUTAGES as error:
+        raise OutageError(str(error) or type(error).__name__) from error
+    except asyncpg.PostgresError as error:
+        raise StatementRefusedError(str(error) or type(error).__name__) from error
+
+
+def translates_errors(
+    function: Callable[_Parameters, Coroutine[Any, Any, _Result]],
+) -> Callable[_Parameters, Coroutine[Any, Any, _Result]]:
+    """Decorates a storage function that takes a `Database` and manages its own transaction."""
+
+    @wraps(function)
+    async def translating(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        with translated_errors():
+            return await function(*args, **kwargs)
+
+    return translating
+
+
+@asynccontextmanager
+async def transaction(database: Database) -> AsyncIterator[Connection]:
+    """A transaction in which every driver error, including those of its commit, is translated."""
+    with translated_errors():
+        async with database.transaction() as connection:
+            yield connection

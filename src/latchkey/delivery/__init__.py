@@ -1,1 +1,0 @@
-"""Delivers committed events to webhooks over HTTPS."""

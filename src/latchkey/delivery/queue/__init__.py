@@ -1,1 +1,0 @@
-"""The queue of deliveries as a worker works on it: claim, dispatch, record."""

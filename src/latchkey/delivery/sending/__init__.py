@@ -1,1 +1,0 @@
-"""One POST to a receiver: address check, signature, timeout, and a readable error."""

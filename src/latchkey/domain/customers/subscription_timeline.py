@@ -1,0 +1,195 @@
+"""What a customer's subscriptions and grants were at every moment: stretches of time, and what happened at an instant.
+
+`subjects/customers/page/timeline_svg.py` says where it stands on a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.money.amounts import Price
+from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
+from latchkey.domain.purchases.subscription import Cause, Period, PeriodType, Subscription
+from latchkey.domain.purchases.summary import Standing, standing_of
+
+
+class Kind(StrEnum):
+    TRIAL = "trial"
+    INTRO = "intro"
+    PAID = "paid"
+    GRANTED = "granted"
+    TEMPORARY = "temporary"
+    GRACE = "grace"
+    RETRY = "retry"
+    PAUSE = "pause"
+    GAP = "gap"
+    REFUNDED = "refunded"
+
+
+_KIND_OF_PERIOD = {
+    PeriodType.TRIAL: Kind.TRIAL,
+    PeriodType.INTRO: Kind.INTRO,
+    PeriodType.PROMOTIONAL: Kind.GRANTED,
+}
+_KIND_OF_PURCHASE = {PurchaseKind.PROMOTIONAL: Kind.GRANTED, PurchaseKind.TEMPORARY: Kind.TEMPORARY}
+
+
+@dataclass(frozen=True, slots=True)
+class FailedPayment:
+    at: Ms
+    # Until when the store kept access open, if it did.
+    grace_until: Ms | None
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Failed payments and pauses of the past, which a customer's state does not keep; by the store and id of a
+    subscription."""
+
+    failed: dict[tuple[str, str], tuple[FailedPayment, ...]]
+    # When a pause began.
+    paused: dict[tuple[str, str], tuple[Ms, ...]]
+
+
+NOTHING = Past({}, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    kind: Kind
+    start: Ms
+    # None never ends.
+    end: Ms | None
+    product_id: str
+    transaction_id: str
+    price: Price | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    at: Ms
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One subscription, one-time purchase or grant."""
+
+    title: str
+    store: str
+    id: str
+    spans: tuple[Span, ...]
+    marks: tuple[Mark, ...] = ()
+
+
+def lives(customer: Customer, catalog: Catalog, now: Ms, past: Past = NOTHING) -> list[Life]:
+    """Everything that ever gave this customer access, in the order it began. What is used up at once is left out.
+    `past`: what events say of failed payments and pauses before the current period."""
+    found = [_of_subscription(one, now, past) for one in customer.subscriptions]
+    found += [_of_purchase(one) for one in customer.purchases if one.entitlement_id or catalog.grants(one.product_id)]
+    return sorted((one for one in found if one.spans), key=lambda one: (one.spans[0].start, one.store, one.id))
+
+
+def latest(lives: Sequence[Life], most: int) -> list[Life]:
+    """The last ones of all stretches of time, as many as somebody would read; lives without any are left out."""
+    starts = sorted((span.start for life in lives for span in life.spans), reverse=True)
+    if len(starts) <= most:
+        return list(lives)
+    since = starts[most - 1]
+    trimmed = (replace(one, spans=tuple(span for span in one.spans if span.start >= since)) for one in lives)
+    return [one for one in trimmed if one.spans]
+
+
+def _of_subscription(subscription: Subscription, now: Ms, past: Past) -> Life:
+    spans = tuple(one for one in _spans(subscription, now, past) if one.end is None or one.end > one.start)
+    marks = tuple(sorted({*_marks(subscription), *_past_marks(subscription, past)}, key=lambda one: one.at))
+    return Life(subscription.current.product_id, subscription.store, subscription.id, spans, marks)
+
+
+def _spans(subscription: Subscription, now: Ms, past: Past) -> Iterator[Span]:
+    told_until: Ms | None = None
+    for index, period in enumerate(subscription.periods):
+        following = subscription.periods[index + 1] if index + 1 < len(subscription.periods) else None
+        start = period.starts_at
+        if told_until is not None and start > told_until:
+            yield from _between(subscription, past, told_until, period)
+        # The payment came late, within the grace period: access went on, though it was not paid yet.
+        if start < period.purchased_at:
+            yield Span(Kind.GRACE, start, period.purchased_at, period.product_id, period.id)
+        stop = period.ends_at if following is None else min(period.ends_at, following.starts_at)
+        kind = _KIND_OF_PERIOD.get(period.period_type, Kind.PAID)
+        end = min(period.access_ends_at, stop)
+        yield Span(kind, period.purchased_at, end, period.product_id, period.id, period.price)
+        if period.refunded_at is not None and end < stop:
+            yield Span(Kind.REFUNDED, end, stop, period.product_id, period.id)
+        told_until = stop
+    yield from _afterwards(subscription, now)
+
+
+def _between(subscription: Subscription, past: Past, start: Ms, following: Period) -> Iterator[Span]:
+    """The time between two periods: a pause, a grace period and a payment that failed, or nothing."""
+    key, end = (subscription.store, subscription.id), following.starts_at
+    product, id = following.product_id, following.id
+    if any(start <= at < end for at in past.paused.get(key, ())):
+        yield Span(Kind.PAUSE, start, end, product, id)
+        return
+    # A payment fails at the end of a period, or up to a day before it.
+    failed = [one for one in past.failed.get(key, ()) if start - DAY <= one.at < end]
+    if failed and following.cause is Cause.RENEWAL:
+        grace_until = min(max((one.grace_until or start for one in failed), default=start), end)
+        if grace_until > start:
+            yield Span(Kind.GRACE, start, grace_until, product, id)
+            start = grace_until
+        yield Span(Kind.RETRY, start, end, product, id)
+    else:
+        yield Span(Kind.GAP, start, end, product, id)
+
+
+def _past_marks(subscription: Subscription, past: Past) -> Iterator[Mark]:
+    for one in past.failed.get((subscription.store, subscription.id), ()):
+        yield Mark(one.at, "Payment failed")
+
+
+def _afterwards(subscription: Subscription, now: Ms) -> Iterator[Span]:
+    """What follows the last period: a grace period, a pause, or a payment that does not come."""
+    current, end = subscription.current, subscription.access_ends_at
+    if subscription.in_grace:
+        yield Span(Kind.GRACE, current.ends_at, end, current.product_id, current.id)
+    standing, pause = standing_of(subscription, now), subscription.status.pause
+    if standing in (Standing.PAUSES, Standing.PAUSED) and pause is not None:
+        yield Span(Kind.PAUSE, current.ends_at, pause.ends_at, current.product_id, current.id)
+    elif standing is Standing.BILLING_RETRY:
+        yield Span(Kind.RETRY, end, now, current.product_id, current.id)
+
+
+def _marks(subscription: Subscription) -> Iterator[Mark]:
+    for before, after in zip(subscription.periods, subscription.periods[1:], strict=False):
+        if before.product_id != after.product_id:
+            yield Mark(after.purchased_at, f"Changed from {before.product_id} to {after.product_id}")
+    for period in subscription.periods:
+        for fact in period.money_back:
+            yield Mark(fact.at, "Refund reversed" if fact.reversal else "Refunded")
+    status = subscription.status
+    if status.renewal_off_at is not None and not status.auto_renew:
+        yield Mark(status.renewal_off_at, "Renewal turned off")
+    if status.billing_issue_at is not None:
+        yield Mark(status.billing_issue_at, "Payment failed")
+
+
+def _of_purchase(purchase: Purchase) -> Life:
+    end = purchase.access_ends_at
+    kind = _KIND_OF_PURCHASE.get(purchase.kind, Kind.PAID)
+    paid = purchase.price if kind is Kind.PAID else None
+    spans = []
+    if end is None or end > purchase.purchased_at:
+        spans.append(Span(kind, purchase.purchased_at, end, purchase.product_id, purchase.id, paid))
+    marks = [Mark(one.at, "Refund reversed" if one.reversal else "Refunded") for one in purchase.money_back]
+    if purchase.revoked_at is not None:
+        marks.append(Mark(purchase.revoked_at, "Revoked"))
+    title = purchase.entitlement_id or purchase.product_id
+    return Life(title, purchase.store, purchase.id, tuple(spans), tuple(marks))

@@ -1,1 +1,0 @@
-"""Exchange rates, tax and commission: what a payment is worth."""

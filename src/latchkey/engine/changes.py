@@ -1,0 +1,451 @@
+"""Changes to one customer. Changes to customers of one project that come at the same time share one transaction; a
+refused one does not affect the others.
+
+Most batches take two statements (`Changes._at_once`):
+1. Look at what the changes are about, without locks: customers, the owners of claimed purchases, the catalog.
+2. Apply the changes in the unit of work, which remembers what to write, and write it. This statement is a transaction
+   of its own, and writes nothing if a customer has changed since the look.
+
+A batch for which that is not enough, or that came too late, is done again under locks (`Changes._under_locks`):
+1. Lock what the changes are about: test clocks, customers, the owners of claimed purchases.
+2. Rehearse the changes to customers who do not exist yet, and create those whose change is not refused.
+3. Apply each change in the unit of work.
+4. Write: customers, their events, the deliveries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from latchkey.database import transient_errors
+from latchkey.database.errors import CollisionError, OutdatedError, StateVersionError
+from latchkey.database.pool import Connection, Database
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.customer import Customer, own_now
+from latchkey.domain.customers.identity import reclaimed, with_endings
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.lifecycle import Ending
+from latchkey.domain.refusal import NotFound, OwnedByAnother, Refusal
+from latchkey.domain.stores.test_store.billing import latest_moment
+from latchkey.engine import missing_rates
+from latchkey.engine.batch import Batch, Steps
+from latchkey.engine.customer_view import View
+from latchkey.engine.due_transitions import at_present
+from latchkey.engine.storage import records
+from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.read_rows import Look, load_projects, look
+from latchkey.engine.storage.records import LastSeen, PurchaseKey, Stored
+from latchkey.engine.storage.writes import write_at_once
+from latchkey.engine.unit_of_work import UnitOfWork, credits_of, lock_credited, newcomer
+from latchkey.engine.unreported_renewals import may_wait, unheard
+from latchkey.observability import spans
+from latchkey.observability.spans import Span
+from latchkey.wire.event import Event
+
+_TRIES = 4
+# Batches of projects that are not busy are forgotten beyond this number.
+_MOST_BATCHES = 1000
+# For a customer who never changes by itself.
+_NEVER: Ms = 1 << 62
+# A project's id and an app user id in it.
+CustomerRef: TypeAlias = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a rule may look at when it decides."""
+
+    customer: Customer
+    catalog: Catalog
+    now: Ms
+    # What has ended the transactions of claimed purchases whose owner was erased.
+    endings: tuple[Ending, ...] = ()
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    project_id: str
+    app_user_id: str
+    # Pure: gives the customer afterwards, or raises a Refusal.
+    apply: Callable[[Situation], Customer]
+    create: bool = False
+    # A store's purchases that this change would give to the customer.
+    claims: frozenset[PurchaseKey] = frozenset()
+    # The request's span, if its trace is kept.
+    trace: Span | None = None
+
+    @property
+    def customer_ref(self) -> CustomerRef:
+        return self.project_id, self.app_user_id
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    customer: Customer
+    catalog: Catalog
+    now: Ms
+    events: tuple[Event, ...] = ()
+    created: bool = False
+    # The row, as the change found it.
+    stored: Stored | None = None
+    # Until then the customer does not change by itself.
+    quiet_until: Ms = 0
+
+    def view(self, wall: Ms) -> View:
+        """The customer as this change left it, for an answer that needs no second look."""
+        assert self.stored is not None, "this was not made by Changes"
+        assert self.stored.last_seen is not None, "this was not loaded for a change"
+        now = wall if self.customer.test_clock_id is None else own_now(self.customer, self.now)
+        # What falls due while the change is written down has happened for whoever reads the answer.
+        customer = self.customer if now < self.quiet_until else at_present(self.customer, self.catalog, now)
+        return View(self.stored.key, customer, self.catalog, now, self.stored.last_seen)
+
+
+class Changes:
+    def __init__(
+        self,
+        database: Database,
+        now: Callable[[], Ms],
+        catalogs: Catalogs | None = None,
+        *,
+        measure: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self.database = database
+        self._measure = measure
+        self.now = now
+        self.catalogs = catalogs or Catalogs()
+        # By project.
+        self._batches: dict[str, Batch[Change, Committed | Refusal]] = {}
+
+    async def make(self, change: Change) -> Committed:
+        """Commit a change and say what came of it; a Refusal changes nothing."""
+        if spans.tracer is not None and (span := spans.recorded()) is not None:
+            change = replace(change, trace=span)
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                answer = await self._batch_of(change.project_id).ask(change)
+            except CollisionError:
+                if not tries_left:
+                    raise
+            else:
+                if isinstance(answer, Refusal):
+                    raise answer
+                return answer
+        raise AssertionError("unreachable")
+
+    async def drain(self) -> None:
+        for batch in list(self._batches.values()):
+            await batch.drain()
+
+    def _batch_of(self, project_id: str) -> Batch[Change, Committed | Refusal]:
+        batch = self._batches.get(project_id)
+        if batch is None:
+            if len(self._batches) >= _MOST_BATCHES:
+                self._batches = {id: one for id, one in self._batches.items() if one.is_busy}
+            batch = self._batches[project_id] = Batch(
+                self._commit,
+                largest=64,
+                under_way=2,
+                splits_on=(CollisionError, StateVersionError),
+                measure=self._measure,
+            )
+        return batch
+
+    async def _commit(self, batch: list[Change]) -> Sequence[Committed | Refusal]:
+        """Answers in the order of the batch, which is of one project."""
+        answers = await self._at_once(batch)
+        return answers if answers is not None else await self._under_locks(batch)
+
+    async def _at_once(self, batch: list[Change]) -> Sequence[Committed | Refusal] | None:
+        """None: nothing was written, and the batch needs locks."""
+        wall, project_id = self.now(), batch[0].project_id
+        async with self.database.at_hand() as connection:
+            steps = Steps(batch) if spans.tracer is not None else None
+            seen = await look(connection, self.catalogs, project_id, _questions(batch))
+            if steps is not None:
+                steps.done("look")
+            if seen is None or _needs_locks(seen, wall):
+                return None
+            found = {(project_id, id): stored for id, stored in seen.found.items()}
+            owners = {(project_id, *key): owner for key, owner in seen.owners.items()}
+            ground = _Ground(wall, sorted({change.customer_ref for change in batch}), seen.catalog, {}, found, owners)
+            rehearsals = _rehearsals(batch, ground)
+            created = _newcomers(found, rehearsals.values())
+            unit = UnitOfWork(wall)
+            outcomes = _outcomes(unit, ground, batch, rehearsals, created)
+            plan = unit.plan()
+            if not plan.is_one_statement:
+                return None
+            made: Sequence[int] = ()
+            if steps is not None:
+                await steps.keep(connection, plan.told, wall)
+            try:
+                for writes in plan.writes:
+                    made = await write_at_once(connection, writes, wall)
+            except OutdatedError:
+                return None
+            if steps is not None:
+                steps.done("write")
+        missing_rates.count(plan.missing)
+        return _answers(unit, outcomes, plan.told, made)
+
+    async def _under_locks(self, batch: list[Change]) -> Sequence[Committed | Refusal]:
+        async with transient_errors.hot_transaction(self.database) as connection:
+            steps = Steps(batch) if spans.tracer is not None else None
+            ground = await self._lock(connection, batch)
+            wall = ground.wall
+            if steps is not None:
+                steps.done("lock")
+            rehearsals = _rehearsals(batch, ground)
+            created = await _create(connection, ground.found, rehearsals.values())
+            await _share_late_clocks(connection, ground)
+            credited = await lock_credited(connection, ground.found.values(), ground.owners, ground.catalog)
+            silent = await unheard(connection, (one.customer for one in ground.found.values()), wall)
+            unit = UnitOfWork(wall, credited=credited, unheard=silent)
+            outcomes = _outcomes(unit, ground, batch, rehearsals, created)
+            told = await unit.commit(connection)
+            if steps is not None:
+                await steps.keep(connection, told, wall)
+                steps.done("write")
+        return _answers(unit, outcomes, told)
+
+    async def _lock(self, connection: Connection, batch: Sequence[Change]) -> _Ground:
+        """Everything the batch is about, locked until the transaction ends. Always in this order: two transactions that
+        lock in different orders could wait for each other."""
+        asked = sorted({change.customer_ref for change in batch})
+        project_id = batch[0].project_id
+        projects = await load_projects(connection, self.catalogs, {project_id})
+        clocks = await records.share_clocks(connection, asked)
+        found = await records.lock(connection, asked)
+        claims = [(change.project_id, *key) for change in batch for key in change.claims]
+        owners = {purchase: owner.key for purchase, owner in (await records.owners(connection, claims)).items()}
+        erased = [(store, id) for (_, store, id), owner in owners.items() if owner is None]
+        endings = await records.lock_erased(connection, project_id, erased) if erased else {}
+        if len(endings) < len(erased):
+            raise CollisionError("a purchase without an owner was claimed by another transaction")
+        # After the locks: to wait for them may have taken a while.
+        return _Ground(self.now(), asked, projects[project_id].catalog, clocks, found, owners, endings)
+
+
+@dataclass(slots=True)
+class _Ground:
+    """What a batch of changes starts from."""
+
+    wall: Ms
+    asked: Sequence[CustomerRef]
+    catalog: Catalog
+    # The time of each test clock that one of the customers lives on, by project and clock.
+    clocks: dict[tuple[str, str], Ms]
+    # The customers that exist. Those that the batch creates are added.
+    found: dict[CustomerRef, Stored]
+    # Who owns the purchases that are claimed: a customer's key, or None where the owner was erased.
+    owners: Mapping[tuple[str, str, str], int | None]
+    # What has ended the transactions of those that were erased.
+    endings: Mapping[PurchaseKey, tuple[Ending, ...]] = field(default_factory=dict)
+
+    def situation(self, change: Change, customer: Customer, now: Ms) -> Situation:
+        endings = tuple(one for key in change.claims for one in self.endings.get(key, ()))
+        return Situation(customer, self.catalog, now, endings)
+
+    def now_of(self, stored: Stored) -> Ms:
+        """Not before what the test store has done for this customer: another process whose clock is ahead, or which was
+        quicker, may have written a later instant than ours."""
+        customer = stored.customer
+        if customer.test_clock_id is not None:
+            return own_now(customer, self.clocks[customer.project_id, customer.test_clock_id])
+        return max(self.wall, latest_moment(customer.subscriptions))
+
+
+def _questions(batch: Iterable[Change]) -> Iterator[tuple[str, PurchaseKey | None]]:
+    for change in batch:
+        if change.claims:
+            yield from ((change.app_user_id, claim) for claim in change.claims)
+        else:
+            yield change.app_user_id, None
+
+
+def _needs_locks(seen: Look, wall: Ms) -> bool:
+    """Whether a change needs more than a look: a test clock that must not move, the owner of virtual currency, a store
+    that is to be asked first, or a purchase whose owner was erased."""
+    found = [one.customer for one in seen.found.values()]
+    return (
+        any(one.test_clock_id is not None for one in found)
+        or None in seen.owners.values()
+        or may_wait(found, wall)
+        or bool(credits_of(found, seen.catalog))
+    )
+
+
+class _Rehearsal(NamedTuple):
+    """What a change makes of a customer who does not exist yet."""
+
+    before: Customer
+    after: Customer
+
+
+class _Applied(NamedTuple):
+    """A change that the unit of work will write."""
+
+    stored: Stored
+    catalog: Catalog
+    now: Ms
+    created: bool
+
+    def committed(self, unit: UnitOfWork, events: Sequence[Event], keys: Sequence[int]) -> Committed:
+        """`keys`: of the customers that were created without a row."""
+        stored = self.stored if self.stored.key >= 0 else replace(self.stored, key=keys[-self.stored.key - 1])
+        customer, due_at = unit.current(self.stored), unit.next_due_at(self.stored)
+        return Committed(
+            customer, self.catalog, self.now, tuple(events), self.created, stored, _NEVER if due_at is None else due_at
+        )
+
+
+def _rehearsals(batch: Sequence[Change], ground: _Ground) -> dict[int, _Rehearsal | Refusal]:
+    """By index: the changes to customers who do not exist, tried before any of these customers is created, so that a
+    request that is refused creates nobody."""
+    newcomers = {ref: newcomer(*ref, ground.wall) for ref in ground.asked if ref not in ground.found}
+    return {
+        index: _rehearse(change, newcomers[change.customer_ref], ground)
+        for index, change in enumerate(batch)
+        if change.customer_ref in newcomers
+    }
+
+
+def _rehearse(change: Change, fresh: Customer, ground: _Ground) -> _Rehearsal | Refusal:
+    if not change.create:
+        return NotFound(f"There is no customer {change.app_user_id!r}.", param="app_user_id")
+    try:
+        _erased(change, ground.owners, me=0)
+        return _Rehearsal(fresh, change.apply(ground.situation(change, fresh, ground.wall)))
+    except Refusal as refusal:
+        return refusal
+
+
+def _newcomers(found: dict[CustomerRef, Stored], rehearsals: Iterable[_Rehearsal | Refusal]) -> set[CustomerRef]:
+    """Adds the customers whose change was not refused to `found`, without a row, and says which these are."""
+    created: set[CustomerRef] = set()
+    for one in rehearsals:
+        if isinstance(one, _Rehearsal):
+            ref = one.before.project_id, one.before.app_user_id
+            if ref not in created:
+                created.add(ref)
+                found[ref] = Stored(-len(created), one.before, LastSeen(one.before.first_seen_at))
+    return created
+
+
+async def _create(
+    connection: Connection, found: dict[CustomerRef, Stored], rehearsals: Iterable[_Rehearsal | Refusal]
+) -> set[CustomerRef]:
+    """Creates the customers whose change was not refused, adds them to `found`, and says which were created."""
+    wanted = {
+        (one.before.project_id, one.before.app_user_id): one.before for one in rehearsals if isinstance(one, _Rehearsal)
+    }
+    created: set[CustomerRef] = set()
+    for _ in range(_TRIES):
+        missing = sorted(wanted.keys() - found.keys())
+        if not missing:
+            break
+        fresh = await records.create(connection, [wanted[ref] for ref in missing])
+        found.update(fresh)
+        created.update(fresh)
+        # Another process has created the rest meanwhile: lock those.
+        if late := wanted.keys() - found.keys():
+            found.update(await records.lock(connection, late))
+    return created
+
+
+async def _share_late_clocks(connection: Connection, ground: _Ground) -> None:
+    """Locks the test clocks of customers whom another process created after the clocks were looked up."""
+    on_clocks = (one.customer for one in ground.found.values() if one.customer.test_clock_id is not None)
+    if any((one.project_id, one.test_clock_id) not in ground.clocks for one in on_clocks):
+        ground.clocks = await records.share_clocks(connection, ground.asked)
+
+
+def _outcomes(
+    unit: UnitOfWork,
+    ground: _Ground,
+    batch: Sequence[Change],
+    rehearsals: Mapping[int, _Rehearsal | Refusal],
+    created: set[CustomerRef],
+) -> list[_Applied | Refusal]:
+    return [_outcome(unit, ground, change, index, rehearsals.get(index), created) for index, change in enumerate(batch)]
+
+
+def _answers(
+    unit: UnitOfWork,
+    outcomes: Sequence[_Applied | Refusal],
+    told: Mapping[int, Sequence[Event]],
+    keys: Sequence[int] = (),
+) -> list[Committed | Refusal]:
+    return [
+        one if isinstance(one, Refusal) else one.committed(unit, told.get(index, ()), keys)
+        for index, one in enumerate(outcomes)
+    ]
+
+
+def _outcome(
+    unit: UnitOfWork,
+    ground: _Ground,
+    change: Change,
+    index: int,
+    rehearsal: _Rehearsal | Refusal | None,
+    created: set[CustomerRef],
+) -> _Applied | Refusal:
+    """Applies one change. Of several changes to a customer who was created here, the first one created it."""
+    stored = ground.found.get(change.customer_ref)
+    if stored is None:
+        missing = NotFound(f"There is no customer {change.app_user_id!r}.")
+        return rehearsal if isinstance(rehearsal, Refusal) else missing
+    catalog, now = ground.catalog, ground.now_of(stored)
+    try:
+        _apply(unit, ground, change, stored, now, index, rehearsal)
+    except Refusal as refusal:
+        return refusal
+    new = change.customer_ref in created
+    created.discard(change.customer_ref)
+    return _Applied(stored, catalog, now, new)
+
+
+def _apply(
+    unit: UnitOfWork,
+    ground: _Ground,
+    change: Change,
+    stored: Stored,
+    now: Ms,
+    index: int,
+    rehearsal: _Rehearsal | Refusal | None,
+) -> None:
+    catalog = ground.catalog
+    customer = unit.catch_up(stored, catalog, now, tag=-1, spoken_of=change.claims)
+    erased = _erased(change, ground.owners, stored.key)
+    if isinstance(rehearsal, _Rehearsal) and rehearsal.before is customer:
+        # No other change has touched the new customer, so the rehearsal is what happens.
+        after = rehearsal.after
+    else:
+        after = change.apply(ground.situation(change, customer, now))
+    if erased:
+        after = reclaimed(with_endings(after, ground.endings), now)
+    unit.change(stored, after, catalog, now, tag=index)
+    if erased:
+        unit.take_over(stored, unit.current(stored), erased)
+
+
+def _erased(change: Change, owners: Mapping[tuple[str, str, str], int | None], me: int) -> frozenset[PurchaseKey]:
+    """Those of the claimed purchases whose owner was erased. One that another customer owns refuses the change."""
+    erased = set()
+    for key in change.claims:
+        owner = owners.get((change.project_id, *key), me)
+        if owner is None:
+            erased.add(key)
+        elif owner != me:
+            raise OwnedByAnother("The purchase belongs to another customer.")
+    return frozenset(erased)
+
+
+def unchanged(situation: Situation) -> Customer:
+    """The change that only makes sure the customer exists."""
+    return situation.customer

@@ -1,0 +1,155 @@
+"""Reading customers. Concurrent reads share one query; only the parsed catalog of a known version is cached.
+
+A read with a key is authenticated by the same query: it is counted, checked and answered in one round trip. A read that
+a lease covers (`leases.py`) is only checked and answered there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from latchkey.database.errors import InvalidValueError, NodeAwayError
+from latchkey.database.pool import Database
+from latchkey.domain.leases import Count
+from latchkey.engine.admission import Caller, Limited, Verdict, caller_of, limited
+from latchkey.engine.batch import Batch
+from latchkey.engine.rate_limits import Leases
+from latchkey.engine.storage import read_rows
+from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.read_rows import Known, Row
+
+
+class Question(Struct, frozen=True, gc=False):
+    project_id: str
+    app_user_id: str
+
+
+class KeyQuestion(Struct, frozen=True, gc=False):
+    """A question about a customer in the project that the key with this hash belongs to."""
+
+    key_hash: bytes
+    # None: only authenticate the key.
+    app_user_id: str | None
+
+
+class Answer(Struct, frozen=True, gc=False):
+    verdict: Verdict
+    row: Row | None
+
+
+_STRANGER = Answer(None, None)
+
+
+class Reader:
+    def __init__(
+        self,
+        database: Database,
+        catalogs: Catalogs,
+        leases: Leases | None = None,
+        *,
+        measure: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._database = database
+        self._catalogs = catalogs
+        self._leases = leases if leases is not None else Leases(database)
+        # The keys that had a lease last, by their hash.
+        self._known: dict[bytes, tuple[Known, Caller]] = {}
+        # Errors that are about one question, or about the projects of one node.
+        splits_on = (InvalidValueError, NodeAwayError)
+        self._batch: Batch[Question, Row | None] = Batch(self._ask, splits_on=splits_on, measure=measure)
+        # Split on errors like the other: the counts of a failed statement are rolled back with it.
+        self._admitting: Batch[KeyQuestion, Answer] = Batch(self._admit, splits_on=splits_on, measure=measure)
+
+    def read(self, project_id: str, app_user_id: str) -> asyncio.Future[Row | None]:
+        """The customer as committed at some moment after this call; None if there is none with that id."""
+        return self._batch.ask(Question(project_id, app_user_id))
+
+    async def admit(self, key_hash: bytes, app_user_id: str | None) -> Answer:
+        """The same for a request with this key, and the verdict on the request. Counts as one request."""
+        question = KeyQuestion(key_hash, app_user_id)
+        while True:
+            answer = await self._admitting.ask(question)
+            verdict = answer.verdict
+            if type(verdict) is not Limited or verdict.open_ms is None:
+                return answer
+            await self._leases.others(verdict.open_ms)
+
+    async def _ask(self, questions: list[Question]) -> list[Row | None]:
+        async with self._database.at_hand() as connection:
+            return await read_rows.read(
+                connection,
+                self._catalogs,
+                [question.project_id for question in questions],
+                [question.app_user_id for question in questions],
+            )
+
+    async def _admit(self, questions: list[KeyQuestion]) -> list[Answer]:
+        leases, first = self._leases, questions[0].key_hash
+        sent = leases.clock()
+        of_key: Mapping[bytes, Sequence[int]] = {first: range(len(questions))}
+        if any(question.key_hash != first for question in questions):
+            of_key = _by_key(questions)
+        counts = {key_hash: leases.plan(key_hash, len(indexes)) for key_hash, indexes in of_key.items()}
+        try:
+            known = self._known.get(first)
+            if known is not None and len(counts) == 1 and not counts[first].wanted:
+                caller = replace(known[1], rate_used=leases.used(first))
+                async with self._database.at_hand() as connection:
+                    ids = [question.app_user_id for question in questions]
+                    rows = await read_rows.read_leased(connection, known[0], ids)
+                if rows is not None:
+                    return [Answer(caller, row) for row in rows]
+            return await self._counted(questions, of_key, counts, sent)
+        except BaseException:
+            for key_hash, count in counts.items():
+                leases.fail(key_hash, count, len(of_key[key_hash]))
+            raise
+
+    async def _counted(
+        self,
+        questions: list[KeyQuestion],
+        of_key: Mapping[bytes, Sequence[int]],
+        counts: Mapping[bytes, Count],
+        sent: float,
+    ) -> list[Answer]:
+        leases = self._leases
+        covered = {key_hash: leases.used(key_hash) for key_hash, count in counts.items() if not count.wanted}
+        order = [index for indexes in of_key.values() for index in indexes]
+        async with self._database.at_hand() as connection:
+            keys, rows = await read_rows.admit(
+                connection,
+                self._catalogs,
+                counts,
+                [len(indexes) for indexes in of_key.values()],
+                [questions[index].app_user_id for index in order],
+            )
+        answers = [_STRANGER] * len(questions)
+        first = 0
+        for (key_hash, indexes), found in zip(of_key.items(), keys, strict=True):
+            key, known = found if found is not None else (None, None)
+            leases.learn(key_hash, counts[key_hash], sent, key)
+            if key is not None:
+                caller = caller_of(key, covered.get(key_hash, key.used))
+                refused = limited(caller, key)
+                # First come, first served.
+                for number, index in enumerate(indexes):
+                    answers[index] = Answer(caller if number < key.granted else refused, rows[first + number])
+                if known is not None and (key.leased or key_hash in covered):
+                    self._known[key_hash] = known, caller
+            else:
+                self._known.pop(key_hash, None)
+            first += len(indexes)
+        return answers
+
+
+def _by_key(questions: Sequence[KeyQuestion]) -> dict[bytes, list[int]]:
+    """The places of each key's questions."""
+    of_key = defaultdict[bytes, list[int]](list)
+    for index, question in enumerate(questions):
+        of_key[question.key_hash].append(index)
+    return of_key

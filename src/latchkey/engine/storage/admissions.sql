@@ -1,0 +1,154 @@
+-- part: caller_columns
+asked.revision, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
+    asked.expires_at, asked.allowed_networks, asked.shape
+
+-- name: admit_requests
+-- the owners of the keys of one batch, and how many of their requests the rate limit admits
+select
+    asked.hash, taken.granted, taken.retry_after_us, taken.used, taken.open_us, asked.rate_limit,
+    {caller_columns}
+from (
+    -- Each key's row is locked in the same order in all processes, so that there is no deadlock.
+    select k.*, p.store, a.amount
+    from unnest($1::bytea[], $2::integer[]) as a (hash, amount)
+    join api_keys k on k.hash = a.hash and k.revoked_at is null
+    left join apps p on p.project_id = k.project_id and p.id = k.app_id
+    order by k.id
+) as asked
+{counted};
+
+-- name: admit_with_leases
+-- the same where leases are concerned, which costs more. $2 is how many requests to count; 0 if a lease covers them. $3 to
+-- $6 are leases to take and to hand back, see take_requests.
+select
+    asked.hash, taken.granted, taken.retry_after_us, taken.used, taken.open_us, asked.rate_limit,
+    {caller_columns},
+    taken.leased, taken.leased_at, taken.leased_us
+from (
+    select k.*, p.store, a.wanted, a.wanted as amount, a.ahead, a.back, a.settled, a.back_at
+    from unnest($1::bytea[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $6::bigint[])
+        as a (hash, wanted, ahead, back, settled, back_at)
+    join api_keys k on k.hash = a.hash and k.revoked_at is null
+    left join apps p on p.project_id = k.project_id and p.id = k.app_id
+    order by k.id
+) as asked
+{counted_with_leases};
+
+-- name: key_as_known
+-- whether a key is still what the process knows: its revision ($2)
+select k.revision = $2 and k.revoked_at is null from api_keys k where k.hash = $1;
+
+-- name: rules_of_keys
+-- when and from where keys work; nothing is counted
+select hash, id, expires_at, allowed_networks from api_keys where hash = any($1::bytea[]) and revoked_at is null;
+
+-- name: hand_back
+-- a lease of a key that is over: what is unused ($2), its size ($3) and its run ($4)
+select t.used
+from api_keys k
+cross join lateral take_requests(k.id, 0, k.rate_limit, null, 0, $2::integer, $3::integer, $4::bigint) as t
+where k.hash = $1;
+
+-- name: former_key_stores
+-- the stores of public keys that once existed: revoked, or of an app that was deleted
+select k.hash, a.store
+from api_keys k
+join apps a on a.project_id = k.project_id and a.id = k.app_id
+where k.hash = any($1::bytea[]) and k.kind = 'public' and k.revoked_at is not null
+union all
+select hash, store from former_public_keys where hash = any($1::bytea[]);
+
+-- part: key_columns
+id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at, plaintext,
+    expires_at, allowed_networks, shape
+
+-- name: create_key
+-- a new API key: its hash and a hint; of a public one the key itself, too
+insert into api_keys (
+    id, project_id, app_id, kind, name, scopes, hash, hint, rate_limit, created_at, plaintext, expires_at, allowed_networks,
+    shape
+)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
+
+-- name: list_keys
+-- a project's keys, including revoked ones, oldest first, after a given one; optionally of a kind, an app or an id
+select {key_columns} from api_keys
+where project_id = $1
+  and ($4::text is null or kind = $4)
+  and ($5::text is null or app_id = $5)
+  and ($6::text is null or id = $6)
+  and ($2::text is null or (created_at, id) > (select k.created_at, k.id from api_keys k where k.project_id = $1 and k.id = $2))
+order by created_at, id
+limit $3;
+
+-- name: find_key
+-- the key with this hash, unless it was revoked
+select {key_columns} from api_keys
+where hash = $1 and revoked_at is null;
+
+-- name: revoke_key
+-- revoke a key; idempotent
+update api_keys set revoked_at = coalesce(revoked_at, $3), revision = revision + 1
+where project_id = $1 and id = $2
+returning {key_columns};
+
+-- name: lock_key
+-- one key of a project, locked until the transaction ends, so that two changes of its rules follow each other
+select {key_columns} from api_keys
+where project_id = $1 and id = $2
+for update;
+
+-- name: set_key_rules
+-- when and from where a key works, its name and its rate limit
+update api_keys set name = $3, rate_limit = $4, expires_at = $5, allowed_networks = $6, revision = revision + 1
+where project_id = $1 and id = $2
+returning {key_columns};
+
+-- name: keys_about_to_expire
+-- the keys of all projects that work now ($1) and expire before a time ($2), the first first
+select {key_columns} from api_keys
+where revoked_at is null and expires_at > $1 and expires_at <= $2
+order by expires_at, id
+limit $3;
+
+-- part: due_at_home
+    (select min(n.next_at) from store_notifications n where n.status = 'waiting') as notification_at,
+    (select min(c.check_at) from checkouts c where c.check_at is not null) as checkout_at,
+    (select min(greatest(e.next_at, e.lease_until)) from exports e where e.next_at is not null) as export_at,
+    (select min(b.lease_until) from bulk_grants b where b.state = 'running') as bulk_grant_at,
+    (select min(m.due_at) from outgoing_mails m) as mail_at
+
+-- part: due_in_projects
+    (
+        select c.next_due_at from customers c
+        where c.test_clock_id is null and c.next_due_at is not null
+        order by c.next_due_at
+        limit 1
+    ) as customer_at,
+    (select min(h.acknowledge_at) from store_handles h where h.acknowledge_at is not null) as acknowledgement_at,
+    (select min(h.check_at) from store_handles h where h.check_at is not null) as check_at,
+    heads.position > lists.position or exists (select from facet_marks) as behind,
+    heads.projects > lists.projects as unstarted,
+    -- One of the two counts the keys of customers, and the other stands still; see next_customer_keys.
+    coalesce(pg_sequence_last_value('customers_id_seq'), 0)
+        + (select coalesce(sum(k.last), 0) from customer_keys k)::bigint as newest
+from (select coalesce(sum(position), 0) as position, count(*) as projects from feeds) as heads,
+    (select coalesce(sum(position), 0) as position, count(*) as projects from facet_rolls) as lists
+
+-- name: look_out
+-- when background work of each kind is next due, and whether customer lists are behind their feeds
+-- The only statement of the clock role while nothing happens. Each instant is the first entry of an index. Sums, because
+-- lists are never ahead of their feed.
+select
+    {due_at_home},
+    {due_in_projects};
+
+-- name: look_out_at_home
+-- for a distributed database: the part of look_out that is about tables of the coordinator
+select
+    {due_at_home};
+
+-- name: look_out_in_projects
+-- for a distributed database: the part of look_out that is about the tables of projects
+select
+    {due_in_projects};

@@ -1,0 +1,101 @@
+"""The feed of events, oldest first, as the API lists it, and which events exist already."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from latchkey.database.pool import Connection, Database
+from latchkey.database.sql import affected, query
+from latchkey.database.transient_errors import translates_errors
+from latchkey.domain.instants import Ms
+from latchkey.domain.partitions import PARTS_OF_EVENTS
+
+_OF_PROJECT = query("events_of_project")
+_AFTER_EVENT = query("events_after_event")
+_OF_CUSTOMER = query("events_of_customer")
+_BY_ID = query("event_by_id")
+
+# The part of each event that a reader may name next, for those that are not in the first partition. Only a hint: an
+# event that is not found there is looked for everywhere.
+_parts: dict[tuple[str, str], int] = {}
+_REMEMBERED = 4096
+# After every position.
+_END = 2**63 - 1
+
+
+async def position_of(connection: Connection, project_id: str, event_id: str) -> int | None:
+    row = await connection.fetchrow(_BY_ID, project_id, event_id)
+    return None if row is None else row["position"]
+
+
+async def bodies(connection: Connection, project_id: str, after: int, limit: int) -> list[bytes]:
+    """Event bodies exactly as delivered, after a position."""
+    return [row["body"] for row in await connection.fetch(_OF_PROJECT, project_id, after, _END, limit)]
+
+
+async def bodies_after(connection: Connection, project_id: str, event_id: str, limit: int) -> list[bytes] | None:
+    """The same after an event. None: there is no such event."""
+    part = _parts.get((project_id, event_id), 0)
+    rows = await connection.fetch(_AFTER_EVENT, project_id, event_id, limit, part)
+    if not rows and part:
+        rows = await connection.fetch(_AFTER_EVENT, project_id, event_id, limit, 0)
+    _remember(project_id, rows)
+    return [row["body"] for row in rows if row["body"] is not None] if rows else None
+
+
+def _remember(project_id: str, rows: Sequence[Any]) -> None:
+    """The next page begins after the last of these rows, or after the one before: the last may only say that there is
+    more."""
+    for row in rows[-2:]:
+        _parts.pop((project_id, row["id"]), None)
+        if row["partition"] >= PARTS_OF_EVENTS:
+            _parts[project_id, row["id"]] = row["partition"]
+    while len(_parts) > _REMEMBERED:
+        del _parts[next(iter(_parts))]
+
+
+async def bodies_of_customer(
+    connection: Connection, project_id: str, customer_key: int, after: int, limit: int
+) -> list[bytes]:
+    """The same for one customer, with the events of customers that were merged into this one."""
+    return [row["body"] for row in await connection.fetch(_OF_CUSTOMER, project_id, customer_key, after, limit)]
+
+
+_KNOWN = query("known_events")
+
+
+async def known(connection: Any, asked: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Which of these (project, event id) exist already."""
+    if not asked:
+        return set()
+    rows = await connection.fetch(_KNOWN, [project for project, _ in asked], [id for _, id in asked])
+    return {(row["project_id"], row["id"]) for row in rows}
+
+
+# Which trace an event belongs to. Used only while traces are on.
+
+
+_KEEP = query("keep_event_traces")
+_LOAD = query("load_event_traces")
+_PRUNE = query("prune_event_traces")
+
+
+async def keep(connection: Connection, project_id: str, traces: Mapping[str, str], at: Ms) -> None:
+    """`traces`: a `traceparent` by the id of the event."""
+    await connection.execute(_KEEP, project_id, list(traces), list(traces.values()), at)
+
+
+@translates_errors
+async def load(database: Database, events: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """By project and id of the event; those without a trace are left out."""
+    async with database.at_hand() as connection:
+        rows = await connection.fetch(_LOAD, [project for project, _ in events], [id for _, id in events])
+    return {(row[0], row[1]): row[2] for row in rows}
+
+
+@translates_errors
+async def prune(database: Database, before: Ms, *, at_once: int = 5_000) -> None:
+    async with database.acquire() as connection:
+        while affected(await connection.execute(_PRUNE, before, at_once)):
+            pass

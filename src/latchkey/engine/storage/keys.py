@@ -1,0 +1,149 @@
+"""API keys. Only the hash of a key and a hint are stored; of public keys, which are no secret, the key itself too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from latchkey.database.pool import Connection, Record
+from latchkey.database.sql import query
+from latchkey.domain.access.api_key import KeyRules, rules_of
+from latchkey.domain.instants import Ms
+
+_USES = query("load_key_uses")
+
+
+async def uses_of(connection: Connection, key_ids: Sequence[str]) -> dict[str, Ms]:
+    if not key_ids:
+        return {}
+    return {row["key_id"]: row["used_at"] for row in await connection.fetch(_USES, list(key_ids))}
+
+
+_CREATE = query("create_key")
+_PAGE = query("list_keys")
+_FIND = query("find_key")
+_REVOKE = query("revoke_key")
+_LOCK = query("lock_key")
+_SET_RULES = query("set_key_rules")
+_ABOUT_TO_EXPIRE = query("keys_about_to_expire")
+
+Kind = Literal["secret", "public"]
+Scope = Literal["read", "write", "charts"]
+# Of V2 replies: with our own fields, or as the vendor's clients expect them.
+Shape = Literal["latchkey", "vendor"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    id: str = ""
+    project_id: str
+    app_id: str | None = None
+    kind: Kind
+    name: str
+    scopes: tuple[Scope, ...]
+    hint: str = ""
+    rate_limit: int
+    created_at: Ms
+    revoked_at: Ms | None = None
+    # Of public keys only.
+    plaintext: str | None = field(default=None, repr=False)
+    # Of secret keys only. None: it does not expire. Empty: it works from everywhere.
+    expires_at: Ms | None = None
+    allowed_networks: tuple[str, ...] = ()
+    shape: Shape = "latchkey"
+    # To the minute. None: never, or it was not looked up.
+    last_used_at: Ms | None = None
+
+    @property
+    def rules(self) -> KeyRules | None:
+        return rules_of(self.expires_at, self.allowed_networks)
+
+
+async def create(connection: Connection, key: ApiKey, hash: bytes) -> None:
+    await connection.execute(
+        _CREATE,
+        key.id,
+        key.project_id,
+        key.app_id,
+        key.kind,
+        key.name,
+        key.scopes,
+        hash,
+        key.hint,
+        key.rate_limit,
+        key.created_at,
+        key.plaintext,
+        key.expires_at,
+        list(key.allowed_networks) or None,
+        key.shape,
+    )
+
+
+async def page(
+    connection: Connection, project_id: str, after: str | None, limit: int, kind: Kind | None, app_id: str | None
+) -> list[ApiKey]:
+    """Oldest first, including revoked ones; optionally of one kind or app."""
+    found = [_key(row) for row in await connection.fetch(_PAGE, project_id, after, limit, kind, app_id, None)]
+    uses = await uses_of(connection, [key.id for key in found])
+    return [replace(key, last_used_at=uses.get(key.id)) for key in found]
+
+
+async def load(connection: Connection, project_id: str, key_id: str) -> ApiKey | None:
+    return _found(await connection.fetchrow(_PAGE, project_id, None, 1, None, None, key_id))
+
+
+async def find(connection: Connection, hash: bytes) -> ApiKey | None:
+    """The key with this hash, unless it was revoked."""
+    return _found(await connection.fetchrow(_FIND, hash))
+
+
+async def revoke(connection: Connection, project_id: str, key_id: str, now: Ms) -> ApiKey | None:
+    """Revoking twice keeps the first time. None: there is no such key."""
+    return await _with_use(connection, _found(await connection.fetchrow(_REVOKE, project_id, key_id, now)))
+
+
+async def lock(connection: Connection, project_id: str, key_id: str) -> ApiKey | None:
+    """The key, which nobody else can change until the transaction ends."""
+    return _found(await connection.fetchrow(_LOCK, project_id, key_id))
+
+
+async def set_rules(connection: Connection, key: ApiKey) -> ApiKey | None:
+    """Writes the key's name, rate limit, expiry and networks."""
+    networks = list(key.allowed_networks) or None
+    row = await connection.fetchrow(
+        _SET_RULES, key.project_id, key.id, key.name, key.rate_limit, key.expires_at, networks
+    )
+    return await _with_use(connection, _found(row))
+
+
+async def about_to_expire(connection: Connection, now: Ms, until: Ms, limit: int) -> list[ApiKey]:
+    """Keys of all projects, the first to expire first."""
+    return [_key(row) for row in await connection.fetch(_ABOUT_TO_EXPIRE, now, until, limit)]
+
+
+async def _with_use(connection: Connection, key: ApiKey | None) -> ApiKey | None:
+    return replace(key, last_used_at=(await uses_of(connection, [key.id])).get(key.id)) if key is not None else None
+
+
+def _found(row: Record | None) -> ApiKey | None:
+    return None if row is None else _key(row)
+
+
+def _key(row: Record) -> ApiKey:
+    return ApiKey(
+        id=row["id"],
+        project_id=row["project_id"],
+        app_id=row["app_id"],
+        kind=row["kind"],
+        name=row["name"],
+        scopes=tuple(row["scopes"]),
+        hint=row["hint"],
+        rate_limit=row["rate_limit"],
+        created_at=row["created_at"],
+        revoked_at=row["revoked_at"],
+        plaintext=row["plaintext"],
+        expires_at=row["expires_at"],
+        allowed_networks=tuple(row["allowed_networks"] or ()),
+        shape=row["shape"],
+    )

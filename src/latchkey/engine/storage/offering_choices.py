@@ -1,0 +1,35 @@
+"""What decides which offering a customer sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from latchkey.database.pool import Connection
+from latchkey.database.sql import query
+from latchkey.domain.catalog import Catalog
+from latchkey.engine.storage import state
+from latchkey.engine.storage.catalogs import Catalogs
+
+_LOAD = query("offering_choice")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    catalog: Catalog
+    # The id of the offering that was assigned to the customer.
+    override: str | None = None
+    # Experiments and variants, oldest first.
+    enrolled: tuple[tuple[str, str], ...] = ()
+
+
+async def load(connection: Connection, catalogs: Catalogs, project_id: str, app_user_id: str) -> Choice:
+    """The customer need not exist."""
+    row = await connection.fetchrow(_LOAD, project_id, app_user_id)
+    if row is None:
+        return Choice(Catalog())
+    catalog = await catalogs.at(connection, project_id, row["catalog_version"])
+    enrolled: tuple[tuple[str, str], ...] = ()
+    if catalog.offerings.of_variants and row["state"] is not None:
+        customer = state.decode(row["state"])
+        enrolled = tuple((one.experiment_id, one.variant_id) for one in customer.enrollments)
+    return Choice(catalog, row["offering_id"], enrolled)

@@ -1,0 +1,191 @@
+"""Exchange rates: stored, listed, and loaded by version."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TypeAlias
+
+from msgspec import json
+
+from latchkey.database.pool import Connection
+from latchkey.database.sql import query
+from latchkey.domain.instants import Ms
+from latchkey.domain.money.exchange_rates import NO_RATES, DayRate, Rates
+from latchkey.domain.money.fees import Fees
+
+_SINCE = query("rates_since")
+_LOCK = query("lock_rates")
+_KNOWN = query("known_rates")
+_PUT = query("put_rates")
+_SAVE_VERSION = query("save_rates_version")
+_SAVE_READING = query("save_rates_reading")
+_READING = query("rates_reading")
+_LIST_RATES = query("list_rates")
+_CURRENCIES = query("rate_currencies")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRate:
+    rate: DayRate
+    source: str
+    learned_at: Ms
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The rates of one currency."""
+
+    currency: str
+    rates: int
+    # Days since 1970-01-01.
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the operator's setting was last read; all None if it never was."""
+
+    read_at: Ms | None
+    source: str | None
+    # Why nothing, or not everything, was taken.
+    problem: str | None
+
+
+async def version(connection: Connection) -> int:
+    found: int = await connection.fetchval(_READING)
+    return found
+
+
+async def since(connection: Connection, version: int) -> tuple[int, list[DayRate]]:
+    """The rates that are newer than a version, and the newest version among them."""
+    rows = await connection.fetch(_SINCE, version)
+    newest = max((row["version"] for row in rows), default=version)
+    return newest, [
+        DayRate(row["currency"], day, usd) for row in rows for day, usd in zip(row["days"], row["rates"], strict=True)
+    ]
+
+
+async def lock(connection: Connection) -> int:
+    """The next version. Whoever else writes rates waits until this transaction ends."""
+    following: int = await connection.fetchval(_LOCK)
+    return following
+
+
+async def known(connection: Connection, asked: Sequence[DayRate]) -> dict[tuple[str, int], str]:
+    """Those of the asked currencies and days that are stored already."""
+    rows = await connection.fetch(_KNOWN, [one.currency for one in asked], [one.day for one in asked])
+    return {(row["currency"], row["day"]): row["usd"] for row in rows}
+
+
+async def put(connection: Connection, rates: Sequence[DayRate], source: str, now: Ms, version: int) -> None:
+    if rates:
+        await connection.execute(
+            _PUT,
+            [one.currency for one in rates],
+            [one.day for one in rates],
+            [Decimal(one.usd) for one in rates],
+            source,
+            now,
+            version,
+        )
+        await connection.execute(_SAVE_VERSION, version)
+
+
+async def save_reading(connection: Connection, now: Ms, source: str, problem: str | None) -> None:
+    await connection.execute(_SAVE_READING, now, source, problem)
+
+
+async def reading(connection: Connection) -> Reading:
+    row = await connection.fetchrow(_READING)
+    assert row is not None, "the migration writes the only row"
+    return Reading(row["read_at"], row["source"], row["problem"])
+
+
+async def list_rates(connection: Connection, currency: str | None, until: int, limit: int) -> list[StoredRate]:
+    """Newest day first, from the day `until` backwards."""
+    return [
+        StoredRate(DayRate(row["currency"], row["day"], row["usd"]), row["source"], row["learned_at"])
+        for row in await connection.fetch(_LIST_RATES, currency, until, limit)
+    ]
+
+
+async def coverage(connection: Connection) -> list[Coverage]:
+    rows = await connection.fetch(_CURRENCIES)
+    return [Coverage(row["currency"], row["rates"], row["first"], row["last"]) for row in rows]
+
+
+# The exchange rates that this process has in memory. Every change reads their version, so they are never old.
+
+
+class KnownRates:
+    def __init__(self) -> None:
+        self._version = 0
+        self._rates = NO_RATES
+
+    async def at(self, connection: Connection, version: int) -> Rates:
+        """The rates, at least as new as `version`, which the caller has just read."""
+        if version > self._version:
+            newest, more = await since(connection, self._version)
+            # Another task may have loaded some meanwhile. What both loaded is the same.
+            self._rates = self._rates.plus(more)
+            self._version = max(self._version, newest)
+        return self._rates
+
+
+# Currencies and days of payments in production for which no exchange rate was given.
+
+
+_NOTE = query("note_missing_rates")
+_LIST_MISSING = query("list_missing_rates")
+
+# Project, currency and day (days since 1970-01-01).
+RateKey: TypeAlias = tuple[str, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRates:
+    currency: str
+    days: int
+    last: int
+
+
+async def note(connection: Connection, missing: Collection[RateKey], now: Ms) -> set[RateKey]:
+    """Returns those that were not noted before."""
+    ordered = sorted(missing)
+    rows = await connection.fetch(
+        _NOTE, [one[0] for one in ordered], [one[1] for one in ordered], [one[2] for one in ordered], now
+    )
+    return {(row["project_id"], row["currency"], row["day"]) for row in rows}
+
+
+async def list_missing(connection: Connection, project_id: str | None, since: int) -> list[MissingRates]:
+    """By currency, for payments since a day; of all projects if None is given."""
+    rows = await connection.fetch(_LIST_MISSING, project_id, since)
+    return [MissingRates(row["currency"], row["days"], row["last"]) for row in rows]
+
+
+# A project's programs and percentages, as JSON in its row. They are part of the catalog: changing them changes its
+# version.
+
+
+_SAVE = query("save_fees")
+_LOAD = query("load_catalog")
+_FEES = json.Decoder(Fees)
+
+
+def fees_of(body: bytes) -> Fees:
+    return _FEES.decode(body)
+
+
+async def load(connection: Connection, project_id: str) -> Fees | None:
+    """None: there is no such project."""
+    row = await connection.fetchrow(_LOAD, project_id)
+    return None if row is None else fees_of(row["fees"])
+
+
+async def save(connection: Connection, project_id: str, fees: Fees) -> bool:
+    """False: there is no such project."""
+    return await connection.fetchval(_SAVE, project_id, json.encode(fees)) is not None

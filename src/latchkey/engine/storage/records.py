@@ -1,0 +1,239 @@
+"""Customers: loaded under lock, changed by the rules, and written back with their events in the same transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Struct
+
+from latchkey.database.sql import query
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.lifecycle import EndedBy, Ending, endings
+from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.subscription import Subscription
+from latchkey.engine.storage.state import decode, encode
+
+_SHARE_CLOCKS = query("share_clocks")
+_LOCK = query("lock_customers")
+_CREATE = query("create_customers")
+_KNOWN_IDS = query("known_app_user_ids")
+_BY_DIGEST = query("app_user_ids_by_digest")
+_OWNERS = query("owners_of_purchases")
+_ADD_ALIASES = query("add_aliases")
+_KEEP_EMAILS = query("keep_emails")
+_MOVE_ALIASES = query("move_aliases")
+_MOVE_PURCHASES = query("move_purchases")
+_MOVE_CURRENCY = query("move_currency_transactions")
+_REFER_CURRENCY = query("refer_currency_transactions")
+_CURRENCY_BY_KEY = query("currency_transactions_by_key")
+_LOCK_CREDITED = query("lock_credited_customers")
+_DELETE = query("delete_customer")
+_ABSORB = query("absorb_customer")
+_KEEP_ENDINGS = query("keep_endings")
+_LOCK_ERASED = query("lock_erased_purchases")
+_DUE = query("customers_due")
+_POSTPONE = query("postpone_customer")
+
+PurchaseKey = tuple[str, str]
+"""A purchase's store and its id there."""
+
+
+# A struct, because creating a frozen dataclass takes ten times as long, and every read creates one.
+class LastSeen(Struct, frozen=True, gc=False):
+    at: Ms
+    platform: str | None = None
+    platform_version: str | None = None
+    app_version: str | None = None
+    country: str | None = None
+
+
+class Stored(Struct, frozen=True):
+    """A customer and the key of its row. Whoever loaded it holds the row's lock, unless `revision` is set."""
+
+    key: int
+    customer: Customer
+    # None if it was not loaded.
+    last_seen: LastSeen | None = None
+    # Of a row that was read without a lock: it may have changed since.
+    revision: int | None = None
+
+
+async def share_clocks(connection: Any, asked: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Ms]:
+    rows = await connection.fetch(_SHARE_CLOCKS, *_columns(asked, 2))
+    return {(row["project_id"], row["id"]): row["now_ms"] for row in rows}
+
+
+async def lock(connection: Any, asked: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Stored]:
+    """The customers with these (project, app user id); two ids of one customer return the same object."""
+    rows = await connection.fetch(_LOCK, *_columns(sorted(set(asked)), 2))
+    by_key: dict[tuple[str, int], Stored] = {}
+    found = {}
+    for row in rows:
+        key = row["project_id"], row["id"]
+        one = by_key.get(key)
+        if one is None:
+            seen = LastSeen(row["at"], row["platform"], row["platform_version"], row["app_version"], row["country"])
+            one = by_key[key] = Stored(row["id"], decode(row["state"]), seen)
+        found[row["project_id"], row["app_user_id"]] = one
+    return found
+
+
+async def owner_of(connection: Any, project_id: str, purchase: PurchaseKey) -> str | None:
+    """The id of the current owner of this purchase. Nothing is locked, so the owner may change at any time."""
+    owner = (await owners(connection, [(project_id, *purchase)])).get((project_id, *purchase))
+    return None if owner is None else owner.app_user_id
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    # None: the customer was erased.
+    key: int | None
+    app_user_id: str | None
+
+
+async def owners(connection: Any, asked: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], Owner]:
+    """As `owner_of`, for several purchases, and also those whose owner was erased."""
+    rows = await connection.fetch(_OWNERS, *_columns(asked, 3)) if asked else ()
+    return {
+        (row["project_id"], row["store"], row["store_id"]): Owner(row["customer_id"], row["app_user_id"])
+        for row in rows
+    }
+
+
+async def known_ids(connection: Any, asked: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those of the (project, app user id) that a customer has."""
+    rows = await connection.fetch(_KNOWN_IDS, *_columns(asked, 2))
+    return {(row["project_id"], row["app_user_id"]) for row in rows}
+
+
+async def ids_of_digests(connection: Any, asked: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """By (project, SHA-256 in hex): the app user id that a customer has."""
+    rows = await connection.fetch(_BY_DIGEST, *_columns(asked, 2))
+    return {(row["project_id"], row["digest"]): row["app_user_id"] for row in rows}
+
+
+async def create(connection: Any, newcomers: Sequence[Customer]) -> dict[tuple[str, str], Stored]:
+    """The customers that were created; an id that another transaction has just taken is left out."""
+    rows = await connection.fetch(
+        _CREATE,
+        [one.project_id for one in newcomers],
+        [one.app_user_id for one in newcomers],
+        [one.test_clock_id for one in newcomers],
+        [encode(one) for one in newcomers],
+        [one.first_seen_at for one in newcomers],
+    )
+    made = {(one.project_id, one.app_user_id): one for one in newcomers}
+    created = {}
+    for row in rows:
+        one = made[row["project_id"], row["app_user_id"]]
+        created[one.project_id, one.app_user_id] = Stored(row["id"], one, LastSeen(one.first_seen_at))
+    return created
+
+
+async def add_ids(connection: Any, added: Sequence[tuple[str, str, int, Ms]]) -> None:
+    """Each entry: the project's id, an app user id that is new to the customer, the customer's key, since when."""
+    if added:
+        await connection.execute(_ADD_ALIASES, *_columns(sorted(added), 4))
+
+
+async def keep_emails(connection: Any, addresses: Sequence[tuple[str, int, str | None]]) -> None:
+    """Each entry: the project's id, the customer's key, and the address as `email_of` gives it; None is none."""
+    if addresses:
+        await connection.execute(_KEEP_EMAILS, *_columns(addresses, 3))
+
+
+def email_of(customer: Customer) -> str | None:
+    """As stored for searching: lower-cased like the C locale, which works the same in every database."""
+    noted = customer.attributes.get("$email")
+    return folded(noted.value) if noted is not None and noted.value else None
+
+
+def folded(text: str) -> str:
+    return text.encode().lower().decode()
+
+
+async def move_purchases(connection: Any, claims: Sequence[tuple[str, str, str, int]]) -> None:
+    if claims:
+        await connection.execute(_MOVE_PURCHASES, *_columns(sorted(claims), 4))
+
+
+async def absorb(connection: Any, project_id: str, source: int, target: int) -> None:
+    """Repoints everything of the merged customer to the one it was merged into."""
+    await connection.execute(_MOVE_ALIASES, project_id, source, target)
+    await connection.execute(_MOVE_CURRENCY, project_id, source, target)
+    await connection.execute(_ABSORB, project_id, source, target)
+    await connection.execute(_DELETE, project_id, source)
+
+
+async def erase(connection: Any, erased: Stored) -> None:
+    """What ended its purchases is kept."""
+    customer = erased.customer
+    await connection.execute(_DELETE, customer.project_id, erased.key)
+    everything: tuple[Subscription | Purchase, ...] = (*customer.subscriptions, *customer.purchases)
+    for bought in everything:
+        await keep_endings(connection, customer.project_id, bought)
+
+
+async def keep_endings(connection: Any, project_id: str, bought: Subscription | Purchase) -> bool:
+    """Keep what has ended the transactions of a purchase whose owner was erased. False: somebody owns it."""
+    if not (ended := endings(bought)):
+        return True
+    rows = [(bought.store, bought.id, one.transaction_id, one.ended_by, one.at, one.told_at) for one in ended]
+    kept: int = await connection.fetchval(_KEEP_ENDINGS, project_id, *_columns(rows, 6))
+    return kept > 0
+
+
+async def lock_erased(
+    connection: Any, project_id: str, asked: Sequence[PurchaseKey]
+) -> dict[PurchaseKey, tuple[Ending, ...]]:
+    """Those of the purchases that belong to nobody any more, with what has ended their transactions."""
+    found: dict[PurchaseKey, tuple[Ending, ...]] = {}
+    for row in await connection.fetch(_LOCK_ERASED, project_id, *_columns(asked, 2)):
+        key = row["store"], row["store_id"]
+        found.setdefault(key, ())
+        if (id := row["transaction_id"]) is not None:
+            found[key] += (Ending(id, EndedBy(row["ended_by"]), row["ended_at"], row["told_at"]),)
+    return found
+
+
+async def refer_currency(connection: Any, project_id: str, key: int, idempotency_key: str, reference: str) -> None:
+    """Adds a reference to the transactions of a request."""
+    await connection.execute(_REFER_CURRENCY, project_id, key, idempotency_key, reference)
+
+
+async def currency_by_key(connection: Any, project_id: str, key: int, idempotency_key: str) -> dict[str, int]:
+    """Amounts by currency of the request with this idempotency key; empty if there was none."""
+    rows = await connection.fetch(_CURRENCY_BY_KEY, project_id, key, idempotency_key)
+    return {row["code"]: row["amount"] for row in rows}
+
+
+async def lock_credited(
+    connection: Any, purchases: Mapping[tuple[str, str, str], Sequence[str]]
+) -> dict[tuple[str, str, str], Stored | None]:
+    """The customer who was credited with the virtual currency of each purchase, by the ids of its credits and debits;
+    None if erased."""
+    wanted = [(place[0], movement, place) for place, ids in purchases.items() for movement in ids]
+    rows = await connection.fetch(
+        _LOCK_CREDITED, [project for project, _, _ in wanted], [movement for _, movement, _ in wanted]
+    )
+    by_key = {(row["project_id"], row["id"]): Stored(row["id"], decode(row["state"])) for row in rows}
+    by_movement = {(row["project_id"], row["idempotency_key"]): by_key[row["project_id"], row["id"]] for row in rows}
+    found: dict[tuple[str, str, str], Stored | None] = dict.fromkeys(purchases)
+    for project, movement, place in wanted:
+        found[place] = found[place] or by_movement.get((project, movement))
+    return found
+
+
+async def due(connection: Any, now: Ms, limit: int) -> list[Stored]:
+    return [Stored(row["id"], decode(row["state"])) for row in await connection.fetch(_DUE, now, limit)]
+
+
+async def postpone(connection: Any, late: Stored, until: Ms) -> None:
+    await connection.execute(_POSTPONE, late.customer.project_id, late.key, until)
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    return [[row[index] for row in rows] for index in range(width)]

@@ -1,0 +1,149 @@
+"""Reading all customers of a project, a range at a time, for questions that no index can answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from latchkey.database.pool import Connection, Record
+from latchkey.database.sql import query
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.engine.storage.records import LastSeen
+from latchkey.engine.storage.state import decode
+
+_STRETCH = query("next_stretch_of_customers")
+_MENTIONING = query("customers_mentioning")
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    # The key of its last customer.
+    ends_at: int
+    customers: int
+    # The key of the project's last customer.
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mentioning:
+    customer: Customer
+    # The time of the customer's test clock, if it is on one.
+    clock_now: Ms | None
+
+
+async def next_stretch(connection: Connection, project_id: str, after: int, limit: int) -> Stretch | None:
+    """The next `limit` customers after this key; None at the end."""
+    row = await connection.fetchrow(_STRETCH, project_id, after, limit)
+    assert row is not None, "an aggregate always has a row"
+    return None if row["ends_at"] is None else Stretch(row["ends_at"], row["customers"], row["last"])
+
+
+async def mentioning(
+    connection: Connection, project_id: str, after: int, stretch: Stretch, words: Sequence[str]
+) -> list[Mentioning]:
+    """The customers of a range whose stored state contains one of the words; see `mention`."""
+    rows = await connection.fetch(_MENTIONING, project_id, after, stretch.ends_at, list(words))
+    return [Mentioning(decode(row["state"]), row["now_ms"]) for row in rows]
+
+
+def mention(field: str, value: str) -> str:
+    """How the stored state writes this field. Values are our own ids, so nothing in them needs escaping."""
+    return f'"{field}":"{value}"'
+
+
+# When background work of each kind is next due, in all projects together.
+
+
+_LOOK_OUT = query("look_out")
+
+
+class Outlook(Struct, frozen=True):
+    """Instants are those of the first of each kind; None: there is none."""
+
+    # A customer falls due.
+    customer_at: Ms | None
+    # A store's notification is processed, a purchase acknowledged, a purchase read again.
+    notification_at: Ms | None
+    acknowledgement_at: Ms | None
+    check_at: Ms | None
+    # A provider is asked about a checkout.
+    checkout_at: Ms | None
+    # Begins, or is begun again because its lease has run out.
+    export_at: Ms | None
+    bulk_grant_at: Ms | None
+    mail_at: Ms | None
+    # Some project has events or marks that are not in its lists.
+    behind: bool
+    # The lists of some project have not been started.
+    unstarted: bool
+    # The last key that any customer got.
+    newest: int
+
+
+async def look_out(connection: Connection) -> Outlook:
+    row = await connection.fetchrow(_LOOK_OUT)
+    assert row is not None, "sums always have a row"
+    return Outlook(**dict(row.items()))
+
+
+_STILL_TO_ASK = query("still_to_ask")
+
+
+async def still_to_ask(
+    connection: Connection, project_id: str, ended: Sequence[tuple[str, str, Ms]], patience: Ms
+) -> set[tuple[str, str]]:
+    """Of these subscriptions (store, id, end) those of connected apps of which the store has not told since the end.
+    One whose end is before `patience` only until the store was asked in vain."""
+    stores, ids, ends = ([one[column] for one in ended] for column in range(3))
+    rows = await connection.fetch(_STILL_TO_ASK, project_id, stores, ids, ends, patience)
+    return {(row["store"], row["store_id"]) for row in rows}
+
+
+_BY_KEY = query("customers_by_key")
+_BY_ID = query("customers_by_whole_id")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCustomer:
+    key: int
+    customer: Customer
+    # The time of the customer's test clock, if it is on one.
+    clock_now: Ms | None
+    last_seen: LastSeen
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    customer_key: int
+    # The id or e-mail address that was found.
+    matched: str
+
+
+async def by_keys(connection: Connection, project_id: str, keys: Iterable[int]) -> list[FoundCustomer]:
+    return [_found(row) for row in await connection.fetch(_BY_KEY, project_id, list(keys))]
+
+
+async def by_ids(connection: Connection, project_id: str, ids: Iterable[str]) -> list[Hit]:
+    return [_hit(row) for row in await connection.fetch(_BY_ID, project_id, list(ids))]
+
+
+def _hit(row: Record) -> Hit:
+    return Hit(row["customer_id"], row["matched"])
+
+
+def _found(row: Record) -> FoundCustomer:
+    return FoundCustomer(
+        key=row["id"],
+        customer=decode(row["state"]),
+        clock_now=row["now_ms"],
+        last_seen=LastSeen(
+            at=row["last_seen_at"],
+            platform=row["last_seen_platform"],
+            platform_version=row["last_seen_platform_version"],
+            app_version=row["last_seen_app_version"],
+            country=row["last_seen_country"],
+        ),
+    )

@@ -1,0 +1,219 @@
+"""The audit log of changes made with an API key.
+
+    @router.post("/products", ...)
+    @audited("product.created")
+    async def create_product(services: Provided, caller: WriteKey, new: NewProduct) -> Response:
+
+The entry is written before the route runs, and completed with the outcome, as for the dashboard's pages. A request that
+is refused earlier (key, scope, body) changes nothing and is not logged.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from functools import wraps
+from typing import Any
+
+import structlog
+from fastapi import Request
+from msgspec import MsgspecError, Struct, json
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import Message, Scope, Send
+
+from latchkey.domain.customers.identity import ERASED
+from latchkey.domain.refusal import Refusal
+from latchkey.engine.admission import Caller
+from latchkey.http.authentication import caller_of
+from latchkey.http.body import CheckedBody
+from latchkey.http.errors import Conflicting, InvalidParameter, UnderWay, Unprocessable
+from latchkey.http.exchange import SCOPE_KEY, Exchange
+from latchkey.http.services import Services
+from latchkey.subjects.accounts.rules import client_address
+from latchkey.subjects.api_keys.usecases import actor_of, load_key
+from latchkey.subjects.audit import rules as audit_rules
+from latchkey.subjects.audit import usecases as audit
+from latchkey.subjects.request_log.usecases import Begun, Idempotency, Replayed
+
+Endpoint = Callable[..., Awaitable[Response]]
+
+log = structlog.get_logger()
+
+HIDDEN = "***"
+
+
+class _Made(Struct):
+    id: str = ""
+    code: str = ""
+
+
+def audited(action: str, *, erases: bool = False, about: str = "") -> Callable[[Endpoint], Endpoint]:
+    """Decorates a route that needs a secret key: its changes are in the project's audit log under this name. A route
+    that erases a person writes none of their ids there. `about` is the subject where the route names none."""
+
+    def decorate(endpoint: Endpoint) -> Endpoint:
+        # Evaluated here, where the route's own names are known; FastAPI sees the request as an additional parameter.
+        signature = inspect.signature(endpoint, eval_str=True)
+        parameters = dict(signature.parameters)
+        takes_request = "request" in parameters
+        if not takes_request:
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters["request"] = inspect.Parameter("request", kind, annotation=Request)
+
+        @wraps(endpoint)
+        async def noted(**given: Any) -> Response:
+            request: Request = given["request"] if takes_request else given.pop("request")
+            services: Services = given["services"]
+            position = await _begin(request, services, given["caller"], action)
+            subject, detail = _named(request.path_params), _detail(request, given)
+            try:
+                response = await endpoint(**given)
+            except Exception as error:
+                refused = isinstance(error, Refusal | HTTPException)
+                said = {"refusal": error.message} if isinstance(error, Refusal) else {}
+                outcome: audit_rules.Outcome = "refused" if refused else "failed"
+                await _finish(services, position, outcome, subject, {**detail, **said})
+                raise
+            changed = ERASED if erases else subject or _id_of(response) or about
+            await _finish(services, position, "done", changed, detail)
+            return response
+
+        noted.__signature__ = signature.replace(parameters=list(parameters.values()))  # type: ignore[attr-defined]  # as inspect reads it
+        noted.audited_as = action  # type: ignore[attr-defined]  # for the test that every route is audited
+        return noted
+
+    return decorate
+
+
+async def _begin(request: Request, services: Services, caller: Caller, action: str) -> int:
+    key = await load_key(services.database, caller.project_id, caller.key_id)
+    return await audit.begin(
+        services.database,
+        project_id=caller.project_id,
+        account_id=None,
+        actor=actor_of(key),
+        action=action,
+        now=services.now(),
+        subject=_named(request.path_params),
+        address=client_address(
+            request.client.host if request.client else None,
+            request.headers.get("x-forwarded-for"),
+            behind_proxy=services.behind_proxy,
+        ),
+    )
+
+
+async def _finish(
+    services: Services, position: int, outcome: audit_rules.Outcome, subject: str, detail: Mapping[str, Any]
+) -> None:
+    """The route's changes are committed, so its reply is sent. An entry that cannot be finished stays 'begun'."""
+    try:
+        await audit.finish(services.database, position, outcome, subject, detail)
+    except Exception as error:
+        log.warning("audit entry not finished", position=position, outcome=outcome, error=str(error))
+
+
+def _detail(request: Request, given: Mapping[str, Any]) -> dict[str, Any]:
+    exchange: Exchange = request.scope[SCOPE_KEY]
+    # Ids from the path are only in the subject, where erasure finds them.
+    detail: dict[str, Any] = {"request": f"{exchange.method} {request.scope['route'].path}"}
+    for value in given.values():
+        if isinstance(value, BaseModel):
+            sent = value.model_dump(mode="json", exclude_unset=True)
+            fields = type(value).model_fields
+            # Fields without a repr are secret.
+            detail["sent"] = {
+                name: one if fields[name].repr and not _holds_secret(one) else HIDDEN for name, one in sent.items()
+            }
+    return {**detail, "request_id": exchange.request_id.decode()}
+
+
+# A URL with a user or a password in it.
+_WITH_PASSWORD = re.compile(r"://[^/?#\s]*@")
+
+
+def _holds_secret(value: Any) -> bool:
+    """Somebody may have pasted a key into the wrong field, or a password into a URL."""
+    text = str(value)
+    return "PRIVATE KEY" in text or _WITH_PASSWORD.search(text) is not None
+
+
+def _named(params: Mapping[str, Any]) -> str:
+    return ", ".join(str(value) for name, value in params.items() if name != "project_id")
+
+
+def _id_of(response: Response) -> str:
+    """The id of the created object, from the reply."""
+    try:
+        made = json.decode(response.body, type=_Made)
+    except MsgspecError:
+        return ""
+    return made.id or made.code
+
+
+# The header Idempotency-Key on every POST of V2: a request is carried out once, and repeating it gets its reply.
+
+
+HEADER = b"idempotency-key"
+LONGEST_KEY = 255
+PATTERN = r"^[!-~]([ -~]*[!-~])?$"
+_KEY = re.compile(PATTERN.encode())
+_PARAM = "Idempotency-Key"
+
+
+async def is_answered(exchange: Exchange, services: Services, scope: Scope, body: CheckedBody) -> bool:
+    """Whether the request got the reply of an earlier one. Otherwise it is to be carried out, and its reply is kept."""
+    keys = [value for name, value in scope["headers"] if name == HEADER]
+    if len(keys) != 1 or len(keys[0]) > LONGEST_KEY or _KEY.fullmatch(keys[0]) is None:
+        raise InvalidParameter(f"Send one {_PARAM} of 1 to {LONGEST_KEY} ASCII characters.", param=_PARAM)
+    caller, content = await caller_of(exchange, services), await body.content()
+    # Anybody has a public key, which may change nothing here; and half a request is not carried out.
+    if caller.is_public or content is None:
+        return False
+    request = b"%b?%b\0%b" % (exchange.raw_path, scope["query_string"], content)
+    begun = await services.idempotency.begin(caller.project_id, caller.key_id, keys[0], request)
+    if isinstance(begun, Begun):
+        exchange.operation_id = begun.operation_id
+        exchange.wrap_send(lambda send: _Keeping(send, services.idempotency, begun))
+        return False
+    if isinstance(begun, Replayed):
+        exchange.route = "replayed"
+        await exchange.reply(begun.status, begun.body, [(b"idempotent-replayed", b"true")])
+        return True
+    if begun.reused:
+        message = "This key was used for another request: another path or another body. Use a new key for each request."
+        raise Unprocessable(message, type="idempotency_error", param=_PARAM)
+    if begun.under_way:
+        raise UnderWay(param=_PARAM)
+    raise Conflicting(
+        "The first request with this key was interrupted. Whether it took effect is not known: look, and if it did "
+        "not, send it with a new key.",
+        type="idempotency_error",
+        param=_PARAM,
+    )
+
+
+class _Keeping:
+    """An ASGI `send` that keeps the complete reply, and then sends it."""
+
+    def __init__(self, send: Send, idempotency: Idempotency, begun: Begun) -> None:
+        self._send = send
+        self._idempotency = idempotency
+        self._begun = begun
+        self._held: list[Message] = []
+
+    async def __call__(self, message: Message) -> None:
+        self._held.append(message)
+        if message["type"] == "http.response.start" or message.get("more_body", False):
+            return
+        body = b"".join(one.get("body", b"") for one in self._held)
+        try:
+            await self._idempotency.finish(self._begun, self._held[0]["status"], body)
+        except Exception as error:
+            # It was carried out, so the reply is sent. Repeated requests are told that the outcome is not known.
+            log.warning("reply of an idempotent request not kept", error=str(error))
+        for one in self._held:
+            await self._send(one)

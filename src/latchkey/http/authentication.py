@@ -1,0 +1,226 @@
+"""API keys on requests: `Authorization: Bearer <key>`.
+
+Keys are compared by their SHA-256, looked up with every request, and never written anywhere. Router modules use these
+as the type of a parameter:
+
+    ReadKey, WriteKey                  V2: a secret key of the project in the path; also adds the path to the document
+    ChartsKey                          V2: the same, with the scope `charts` or `read`
+    SecretReadKey, SecretWriteKey      V1: a secret key
+    AppReadKey, AppWriteKey            V1: any key; the route decides what a public one may do
+    ReceiptKey                         V1: the same, but a public key is never rate limited
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import Annotated
+
+from fastapi import Depends, Path, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from latchkey.domain.access.api_key import KeyRules
+from latchkey.domain.instants import Ms
+from latchkey.engine.admission import Caller, Limited, Verdict
+from latchkey.engine.storage.keys import Scope
+from latchkey.http.errors import ApiError, Forbidden, TooManyRequests, Unauthenticated
+from latchkey.http.exchange import SCOPE_KEY, Exchange
+from latchkey.http.services import Provided, Services
+from latchkey.subjects.accounts.rules import client_address, network_of
+
+_LONGEST = 256
+_UNKNOWN = "This API key is not known here, or it was revoked."
+
+
+# A few keys make thousands of requests a second; parsing and hashing the header again would take a twentieth of a read.
+# The cache reveals nothing more: the headers are in this process's memory anyway.
+@lru_cache(maxsize=256)
+def key_hash(authorization: bytes | None) -> bytes:
+    """The hash of the key in this header."""
+    if authorization is None:
+        raise Unauthenticated("Send your API key as 'Authorization: Bearer <key>'.", code=7224)
+    key = authorization[7:].strip() if authorization[:7].lower() == b"bearer " else b""
+    if not key or b" " in key or len(key) > _LONGEST:
+        raise Unauthenticated("The Authorization header must read 'Bearer <key>'.", code=7224)
+    return hashlib.sha256(key).digest()
+
+
+def admitted(verdict: Verdict, exchange: Exchange, services: Services) -> Caller:
+    """The caller, if the key is valid, works now and here, and has requests left."""
+    if verdict is None:
+        raise Unauthenticated(_UNKNOWN)
+    if isinstance(verdict, Limited):
+        exchange.caller = caller = verdict.caller
+        exchange.key_id, exchange.store = caller.key_id, caller.store
+        if caller.rules is not None:
+            require_rules(caller.rules, caller, exchange, services)
+        raise TooManyRequests(verdict.retry_after_ms)
+    exchange.caller, exchange.key_id, exchange.store = verdict, verdict.key_id, verdict.store
+    if verdict.rules is not None:
+        require_rules(verdict.rules, verdict, exchange, services)
+    if verdict.rate_used is not None:
+        exchange.usage = verdict.rate_used, verdict.rate_limit
+    return verdict
+
+
+def require_rules(rules: KeyRules, caller: Caller, exchange: Exchange, services: Services) -> None:
+    """Refuses a key that has expired, or that is used from outside its networks."""
+    address, now = address_of(exchange, services), services.now()
+    if rules.allows(address, now):
+        return
+    services.refused_keys.add(key_hash(exchange.headers.get(b"authorization")), caller)
+    raise _refusal(rules, address, now)
+
+
+async def check_refused_before(exchange: Exchange, services: Services, hashed: bytes) -> None:
+    """Refuses a request, before it is counted, whose key was refused here for its rules and still is."""
+    address, now = address_of(exchange, services), services.now()
+    refused = await services.refused_keys.refused(hashed, address, now)
+    if refused is None:
+        return
+    caller = refused.caller
+    if caller is None or caller.rules is None:
+        raise Unauthenticated(_UNKNOWN)
+    exchange.caller, exchange.key_id = caller, caller.key_id
+    raise _refusal(caller.rules, address, now)
+
+
+def _refusal(rules: KeyRules, address: str, now: Ms) -> ApiError:
+    if rules.is_expired(now):
+        return Unauthenticated("This API key has expired. Use its successor, or ask an owner of the project for one.")
+    return Forbidden(f"This API key does not work from the address {address}.")
+
+
+def require_room(exchange: Exchange, services: Services, caller: Caller, app_user_id: str | None) -> None:
+    """Refuses a request with a public key if its address, or its user from that address, has made too many."""
+    address = network_of(address_of(exchange, services))
+    wait = services.phone_limit.wait_ms(caller.app_id or "", caller.rate_limit, app_user_id, address, services.now())
+    if wait is not None:
+        raise TooManyRequests(wait, "Too many requests from this user or this address.")
+
+
+def address_of(exchange: Exchange, services: Services) -> str:
+    """The client's address."""
+    return client_address(
+        exchange.client[0] if exchange.client else None,
+        exchange.headers.get(b"x-forwarded-for", b"").decode("latin-1"),
+        behind_proxy=services.behind_proxy,
+    )
+
+
+def require_scope(caller: Caller, scope: Scope) -> None:
+    if scope not in caller.scopes:
+        raise Forbidden(f"This key lacks the scope '{scope}'.")
+
+
+def require_secret(caller: Caller) -> None:
+    if caller.is_public:
+        raise Forbidden("This needs a secret key; a public app key cannot do it.")
+
+
+def require_project(caller: Caller, project_id: str) -> None:
+    if project_id != caller.project_id:
+        raise Forbidden("This key belongs to another project.")
+
+
+# Only for the OpenAPI document: `key_hash` reads the header and raises our own errors.
+_bearer = HTTPBearer(auto_error=False, scheme_name="ApiKey", description="A secret or public API key.")
+documented = Depends(_bearer)
+_Documented = Annotated[HTTPAuthorizationCredentials | None, documented]
+
+
+class SecretKey:
+    """A dependency: a secret key with this scope."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope: Scope = scope
+
+    async def __call__(self, request: Request, services: Provided, _: _Documented) -> Caller:
+        caller = await caller_of(request.scope[SCOPE_KEY], services)
+        require_secret(caller)
+        require_scope(caller, self._scope)
+        return caller
+
+
+class ProjectKey:
+    """A dependency: a secret key with this scope, of the project in the path."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope: Scope = scope
+
+    async def __call__(
+        self, request: Request, services: Provided, project_id: Annotated[str, Path()], _: _Documented
+    ) -> Caller:
+        return await project_caller(request.scope[SCOPE_KEY], services, self._scope, project_id)
+
+
+class ProjectChartsKey:
+    """A dependency: a secret key of the project in the path that may read charts. They show nothing that cannot be
+    computed from what the scope `read` shows, so that is enough; a key with `charts` alone reads nothing else."""
+
+    async def __call__(
+        self, request: Request, services: Provided, project_id: Annotated[str, Path()], _: _Documented
+    ) -> Caller:
+        caller = await caller_of(request.scope[SCOPE_KEY], services)
+        require_secret(caller)
+        if "read" not in caller.scopes:
+            require_scope(caller, "charts")
+        require_project(caller, project_id)
+        return caller
+
+
+class PublicOrSecretKey:
+    """A dependency: any key; a secret one must have this scope."""
+
+    def __init__(self, scope: Scope, *, receipt: bool = False) -> None:
+        self._scope: Scope = scope
+        self._receipt = receipt
+
+    async def __call__(self, request: Request, services: Provided, _: _Documented) -> Caller:
+        app_user_id = request.path_params.get("app_user_id")
+        return await app_caller(
+            request.scope[SCOPE_KEY], services, self._scope, app_user_id=app_user_id, receipt=self._receipt
+        )
+
+
+async def caller_of(
+    exchange: Exchange, services: Services, *, app_user_id: str | None = None, receipt: bool = False
+) -> Caller:
+    """A receipt with a public key is never refused for its rate: a phone drops a purchase for good on any 4xx. A
+    request is admitted, and counted, once."""
+    if exchange.caller is not None:
+        return exchange.caller
+    hashed = key_hash(exchange.headers.get(b"authorization"))
+    if services.refused_keys:
+        await check_refused_before(exchange, services, hashed)
+    caller = admitted(await services.admission.admit(hashed), exchange, services)
+    if caller.is_public and not receipt:
+        require_room(exchange, services, caller, app_user_id)
+    return caller
+
+
+async def project_caller(exchange: Exchange, services: Services, scope: Scope, project_id: str) -> Caller:
+    caller = await caller_of(exchange, services)
+    require_secret(caller)
+    require_scope(caller, scope)
+    require_project(caller, project_id)
+    return caller
+
+
+async def app_caller(
+    exchange: Exchange, services: Services, scope: Scope, *, app_user_id: str | None = None, receipt: bool = False
+) -> Caller:
+    caller = await caller_of(exchange, services, app_user_id=app_user_id, receipt=receipt)
+    if not caller.is_public:
+        require_scope(caller, scope)
+    return caller
+
+
+ReadKey = Annotated[Caller, Depends(ProjectKey("read"))]
+WriteKey = Annotated[Caller, Depends(ProjectKey("write"))]
+ChartsKey = Annotated[Caller, Depends(ProjectChartsKey())]
+SecretReadKey = Annotated[Caller, Depends(SecretKey("read"))]
+SecretWriteKey = Annotated[Caller, Depends(SecretKey("write"))]
+AppReadKey = Annotated[Caller, Depends(PublicOrSecretKey("read"))]
+AppWriteKey = Annotated[Caller, Depends(PublicOrSecretKey("write"))]
+ReceiptKey = Annotated[Caller, Depends(PublicOrSecretKey("write", receipt=True))]

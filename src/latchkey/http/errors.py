@@ -1,0 +1,340 @@
+"""The errors of a request.
+
+ApiError
+├── BadRequest                 400  malformed in some way
+│   ├── InvalidParameter       400  one named parameter or field is wrong
+│   │   └── InvalidAppUserId   400  an id that is not allowed
+│   └── MalformedBody          400  not JSON, or JSON that cannot be stored
+├── Unauthenticated            401  no key, or an unknown one
+├── Forbidden                  403  the key may not do this
+├── NoSuchPath                 404  no route has this path
+├── Missing                    404  the named object does not exist
+├── MethodNotAllowed           405  the path does not support this method
+├── Conflicting                409  the object exists already, or is still in use
+├── UnderWay                   409  the same request is being carried out
+├── BodyTooLarge               413  more than the limit
+├── UnsupportedMediaType       415  not JSON
+├── Unprocessable              422  not possible in the current state
+├── TooManyRequests            429  the key's rate limit is used up
+├── Failure                    500  an error of the service; the log has the details
+├── Unavailable                503  an error of the service that is likely temporary
+├── StoreNotConnected          503  a receipt of a store that is not connected yet; the phone keeps the purchase
+└── StoreUnavailable           503  a store that had to be asked cannot be reached
+
+An error knows both of its bodies; the path alone decides which one is sent. The errors derive from Starlette's
+HTTPException because FastAPI lets only those pass while it reads a body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from msgspec import UNSET, json
+from starlette.exceptions import HTTPException
+
+from latchkey.domain.refusal import (
+    Conflict,
+    InUse,
+    Invalid,
+    NotFound,
+    NotReady,
+    OwnedByAnother,
+    Refusal,
+    StoreRefused,
+    StoreUnreachable,
+)
+from latchkey.wire.errors import RejectedAttribute, V1Error, V2Error, V2ErrorType
+
+Version = Literal["v1", "v2"]
+
+# Parameters that name a customer: V1 has its own code for a customer that does not exist.
+_CUSTOMER_PARAMETERS = frozenset({None, "app_user_id", "customer_id", "target_customer_id"})
+
+# Messages and parameters repeat what was sent, which can be as long as a body.
+LONGEST_MESSAGE, LONGEST_PARAM = 1_000, 200
+
+# How long to wait before a store is asked again, where it does not say so itself.
+_STORE_PAUSE_MS = 10_000
+
+
+class ApiError(HTTPException):
+    status: ClassVar[int]
+    code: int = 7226
+    type: V2ErrorType = "invalid_request"
+    retryable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int | None = None,
+        type: V2ErrorType | None = None,
+        param: str | None = None,
+        headers: dict[str, str] | None = None,
+        backoff_ms: int | None = None,
+        attribute_errors: Sequence[RejectedAttribute] | None = None,
+    ) -> None:
+        super().__init__(self.status, message, headers)
+        self.message = _clipped(message, LONGEST_MESSAGE)
+        self.code = code if code is not None else self.code
+        self.type = type if type is not None else self.type
+        self.param = None if param is None else _clipped(param, LONGEST_PARAM)
+        self.backoff_ms = backoff_ms
+        self.attribute_errors = attribute_errors
+
+    def body(self, version: Version, request_id: str) -> bytes:
+        message = self.message if self.status < 500 else f"{self.message} Request id: {request_id}"
+        if version == "v1":
+            return json.encode(
+                V1Error(
+                    code=self.code,
+                    message=message,
+                    attribute_errors=list(self.attribute_errors) if self.attribute_errors else UNSET,
+                )
+            )
+        return json.encode(
+            V2Error(
+                type=self.type,
+                message=message,
+                retryable=self.retryable,
+                param=self.param if self.param is not None else UNSET,
+                backoff_ms=self.backoff_ms if self.backoff_ms is not None else UNSET,
+            )
+        )
+
+
+def _clipped(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+class BadRequest(ApiError):
+    status = 400
+
+
+class InvalidParameter(BadRequest):
+    type = "parameter_error"
+
+
+class InvalidAppUserId(InvalidParameter):
+    code = 7256
+
+    def __init__(self, message: str, *, param: str = "app_user_id", empty: bool = False) -> None:
+        super().__init__(message, param=param, code=7220 if empty else 7256)
+
+
+class MalformedBody(BadRequest):
+    pass
+
+
+class Unauthenticated(ApiError):
+    status = 401
+    code = 7225
+    type = "authentication_error"
+
+    def __init__(self, message: str, *, code: int = 7225) -> None:
+        super().__init__(message, code=code, headers={"www-authenticate": "Bearer"})
+
+
+class Forbidden(ApiError):
+    status = 403
+    code = 7243
+    type = "authorization_error"
+
+
+class NoSuchPath(ApiError):
+    status = 404
+    type = "resource_missing"
+
+    def __init__(self, message: str = "There is nothing at this path. /openapi.json lists all paths.") -> None:
+        super().__init__(message)
+
+
+class Missing(ApiError):
+    status = 404
+    code = 7259
+    type = "resource_missing"
+
+
+class MethodNotAllowed(ApiError):
+    status = 405
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        listed = ", ".join(allowed)
+        super().__init__(f"This path answers only {listed}.", headers={"allow": listed})
+
+
+class Conflicting(ApiError):
+    status = 409
+    type = "resource_already_exists"
+
+
+class UnderWay(ApiError):
+    status = 409
+    type = "idempotency_error"
+    retryable = True
+
+    def __init__(self, param: str) -> None:
+        super().__init__(
+            "A request with this key is under way. Send it again in a moment, to get its reply.",
+            param=param,
+            headers={"retry-after": "1"},
+            backoff_ms=1000,
+        )
+
+
+class BodyTooLarge(ApiError):
+    status = 413
+
+
+class UnsupportedMediaType(ApiError):
+    status = 415
+
+
+class Unprocessable(ApiError):
+    status = 422
+    type = "unprocessable_entity_error"
+
+
+class TooManyRequests(ApiError):
+    status = 429
+    code = 7638
+    type = "rate_limit_error"
+    retryable = True
+
+    def __init__(self, retry_after_ms: int, reason: str = "This key has used up its requests for now.") -> None:
+        seconds = max(1, -(-retry_after_ms // 1000))
+        super().__init__(
+            f"{reason} Try again in {seconds} s.",
+            headers={"retry-after": str(seconds)},
+            backoff_ms=max(1, retry_after_ms),
+        )
+
+
+class Failure(ApiError):
+    status = 500
+    code = 7110
+    type = "server_error"
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__("An unexpected error in the service. Try again, and if it stays, quote the request id.")
+
+
+class Unavailable(ApiError):
+    status = 503
+    code = 7110
+    type = "server_error"
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The service cannot answer right now. Try again in a moment.",
+            headers={"retry-after": "1"},
+            backoff_ms=1000,
+        )
+
+
+class StoreNotConnected(ApiError):
+    """Replaces every 4xx that would make a phone drop a purchase which may be real."""
+
+    status = 503
+    code = 7101
+    type = "store_error"
+    retryable = True
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, headers={"retry-after": "60"}, backoff_ms=60_000)
+
+
+class StoreUnavailable(ApiError):
+    status = 503
+    code = 7101
+    type = "server_error"
+    retryable = True
+
+    def __init__(self, message: str, retry_after_ms: int | None) -> None:
+        wait = max(retry_after_ms or 0, _STORE_PAUSE_MS)
+        super().__init__(message, headers={"retry-after": str(-(-wait // 1000))}, backoff_ms=wait)
+
+
+class StillPreparing(ApiError):
+    status = 503
+    code = 7110
+    type = "server_error"
+    retryable = True
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, headers={"retry-after": "30"}, backoff_ms=30_000)
+
+
+def from_refusal(refusal: Refusal) -> ApiError:
+    """The API error for a refusal of the rules."""
+    match refusal:
+        case NotFound():
+            code = 7259 if refusal.param in _CUSTOMER_PARAMETERS else 7226
+            return Missing(refusal.message, param=refusal.param, code=code)
+        case Conflict():
+            return Conflicting(refusal.message, param=refusal.param)
+        case InUse():
+            return Conflicting(refusal.message, param=refusal.param, type="unprocessable_entity_error")
+        case Invalid():
+            return InvalidParameter(refusal.message, param=refusal.param)
+        case StoreRefused():
+            return Unprocessable(refusal.message, param=refusal.param, type="store_error", code=7101)
+        case StoreUnreachable():
+            return StoreUnavailable(refusal.message, refusal.retry_after_ms)
+        case NotReady():
+            return StillPreparing(refusal.message)
+        case OwnedByAnother():
+            return Unprocessable(refusal.message, param=refusal.param, code=7102)
+        case _:
+            return Unprocessable(refusal.message, param=refusal.param)
+
+
+# What a reply says about a field that the framework refuses.
+
+
+_SAID = {
+    "missing": "This field is required.",
+    "extra_forbidden": "There is no such field.",
+    "int_parsing_size": "This number is too large.",
+    "string_pattern_mismatch": "It does not have the required form; see /docs.",
+    "list_type": "It must be a list.",
+    "tuple_type": "It must be a list.",
+    **dict.fromkeys(("bool_type", "bool_parsing"), "It must be true or false."),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "It must be an object."),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "It must be a whole number."),
+    **dict.fromkeys(("float_type", "float_parsing", "finite_number", "decimal_type"), "It must be a number."),
+    **dict.fromkeys(("string_type", "string_sub_type", "string_unicode"), "It must be a string."),
+    **dict.fromkeys(
+        ("date_type", "date_parsing", "date_from_datetime_parsing", "date_from_datetime_inexact"),
+        "It must be a date such as 2027-01-31.",
+    ),
+}
+_LIMITS = {
+    "greater_than_equal": "It must be at least {ge}.",
+    "greater_than": "It must be greater than {gt}.",
+    "less_than_equal": "It must be at most {le}.",
+    "less_than": "It must be less than {lt}.",
+    "string_too_long": "It may have at most {max_length} characters.",
+    "string_too_short": "It must have at least {min_length} {characters}.",
+    "too_long": "It may have at most {max_length} entries.",
+    "too_short": "It must have at least {min_length} {entries}.",
+    "literal_error": "It must be {expected}.",
+    "enum": "It must be {expected}.",
+}
+
+
+def said(error: Mapping[str, Any]) -> str:
+    """One sentence about the first thing that is wrong."""
+    kind = str(error["type"])
+    if kind in _SAID:
+        return _SAID[kind]
+    context = error.get("ctx") or {}
+    if kind in _LIMITS:
+        one = context.get("min_length") == 1
+        plural = {"characters": "character" if one else "characters", "entries": "entry" if one else "entries"}
+        return _LIMITS[kind].format(**context, **plural)
+    # Our own validators.
+    return str(error["msg"]).removeprefix("Value error, ")

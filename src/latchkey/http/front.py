@@ -1,0 +1,310 @@
+"""One log line for each request. Lines that end in the same turn of the event loop are written together.
+
+Structlog takes 13 µs for a line, a sixth of a whole read. So if the log is JSON these lines go directly to its stream,
+with the same fields; otherwise (a terminal, a test) they go through structlog.
+
+A line has the route's template and the id of the key, never a path, a key or a body: paths hold ids of users.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import UTC, datetime
+from itertools import count
+from time import perf_counter
+
+import structlog
+from msgspec import UNSET, Struct, UnsetType, json, structs
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from latchkey import logs
+from latchkey.database.transient_errors import PASSING
+from latchkey.domain.refusal import Refusal
+from latchkey.http import audited, vendor_shape
+from latchkey.http.authentication import address_of
+from latchkey.http.body import CheckedBody
+from latchkey.http.errors import ApiError, Failure, Unavailable, from_refusal
+from latchkey.http.exchange import READS_KEY, SCOPE_KEY, SERVICES_KEY, WATCH_KEY, Exchange, segments_of
+from latchkey.http.hot_reads import Reads, TaggedSend, is_tagged
+from latchkey.http.services import Metrics, Services
+from latchkey.observability import spans
+from latchkey.observability.spans import Span, Value
+from latchkey.observability.watch import Watch
+from latchkey.subjects.accounts.rules import roughly
+from latchkey.subjects.purchase_intake.api import receipts
+from latchkey.subjects.purchase_intake.api.receipts import Writes
+from latchkey.subjects.request_log.usecases import RequestLog
+
+log = structlog.get_logger()
+
+
+class Line(Struct, gc=False):
+    request_id: str
+    method: str
+    route: str
+    status: int
+    ms: float
+    # Of the response's body.
+    bytes: int
+    key_id: str | None
+    project_id: str | None
+    # Of a phone: only its network.
+    address: str
+    trace_id: str | UnsetType = UNSET
+    event: str = "request"
+    level: str = "info"
+    timestamp: str = ""
+
+
+_encoder = json.Encoder()
+# What structlog adds by itself.
+_OF_THE_LOG = frozenset({"event", "level", "timestamp"})
+
+
+class AccessLog:
+    def __init__(self, *, on: bool = True, one_in: int = 1) -> None:
+        """Of the requests that succeeded, one in so many is logged; all others always."""
+        self._on = on
+        self._one_in = one_in
+        self._succeeded = count()
+        self._lines: list[Line] = []
+
+    def takes(self, status: int) -> bool:
+        """Whether to log a request with this status."""
+        if not self._on or not logs.writes_info():
+            return False
+        return self._one_in == 1 or status >= 400 or not next(self._succeeded) % self._one_in
+
+    def add(self, line: Line) -> None:
+        if not self._lines:
+            asyncio.get_running_loop().call_soon(self._write)
+        self._lines.append(line)
+
+    def _write(self) -> None:
+        lines, self._lines = self._lines, []
+        stream = logs.json_stream()
+        if stream is None:
+            for line in lines:
+                fields = structs.asdict(line).items()
+                log.info(
+                    "request",
+                    **{name: value for name, value in fields if name not in _OF_THE_LOG and value is not UNSET},
+                )
+            return
+        timestamp = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        for line in lines:
+            line.timestamp = timestamp
+        stream.write(_encoder.encode_lines(lines))
+
+
+# The entry point of every request: its id, its path, the hot reads and writes, and the handling of all errors.
+
+
+METHODS = b"GET, HEAD, POST, PATCH, DELETE, OPTIONS"
+HEADERS = (
+    b"authorization, content-type, x-client-version, x-is-sandbox, x-platform, x-platform-version,"
+    b" x-request-id, x-version"
+)
+_HEADER_LIST = re.compile(rb"[A-Za-z0-9_-]+(?:[ \t]*,[ \t]*[A-Za-z0-9_-]+)*")
+_LONGEST = 1024
+
+
+def is_preflight(method: str, headers: dict[bytes, bytes]) -> bool:
+    return method == "OPTIONS" and b"origin" in headers and b"access-control-request-method" in headers
+
+
+async def answer_preflight(exchange: Exchange) -> None:
+    asked = exchange.headers.get(b"access-control-request-headers", b"")
+    # New clients use new header names: any requested list of names is allowed.
+    sane = len(asked) <= _LONGEST and _HEADER_LIST.fullmatch(asked) is not None
+    await exchange.reply(
+        204,
+        b"",
+        [
+            (b"access-control-allow-methods", METHODS),
+            (b"access-control-allow-headers", asked if sane else HEADERS),
+            (b"access-control-max-age", b"86400"),
+            (b"vary", b"access-control-request-headers"),
+        ],
+    )
+
+
+_READS = frozenset({"GET", "HEAD"})
+_RECEIPTS = receipts.ROUTE[1:].split("/")
+_API = frozenset({"v1", "v2", "rcbilling"})
+# Prefix of the dashboard, which is its own application with its own error pages.
+PAGES = "dashboard"
+
+
+class Front:
+    def __init__(
+        self,
+        app: ASGIApp,
+        lifespan: ASGIApp,
+        services: Services,
+        reads: Reads,
+        writes: Writes,
+        metrics: Metrics,
+        watch: Watch,
+        requests: RequestLog,
+        access_log: AccessLog,
+        pages: ASGIApp | None = None,
+    ) -> None:
+        self._app = app
+        self._lifespan = lifespan
+        self._pages = pages
+        self._reads = reads
+        self._writes = writes
+        self._metrics = metrics
+        self._watch = watch
+        self._requests = requests
+        self._access_log = access_log
+        self.services = services
+        self._state = {SERVICES_KEY: services, READS_KEY: reads, WATCH_KEY: watch}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._lifespan(scope, receive, send)
+            return
+        exchange = Exchange(scope, send)
+        if spans.tracer is not None:
+            exchange.trace = spans.tracer.request(exchange.headers, exchange.method)
+            spans.current.set(exchange.trace)
+        try:
+            segments = segments_of(exchange.raw_path)
+            if vendor_shape.HEADER in exchange.headers:
+                vendor_shape.check_header(exchange)
+            answer = self._reads.answer(exchange, segments) if exchange.method in _READS else None
+            if answer is not None:
+                status, found = await answer
+                start, content = exchange.whole(status, vendor_shape.shaped(exchange, found))
+                await send(start)
+                await send(content)
+            else:
+                await self._pass_on(exchange, scope, receive, segments)
+        except Exception as error:
+            await self._fail(exchange, error)
+        finally:
+            seconds = perf_counter() - exchange.started
+            status = exchange.status
+            self._metrics.answered(exchange.route, status, seconds)
+            caller = exchange.caller
+            if caller is not None and self._requests.takes(caller, status):
+                self._requests.keep(
+                    caller,
+                    exchange.method,
+                    exchange.route,
+                    status,
+                    seconds,
+                    exchange.sent,
+                    exchange.request_id,
+                    exchange.client,
+                    exchange.headers,
+                )
+            if self._access_log.takes(status):
+                self._write(exchange, seconds)
+            if exchange.trace is not None:
+                _end_trace(exchange, exchange.trace)
+
+    async def _pass_on(self, exchange: Exchange, scope: Scope, receive: Receive, segments: list[str]) -> None:
+        method = exchange.method
+        if exchange.version == "v1" and is_preflight(method, exchange.headers):
+            exchange.route = "preflight"
+            await answer_preflight(exchange)
+            return
+        if segments == [""] and method in _READS and self._pages is not None:
+            # A browser at the bare address gets the dashboard.
+            exchange.route = "/"
+            await exchange.reply(307, b"", [(b"location", b"/" + PAGES.encode())])
+            return
+        if exchange.version == "v1":
+            # Where the reply shows a customer, that customer's time replaces it.
+            exchange.request_time = self.services.now()
+        if method == "POST" and segments == _RECEIPTS:
+            exchange.route = receipts.ROUTE
+        body = CheckedBody(receive, exchange.headers, is_json=segments[0] in _API)
+        once = method == "POST" and segments[0] == "v2" and audited.HEADER in exchange.headers
+        if once and await audited.is_answered(exchange, self.services, scope, body):
+            return
+        # If a header is sent twice, the framework takes the first and we take the last: leave those to the framework.
+        if method == "POST" and len(exchange.headers) == len(scope["headers"]):
+            answer = await self._writes.answer(exchange, segments, body)
+            if answer is not None:
+                await exchange.reply(200, answer)
+                return
+        # HEAD works like GET, without the body.
+        inner = {
+            **scope,
+            **self._state,
+            "method": "GET" if exchange.is_head else method,
+            "path": "/" + "/".join(segments),
+            SCOPE_KEY: exchange,
+        }
+        send = TaggedSend(exchange) if is_tagged(exchange) else exchange.send
+        if segments[0] == "v2":
+            send = vendor_shape.ShapedSend(exchange)
+        inside = self._pages if self._pages is not None and segments[0] == PAGES else self._app
+        try:
+            await inside(inner, body, send)
+        finally:
+            route = inner.get("route")
+            if route is not None and exchange.route == "unmatched":
+                exchange.route = getattr(route, "path", "unmatched")
+
+    async def _fail(self, exchange: Exchange, error: Exception) -> None:
+        reply = await self._writes.spared(exchange, as_api_error(error))
+        try:
+            # Reply first: whatever happens to the log, the caller gets the documented body.
+            if not exchange.status:
+                await exchange.fail(reply)
+        finally:
+            if reply.status >= 500 and not isinstance(error, ApiError):
+                about = {"request_id": exchange.request_id.decode(), "route": exchange.route, "key_id": exchange.key_id}
+                # In an outage every request fails in the same way, at a place that says nothing.
+                if reply.status == 503:
+                    log.warning("request refused", **about, error=f"{type(error).__name__}: {error}")
+                else:
+                    log.error("request failed", **about, exc_info=error)
+
+    def _write(self, exchange: Exchange, seconds: float) -> None:
+        caller, client = exchange.caller, exchange.client
+        # As the server says it, where that is enough: to parse it takes as long as the rest of the line.
+        near = client is not None and not self.services.behind_proxy
+        address = client[0] if client is not None and near else address_of(exchange, self.services)
+        self._access_log.add(
+            Line(
+                exchange.request_id.decode(),
+                exchange.method,
+                exchange.route,
+                exchange.status,
+                round(seconds * 1000, 2),
+                exchange.sent,
+                exchange.key_id,
+                caller.project_id if caller is not None else None,
+                address if caller is not None and not caller.is_public else roughly(address),
+                exchange.trace.trace_id if exchange.trace is not None else UNSET,
+            )
+        )
+
+
+def _end_trace(exchange: Exchange, span: Span) -> None:
+    spans.current.set(None)
+    if spans.tracer is not None:
+        spans.tracer.rename(span, f"{exchange.method} {exchange.route}")
+    about: dict[str, Value] = {
+        "http.route": exchange.route,
+        "http.response.status_code": exchange.status,
+        "latchkey.request_id": exchange.request_id.decode(),
+    }
+    if exchange.caller is not None:
+        about |= {"latchkey.project_id": exchange.caller.project_id, "latchkey.key_id": exchange.caller.key_id}
+    span.end(about, error=f"status {exchange.status}" if exchange.status >= 500 else None)
+
+
+def as_api_error(error: Exception) -> ApiError:
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, Refusal):
+        return from_refusal(error)
+    return Unavailable() if isinstance(error, PASSING) else Failure()

@@ -1,0 +1,361 @@
+"""The OpenAPI document: what FastAPI derives from the routes, corrected where our responses differ."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Container, Iterator
+from functools import cache
+from html import escape
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.openapi.utils import get_openapi
+from msgspec import json
+from starlette.responses import HTMLResponse, Response
+
+from latchkey.http.audited import LONGEST_KEY, PATTERN
+from latchkey.http.errors import NoSuchPath
+from latchkey.http.routing import SHAPE, Router, shapes, shows
+from latchkey.wire.errors import V1Error, V2Error
+
+_PROJECT = "/v2/projects/{project_id}"
+
+
+def stem(path: str, method: str, status: str) -> str:
+    """The folder and the beginning of the name of an example: `v2/customers.customer_id.get.200`."""
+    words = [word.strip("{}") for word in path.removeprefix(_PROJECT).split("/") if word]
+    folder = path.split("/")[1]
+    if folder == "rcbilling":
+        words = words[2:]
+    elif words[:1] in (["v1"], ["v2"]):
+        words = words[1:]
+    return f"{folder}/{'.'.join([*(words or ['project']), method.lower(), status])}"
+
+
+def examples(path: str, method: str, status: str) -> dict[str, Any]:
+    """By name: what a reply with this status looks like. Empty where no file shows one, or it has no body."""
+    found = _files().get(stem(path, method, status), {})
+    return {name: {"value": json.decode(body)} for name, body in found.items()}
+
+
+@cache
+def _files() -> dict[str, dict[str, bytes]]:
+    """By stem: the examples with their names. The file `receipts.post.400.invalid_receipt` is the example
+    `invalid_receipt` of the stem `receipts.post.400`. It can also be the only example of a longer stem."""
+    found: dict[str, dict[str, bytes]] = defaultdict(dict)
+    folder = _folder()
+    for room in folder.iterdir() if folder is not None else ():
+        if not room.is_dir():
+            continue
+        for one in sorted(room.iterdir(), key=lambda file: file.name):
+            if one.name.endswith(".json") and (body := one.read_bytes()):
+                whole = f"{room.name}/{one.name.removesuffix('.json')}"
+                start, _, name = whole.rpartition(".")
+                found[whole]["example"] = body
+                found[start][name] = body
+    return dict(found)
+
+
+def _folder() -> Traversable | None:
+    packaged = files("latchkey") / "contract"
+    beside = Path(__file__).parents[3] / "contract"
+    return packaged if packaged.is_dir() else beside if beside.is_dir() else None
+
+
+TITLE = "Latchkey"
+SUMMARY = "What users bought, what they may do, and a webhook for every change."
+
+# Paths whose errors are those of V1.
+_V1 = ("/v1/", "/rcbilling/")
+_BODY_METHODS = frozenset({"post", "put", "patch", "delete"})
+_ERRORS = {
+    "400": "The request is malformed.",
+    "401": "There is no API key, or it is not known.",
+    "403": "The key may not do this.",
+    "404": "What was named does not exist.",
+    "429": "The key, or the user or address of a public key, has used up its requests of the last 60 seconds.",
+    "500": "An unexpected error in the service.",
+    "503": "The service cannot answer right now.",
+}
+_BODY_ERRORS = {
+    "409": "The object to create exists already, that to delete is still in use, or the same request is under way.",
+    "413": "The body is larger than 1 MiB.",
+    "415": "The body is not JSON.",
+    "422": "The request is not possible in the current state, or its Idempotency-Key was used for another one.",
+}
+_RETRY_AFTER = {"schema": {"type": "integer", "minimum": 1}, "description": "Seconds to wait."}
+_USAGE = {
+    f"RevenueCat-Rate-Limit-Current-{name}": {"schema": {"type": "integer", "minimum": 0}, "description": description}
+    for name, description in (
+        ("Usage", "Requests of this key in the last 60 seconds."),
+        ("Limit", "Requests that are allowed in 60 seconds."),
+    )
+}
+_IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Sent again with the same key within 24 hours, the request is not carried out again and gets the "
+    "same reply, with `Idempotent-Replayed: true`. Another path or body with the same key is a 422.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": PATTERN},
+}
+_REQUEST_ID = {"schema": {"type": "string"}, "description": "Quote it when asking for help."}
+
+
+def document(app: FastAPI, version: str) -> dict[str, Any]:
+    v1_error, v2_error = _schema_of(V1Error), _schema_of(V2Error)
+    made = get_openapi(title=TITLE, version=version, summary=SUMMARY, routes=app.routes)
+    for path, item in made["paths"].items():
+        for method, operation in item.items():
+            _make_true(path, method, operation, v1_error if path.startswith(_V1) else v2_error)
+    refs, components = json.schema_components(shapes(), ref_template="#/components/schemas/{name}")
+    schemas = made.setdefault("components", {}).setdefault("schemas", {})
+    # FastAPI's own error body is never sent.
+    schemas.pop("HTTPValidationError", None)
+    schemas.pop("ValidationError", None)
+    schemas.update(components)
+    filled: dict[str, Any] = _fill(made, refs)
+    return filled
+
+
+def _make_true(path: str, method: str, operation: dict[str, Any], error: dict[str, Any]) -> None:
+    responses = operation["responses"]
+    declared = responses.get("422", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    if declared.get("$ref", "").endswith("/HTTPValidationError"):
+        del responses["422"]
+    if not path.startswith((*_V1, "/v2/")):
+        return
+    if path.startswith("/v2/") and method == "post":
+        operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
+    expected = _ERRORS | (_BODY_ERRORS if method in _BODY_METHODS else {})
+    for status, description in expected.items():
+        responses.setdefault(
+            status, {"description": description, "content": {"application/json": {"schema": dict(error)}}}
+        )
+    for status, response in responses.items():
+        content = response.get("content", {}).get("application/json")
+        if content is not None and (shown := examples(path, method, status)):
+            content["examples"] = shown
+        headers = response.setdefault("headers", {})
+        headers["X-Request-Id"] = _REQUEST_ID
+        if status in {"429", "503"}:
+            headers["Retry-After"] = _RETRY_AFTER
+        if path.startswith("/v2/") and status.startswith("2"):
+            headers |= _USAGE
+
+
+def _schema_of(shape: Any) -> dict[str, Any]:
+    schema: dict[str, Any] = shows(shape)[200]["content"]["application/json"]["schema"]
+    return schema
+
+
+def _fill(node: Any, refs: tuple[dict[str, Any], ...]) -> Any:
+    if isinstance(node, dict):
+        if SHAPE in node:
+            return refs[node[SHAPE]]
+        return {key: _fill(value, refs) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_fill(value, refs) for value in node]
+    return node
+
+
+# /openapi.json, and /docs: the OpenAPI document as pages, one for each area.
+
+
+router = Router(include_in_schema=False)
+
+STYLE = """
+:root{color-scheme:light dark;--line:#8884;--soft:#8882}
+body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}
+h2{margin-top:2.5rem;border-bottom:1px solid var(--line)}
+details{border:1px solid var(--line);border-radius:.5rem;margin:.5rem 0;padding:.4rem .8rem}
+summary{cursor:pointer}
+code,pre{font:14px/1.45 ui-monospace,monospace}
+pre{background:var(--soft);padding:.6rem;border-radius:.4rem;overflow-x:auto}
+table{border-collapse:collapse;width:100%}
+td,th{text-align:left;padding:.25rem .6rem .25rem 0;border-bottom:1px solid var(--line);vertical-align:top}
+.method{display:inline-block;min-width:4.2rem;font-weight:600}
+@media(max-width:44rem){
+:not(pre)>code{overflow-wrap:anywhere}
+tr,td,th{display:block}
+tr{padding:.5rem 0;border-bottom:1px solid var(--line)}
+td,th{padding:.1rem 0;border:0}
+}
+"""
+_WORD = re.compile(r"[a-z0-9]+")
+_STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; frame-ancestors 'none'"
+
+
+@router.get("/openapi.json")
+async def show_document(request: Request) -> Response:
+    return Response(json.encode(await _document(request)), media_type="application/json")
+
+
+@router.get("/docs")
+async def show_reference(request: Request) -> HTMLResponse:
+    return _shown(page(await _document(request)))
+
+
+@router.get("/docs/{area}")
+async def show_area(request: Request, area: str) -> HTMLResponse:
+    document = await _document(request)
+    tag = next((one for one in _areas(document) if slug(one) == area), None)
+    if tag is None:
+        raise NoSuchPath("There is no such page. /docs lists them all.")
+    return _shown(area_page(document, tag))
+
+
+async def _document(request: Request) -> dict[str, Any]:
+    app: FastAPI = request.app
+    if (made := app.openapi_schema) is not None:
+        return made
+    return await asyncio.to_thread(app.openapi)
+
+
+def slug(tag: str) -> str:
+    return "-".join(_WORD.findall(tag.lower()))
+
+
+def page(document: dict[str, Any]) -> str:
+    """All operations, by area."""
+    areas = "".join(
+        f"<h2><a href='/docs/{slug(tag)}'>{escape(tag)}</a></h2><table>{''.join(map(_row, operations))}</table>"
+        for tag, operations in _areas(document).items()
+    )
+    return _framed(
+        document,
+        "",
+        "<p>Send <code>Authorization: Bearer &lt;key&gt;</code> with every request. "
+        f"The same as data: <a href=/openapi.json>/openapi.json</a>.</p>{areas}",
+    )
+
+
+def area_page(document: dict[str, Any], tag: str) -> str:
+    """The operations of one area with examples of their replies, and the shapes that they use."""
+    operations = _areas(document)[tag]
+    used = _used(document, [operation for _, _, operation in operations])
+    return _framed(
+        document,
+        tag,
+        f"<p><a href=/docs>All areas</a></p>{''.join(_operation(*one) for one in operations)}"
+        f"<h2>Shapes</h2>{''.join(_shapes(document, used))}",
+    )
+
+
+def _shown(text: str) -> HTMLResponse:
+    return HTMLResponse(text, headers={"content-security-policy": POLICY})
+
+
+def _framed(document: dict[str, Any], title: str, content: str) -> str:
+    info = document["info"]
+    name = f"{escape(info['title'])} API"
+    return (
+        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        f"<title>{escape(title) + ' · ' if title else ''}{name}</title><style>{STYLE}</style>"
+        f"<h1>{escape(title) or name + ' ' + escape(info['version'])}</h1>"
+        f"<p>{escape(info.get('summary', '')) if not title else ''}</p>{content}</html>"
+    )
+
+
+def _areas(document: dict[str, Any]) -> dict[str, list[tuple[str, str, dict[str, Any]]]]:
+    """By tag: path, method and operation."""
+    found: dict[str, list[tuple[str, str, dict[str, Any]]]] = {}
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            found.setdefault((operation.get("tags") or ["Other"])[0], []).append((path, method, operation))
+    return found
+
+
+def _row(one: tuple[str, str, dict[str, Any]]) -> str:
+    path, method, operation = one
+    said = (operation.get("description") or operation.get("summary", "")).split(". ")[0].rstrip(".")
+    return f"<tr><td><span class=method>{method.upper()}</span> <code>{escape(path)}</code><td>{escape(said)}.</tr>"
+
+
+def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
+    rows = "".join(
+        f"<tr><td><code>{escape(parameter['name'])}</code><td>{escape(parameter['in'])}"
+        f"<td>{_type(parameter.get('schema', {}))}<td>{escape(parameter.get('description', ''))}"
+        for parameter in operation.get("parameters", ())
+    )
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    replies = "".join(
+        f"<tr><td>{escape(status)}<td>{_type(_content(response))}<td>{escape(response.get('description', ''))}"
+        for status, response in operation["responses"].items()
+    )
+    return (
+        f"<details><summary><span class=method>{method.upper()}</span> <code>{escape(path)}</code></summary>"
+        f"<p>{escape(operation.get('description') or operation.get('summary', ''))}</p>"
+        + (f"<table>{rows}</table>" if rows else "")
+        + (f"<p>Body: {_type(body)}</p>" if body else "")
+        + f"<table>{replies}</table>{''.join(_examples(operation))}</details>"
+    )
+
+
+def _examples(operation: dict[str, Any]) -> Iterator[str]:
+    for status, response in operation["responses"].items():
+        for name, one in response.get("content", {}).get("application/json", {}).get("examples", {}).items():
+            also = "" if name == "example" else f", {name.replace('_', ' ')}"
+            text = json.format(json.encode(one["value"]), indent=2).decode()
+            yield f"<p>{escape(status)}{escape(also)}:</p><pre>{escape(text)}</pre>"
+
+
+def _used(document: dict[str, Any], node: Any) -> set[str]:
+    """The names of all shapes that something refers to, directly or through others."""
+    schemas = document.get("components", {}).get("schemas", {})
+    found: set[str] = set()
+    waiting: list[Any] = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            name = str(one.get("$ref", "")).rpartition("/")[2]
+            if name in schemas and name not in found:
+                found.add(name)
+                waiting.append(schemas[name])
+            waiting.extend(value for key, value in one.items() if key != "examples")
+        elif isinstance(one, list):
+            waiting.extend(one)
+    return found
+
+
+def _shapes(document: dict[str, Any], wanted: Container[str]) -> Iterator[str]:
+    for name, schema in sorted(document.get("components", {}).get("schemas", {}).items()):
+        if name not in wanted:
+            continue
+        required = set(schema.get("required", ()))
+        rows = "".join(
+            f"<tr><td><code>{escape(field)}</code><td>{_type(kind)}<td>{'' if field in required else 'may be absent'}"
+            f"<td>{escape(kind.get('description', ''))}"
+            for field, kind in schema.get("properties", {}).items()
+        )
+        shown = escape(name)
+        yield f"<details id='{shown}'><summary><code>{shown}</code></summary><table>{rows}</table></details>"
+
+
+def _content(response: dict[str, Any]) -> dict[str, Any]:
+    schema: dict[str, Any] = response.get("content", {}).get("application/json", {}).get("schema", {})
+    return schema
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        name = schema["$ref"].rsplit("/", 1)[-1]
+        return f"<a href='#{escape(name)}'>{escape(name)}</a>"
+    for union in ("anyOf", "oneOf"):
+        if union in schema:
+            return " or ".join(_type(one) for one in schema[union])
+    if "const" in schema or "enum" in schema:
+        return ", ".join(f"<code>{escape(str(value))}</code>" for value in schema.get("enum", [schema.get("const")]))
+    if schema.get("type") == "array":
+        return f"list of {_type(schema.get('items', {}))}"
+    if isinstance(schema.get("additionalProperties"), dict):
+        return f"map to {_type(schema['additionalProperties'])}"
+    return escape(str(schema.get("type", "")))

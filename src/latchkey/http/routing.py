@@ -1,0 +1,47 @@
+"""The router of a resource; replies made of wire types, and their schemas in the OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter, Depends
+from msgspec import json
+from starlette.responses import Response
+
+from latchkey.http.body import check_body
+
+
+class Router(APIRouter):
+    """Checks the body of every request to its routes.
+
+    The application has the routes of all routers, as they are. FastAPI's `include_router` would build each of them a
+    second time, to add what the application wants of all: that took 0.3 s of CPU of every start.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(dependencies=[Depends(check_body)], default_response_class=Response, **options)
+
+
+# Placeholder for a wire type in the document, until `documentation` has all schemas.
+SHAPE = "x-latchkey-shape"
+
+_encode = json.Encoder().encode
+_shapes: list[Any] = []
+
+
+def reply(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A reply with a wire type, or anything else msgspec can encode, as JSON."""
+    return Response(_encode(value), status, headers=headers, media_type="application/json")
+
+
+def shows(shape: Any, status: int = 200, description: str = "Successful response") -> dict[int | str, dict[str, Any]]:
+    """For a route's `responses=`: this status has a body of this type. Several are joined with `|`."""
+    if shape not in _shapes:
+        _shapes.append(shape)
+    schema = {SHAPE: _shapes.index(shape)}
+    return {status: {"description": description, "content": {"application/json": {"schema": schema}}}}
+
+
+def shapes() -> list[Any]:
+    return _shapes

@@ -1,0 +1,244 @@
+"""What the api role counts. Every application has its own, so that one process can have several.
+
+Requests are counted in plain lists, and converted to Prometheus' families when /metrics is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from latchkey.database.pool import Database
+from latchkey.database.sealing import Sealer
+from latchkey.database.write_probe import WriteProbe
+from latchkey.domain.instants import Ms
+from latchkey.engine.admission import Admission, RefusedKeys
+from latchkey.engine.changes import Changes
+from latchkey.engine.last_seen import Presence
+from latchkey.engine.missing_rates import counted as without_rate
+from latchkey.engine.rate_limits import Leases, PhoneLimit
+from latchkey.engine.reads import Reader
+from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.http.exchange import SERVICES_KEY
+from latchkey.observability.histogram import SECONDS, SIZES, Tally
+from latchkey.settings import Settings
+from latchkey.stores.adapters import adapters
+from latchkey.subjects.accounts.usecases.second_factor import SecondFactors
+from latchkey.subjects.charts.storage.fact_cache import FactCache, default_folder
+from latchkey.subjects.checkout.usecases.checkouts import Checkouts
+from latchkey.subjects.exports.usecases.schedules import Exports
+from latchkey.subjects.mail.usecases import Mail, MailFolder, SmtpServer, Way
+from latchkey.subjects.purchase_intake.usecases.journal import Inbox
+from latchkey.subjects.purchase_intake.usecases.receipts import ReceiptLimit, Receipts, TemporaryGrants
+from latchkey.subjects.request_log.usecases import Idempotency
+from latchkey.subjects.store_connections.usecases import Connections
+from latchkey.subjects.webhooks.delivery.sending.sender import Sender
+from latchkey.subjects.webhooks.delivery.webhook import Webhooks
+from latchkey.subjects.webhooks.usecases.registry import Registry
+
+
+class Metrics(Collector):
+    def __init__(self) -> None:
+        # By route and status; the statuses of a route are added up when /metrics is read.
+        self._requests: dict[tuple[str, int], Tally] = {}
+        self._batches = {kind: Tally(SIZES) for kind in ("read", "admission", "change")}
+        self._visits_dropped = 0
+        # How many leases of the rate limit this process holds.
+        self.leases: Callable[[], int] = lambda: 0
+        # Requests that could not be written to the log of their key.
+        self.requests_lost: Callable[[], int] = lambda: 0
+        self.read_batch = self._batches["read"].add
+        self.admission_batch = self._batches["admission"].add
+        self.change_batch = self._batches["change"].add
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        tally = self._requests.get((route, status))
+        if tally is None:
+            tally = self._requests[route, status] = Tally(SECONDS)
+        tally.add(seconds)
+
+    def visit_dropped(self) -> None:
+        self._visits_dropped += 1
+
+    def collect(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily("latchkey_requests", "Requests answered.", labels=("route", "status"))
+        of_route: dict[str, Tally] = {}
+        for (route, status), tally in self._requests.items():
+            requests.add_metric((route, str(status)), sum(tally.counts))
+            of_route.setdefault(route, Tally(SECONDS)).merge(tally)
+        yield requests
+        seconds = HistogramMetricFamily(
+            "latchkey_request_seconds", "Time from a request's arrival to its reply.", labels=("route",)
+        )
+        for route, tally in of_route.items():
+            seconds.add_metric((route,), tally.buckets(), tally.sum)
+        yield seconds
+        batches = HistogramMetricFamily("latchkey_batch_size", "How many questions shared one query.", labels=("kind",))
+        for kind, tally in self._batches.items():
+            batches.add_metric((kind,), tally.buckets(), tally.sum)
+        yield batches
+        yield GaugeMetricFamily(
+            "latchkey_rate_limit_leases", "Leases of the rate limit that this process holds.", value=self.leases()
+        )
+        yield CounterMetricFamily(
+            "latchkey_last_seen_dropped", "Visits not noted because too many were waiting.", value=self._visits_dropped
+        )
+        yield CounterMetricFamily(
+            "latchkey_request_log_lost", "Requests not written to the log of their key.", value=self.requests_lost()
+        )
+        missing = CounterMetricFamily(
+            "latchkey_missing_rates", "Changes with a payment whose amount in USD is an estimate.", labels=("currency",)
+        )
+        for currency, count in sorted(without_rate.items()):
+            missing.add_metric((currency,), count)
+        yield missing
+
+
+# The objects that routes and pages share, created when the application starts.
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    database: Database
+    # The wall clock. For a customer on a test clock, that clock is used instead.
+    now: Callable[[], Ms]
+    catalogs: Catalogs
+    # Of rate limits. `admission` and `reader` share them.
+    leases: Leases
+    admission: Admission
+    refused_keys: RefusedKeys
+    reader: Reader
+    changes: Changes
+    presence: Presence
+    second_factors: SecondFactors
+    # None: no mail is sent.
+    mail: Mail | None
+    webhooks: Registry
+    # Only for test events; real events are sent by the delivery role.
+    sender: Sender
+    stores: Connections
+    # Notifications from stores, and receipts of real stores.
+    inbox: Inbox
+    receipts: Receipts
+    receipt_limit: ReceiptLimit
+    # Sales of web pages.
+    checkouts: Checkouts
+    charts: FactCache
+    # Exports that run by themselves.
+    exports: Exports
+    # For requests with public keys.
+    phone_limit: PhoneLimit
+    # Of requests with an Idempotency-Key.
+    idempotency: Idempotency
+    # For the health check; the second names the processes of this machine that crash again and again.
+    write_probe: WriteProbe
+    restarting: Callable[[], Sequence[str]]
+    # Whether a proxy in front sends the client's address.
+    behind_proxy: bool
+    # Whether a secret key may create projects.
+    keys_create_projects: bool
+
+
+# What the service connects to, as the settings say: stores, mail and the places of exports. Imports no web framework:
+# background processes and commands use it too.
+
+
+def connect(database: Database, settings: Settings, now: Callable[[], Ms]) -> Connections:
+    """The apps' connections to their stores."""
+    extra_ca = settings.store_extra_ca.read_bytes() if settings.store_extra_ca is not None else None
+    hosts = frozenset(settings.store_allow_hosts)
+    return Connections(database, Sealer(settings.secret_key), adapters(extra_ca), hosts, now)
+
+
+# Of mails that are written to files and never leave this machine.
+NOBODY = "Latchkey <latchkey@localhost>"
+
+
+def way_of(settings: Settings) -> Way | None:
+    """None: no mail is sent, and links are shown to be copied."""
+    if settings.smtp_host:
+        return SmtpServer(
+            settings.smtp_host,
+            settings.smtp_port,
+            settings.smtp_security,
+            settings.smtp_user,
+            settings.smtp_password,
+            settings.smtp_extra_ca,
+        )
+    return MailFolder(settings.mail_folder) if settings.mail_folder is not None else None
+
+
+def mail_of(database: Database, settings: Settings) -> Mail | None:
+    way = way_of(settings)
+    if way is None or not settings.public_url:
+        return None
+    return Mail(database, way, settings.mail_from or NOBODY, settings.public_url.rstrip("/"))
+
+
+def exports_of(database: Database, settings: Settings) -> Exports:
+    sealer = Sealer(settings.secret_key)
+    return Exports(database, sealer, settings.export_folder, frozenset(settings.export_allow_hosts))
+
+
+# Creates the services, and provides them to routes.
+
+
+def assemble(
+    database: Database,
+    settings: Settings,
+    now: Callable[[], Ms],
+    metrics: Metrics,
+    restarting: Callable[[], Sequence[str]],
+) -> Services:
+    catalogs = Catalogs()
+    allowed = settings.webhook_allow_networks
+    changes = Changes(database, now, catalogs, measure=metrics.change_batch)
+    stores = connect(database, settings, now)
+    leases = Leases(database)
+    metrics.leases = leases.held
+    reader = Reader(database, catalogs, leases, measure=metrics.read_batch)
+    grants = TemporaryGrants(settings.temporary_grants, settings.temporary_grants_per_hour)
+    receipt_limit = ReceiptLimit(settings.unverified_receipt_bytes_per_day)
+    receipts = Receipts(stores, changes, grants, receipt_limit)
+    return Services(
+        database=database,
+        now=now,
+        catalogs=catalogs,
+        leases=leases,
+        admission=Admission(database, leases, measure=metrics.admission_batch),
+        refused_keys=RefusedKeys(database),
+        reader=reader,
+        changes=changes,
+        presence=Presence(database, dropped=metrics.visit_dropped),
+        second_factors=SecondFactors(database, Sealer(settings.secret_key)),
+        mail=mail_of(database, settings),
+        webhooks=Registry(database, Webhooks(database, Sealer(settings.secret_key)), allowed),
+        sender=Sender(now, timeout_ms=settings.webhook_timeout_ms, allowed=allowed, extra_ca=settings.webhook_extra_ca),
+        stores=stores,
+        inbox=Inbox(stores),
+        receipts=receipts,
+        receipt_limit=receipt_limit,
+        checkouts=Checkouts(stores, changes, reader, receipts),
+        charts=FactCache(database, settings.charts_folder or default_folder()),
+        exports=exports_of(database, settings),
+        phone_limit=PhoneLimit(settings.address_requests_per_minute),
+        idempotency=Idempotency(database, Sealer(settings.secret_key), now),
+        write_probe=WriteProbe(database),
+        restarting=restarting,
+        behind_proxy=settings.behind_proxy,
+        keys_create_projects=settings.keys_create_projects,
+    )
+
+
+# A coroutine: FastAPI runs a plain function in a thread, which costs more than the rest of a small request.
+async def services_of(request: Request) -> Services:
+    services: Services = request.scope[SERVICES_KEY]
+    return services
+
+
+Provided = Annotated[Services, Depends(services_of)]

@@ -1,0 +1,169 @@
+"""The ASGI application: the front, with FastAPI behind it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.routing import Router
+from starlette.types import ASGIApp
+
+from latchkey.database.pool import Database
+from latchkey.domain.instants import Ms
+from latchkey.http import health
+from latchkey.http import openapi as http_openapi
+from latchkey.http.faults import handle_faults
+from latchkey.http.front import AccessLog, Front
+from latchkey.http.hot_reads import Reads
+from latchkey.http.services import Metrics, Services, assemble
+from latchkey.observability.watch import Watch
+from latchkey.settings import Settings
+from latchkey.subjects.api_keys import api as api_keys_api
+from latchkey.subjects.bulk_grants import api as bulk_grants_api
+from latchkey.subjects.catalog.api import entitlements_v2, products_v2
+from latchkey.subjects.charts import api as charts_api
+from latchkey.subjects.checkout import api as checkout_api
+from latchkey.subjects.currencies import api as currencies_api
+from latchkey.subjects.customers.api import customers_v1, customers_v2
+from latchkey.subjects.events import api as events_api
+from latchkey.subjects.experiments import api as experiments_api
+from latchkey.subjects.exports import api as exports_api
+from latchkey.subjects.money import api as money_api
+from latchkey.subjects.offerings.api import offerings_v1, offerings_v2
+from latchkey.subjects.projects.api import apps, projects
+from latchkey.subjects.purchase_intake.api import phone, receipts, store_notifications
+from latchkey.subjects.purchase_intake.api.receipts import Writes
+from latchkey.subjects.purchases.api import purchases_v2, transactions_v1
+from latchkey.subjects.request_log.usecases import RequestLog
+from latchkey.subjects.segments import api as segments_api
+from latchkey.subjects.store_connections import api as store_connections_api
+from latchkey.subjects.test_clocks import api as test_clocks_api
+from latchkey.subjects.test_store import api as test_store_api
+from latchkey.subjects.webhooks import api as webhooks_api
+
+VERSION = version("latchkey")
+
+# The routers of all resources. FastAPI matches a request against them in this order, so the busiest come first.
+ROUTERS = (
+    receipts.router,
+    test_store_api.router,
+    customers_v1.router_subscribers,
+    customers_v1.router_attributes,
+    customers_v1.router_access,
+    transactions_v1.router,
+    offerings_v1.router,
+    checkout_api.router,
+    phone.router,
+    customers_v2.router_customers,
+    segments_api.router,
+    bulk_grants_api.router,
+    customers_v2.router_customer_actions,
+    currencies_api.router_currency_movements,
+    purchases_v2.router_subscriptions,
+    purchases_v2.router_purchases,
+    events_api.router,
+    test_clocks_api.router,
+    experiments_api.router,
+    products_v2.router,
+    offerings_v2.router_offerings,
+    offerings_v2.router_packages,
+    money_api.router,
+    offerings_v2.router_placements,
+    entitlements_v2.router,
+    currencies_api.router_currencies,
+    apps.router,
+    store_connections_api.router,
+    store_notifications.router_store_notifications,
+    api_keys_api.router,
+    projects.router,
+    webhooks_api.router_webhooks,
+    webhooks_api.router_deliveries,
+    webhooks_api.router_operational_events,
+    exports_api.router,
+    charts_api.router,
+    store_notifications.router_incoming,
+    health.router,
+    http_openapi.router,
+)
+
+
+@cache
+def routes() -> FastAPI:
+    """All routes, built once per process. They hold no state: the front adds it to each request."""
+    app = FastAPI(
+        title=http_openapi.TITLE,
+        version=VERSION,
+        redirect_slashes=False,
+        # `reference` has them.
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        routes=[route for router in ROUTERS for route in router.routes],
+    )
+    handle_faults(app)
+
+    building = threading.Lock()
+
+    def openapi() -> dict[str, Any]:
+        with building:
+            if app.openapi_schema is None:
+                app.openapi_schema = http_openapi.document(app, VERSION)
+            return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]  # the way FastAPI documents for extending the document
+    return app
+
+
+def create_application(
+    database: Database,
+    settings: Settings,
+    now: Callable[[], Ms],
+    pages: Callable[[Services], ASGIApp] | None = None,
+    watch: Watch | None = None,
+    restarting: Callable[[], Sequence[str]] = tuple,
+) -> ASGIApp:
+    """The service as one ASGI application; `pages` makes its dashboard, `watch` has the metrics of its process, and
+    `restarting` names the processes of this machine that crash again and again. The database must be open. The lifespan
+    starts and stops the background work of the application."""
+    metrics = Metrics()
+    services = assemble(database, settings, now, metrics, restarting)
+    watch = watch or Watch(database, settings, now)
+    watch.add(metrics)
+    requests = RequestLog(
+        database, now, behind_proxy=settings.behind_proxy, keeps_requests=bool(settings.request_log_kept_days)
+    )
+    metrics.requests_lost = lambda: requests.lost
+
+    @asynccontextmanager
+    async def lifespan(_: Router) -> AsyncIterator[None]:
+        services.presence.start()
+        requests.start()
+        try:
+            yield
+        finally:
+            await services.inbox.drain()
+            await services.changes.drain()
+            await services.charts.end()
+            await services.presence.stop()
+            await requests.close()
+            await services.leases.close()
+            await services.sender.close()
+            await services.stores.close()
+
+    return Front(
+        routes(),
+        Router(lifespan=lifespan),
+        services,
+        Reads(services),
+        Writes(services),
+        metrics,
+        watch,
+        requests,
+        AccessLog(on=settings.access_log, one_in=settings.access_log_one_in),
+        pages(services) if pages else None,
+    )

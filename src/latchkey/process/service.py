@@ -1,0 +1,238 @@
+"""Composition root: builds what a service process runs, from its settings and roles."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import structlog
+
+from latchkey.database.pool import Database
+from latchkey.engine.changes import Changes
+from latchkey.engine.clock import run_clock
+from latchkey.engine.due_work import Lookout
+from latchkey.engine.reads import Reader
+from latchkey.http.services import connect, exports_of, mail_of
+from latchkey.now import real_now
+from latchkey.observability import port
+from latchkey.observability.peer_metrics import ProcessIdentity
+from latchkey.observability.watch import Watch
+from latchkey.settings import Settings
+from latchkey.subjects.bulk_grants.usecases import run_bulk_grants
+from latchkey.subjects.checkout.usecases.checkouts import Checkouts
+from latchkey.subjects.checkout.usecases.cleanup import run_checkouts
+from latchkey.subjects.exports.usecases.runner import run_exports
+from latchkey.subjects.mail.usecases import run_mail
+from latchkey.subjects.money.usecases import RateSource, run_rates
+from latchkey.subjects.purchase_intake.usecases.notifications import Processor, run_stores
+from latchkey.subjects.purchase_intake.usecases.receipts import ReceiptLimit, Receipts, TemporaryGrants
+from latchkey.subjects.request_log.usecases import run_pruning
+from latchkey.subjects.segments.usecases.projector import run_roller
+from latchkey.subjects.webhooks.delivery.role import run_delivery
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+    from latchkey.http.services import Services
+    from latchkey.observability.otel import Otel
+
+
+log = structlog.get_logger()
+
+Restarting = Callable[[], tuple[str, ...]]
+
+
+def load_api() -> None:
+    """Import what the api role needs, and build its routes. It is more than half of the code: a process without that
+    role starts in half the time."""
+    import latchkey.process.dashboard_application  # noqa: F401
+    from latchkey.process.http_application import routes
+
+    routes()
+
+
+async def run_process(
+    settings: Settings,
+    roles: Sequence[str],
+    listening: socket.socket | None,
+    stop: asyncio.Event,
+    ready: Callable[[], None],
+    *,
+    identity: ProcessIdentity | None = None,
+    metrics: socket.socket | None = None,
+    restarting: Restarting = tuple,
+) -> None:
+    """Run these roles in this process until `stop` is set, then shut down cleanly. `identity` says which process this
+    is, `metrics` is the socket that it shares with the others for their metrics, and `restarting` names the processes
+    that crash again and again."""
+    async with (
+        open_database(settings, roles) as database,
+        _watched(settings, database, roles, identity, metrics) as watch,
+    ):
+        running = [
+            asyncio.create_task(_forever(role, settings, database, listening, stop, watch, restarting))
+            for role in roles
+        ]
+        ended = asyncio.create_task(stop.wait())
+        try:
+            await _started(running)
+            ready()
+            await asyncio.wait({ended, *running}, return_when=asyncio.FIRST_COMPLETED)
+            # When one role ends by itself, the whole process ends: the supervisor restarts all of it.
+            stop.set()
+            async with asyncio.timeout(settings.stop_seconds + 5):
+                await asyncio.gather(*running)
+        finally:
+            for task in (*running, ended):
+                task.cancel()
+
+
+@contextlib.asynccontextmanager
+async def _watched(
+    settings: Settings,
+    database: Database,
+    roles: Sequence[str],
+    identity: ProcessIdentity | None,
+    metrics: socket.socket | None,
+) -> AsyncIterator[Watch]:
+    watch = Watch(database, settings, real_now, identity, tuple(roles))
+    await watch.siblings.open()
+    if metrics is None and settings.metrics_port:
+        metrics = port.listen(settings.metrics_host, settings.metrics_port)
+    stop = port.serve(watch, metrics) if metrics is not None else lambda: None
+    otel = _otel(watch, roles) if settings.otel else None
+    try:
+        yield watch
+    finally:
+        if otel is not None:
+            await otel.close()
+        stop()
+        await watch.siblings.close()
+
+
+def _otel(watch: Watch, roles: Sequence[str]) -> Otel:
+    """Imported only where it is on: an extra has it, and loading it takes a third of a second."""
+    from latchkey.observability.otel import Otel
+
+    async def families() -> list[Metric]:
+        # What the database says is sent by one process of a machine.
+        shared = await watch.standing.families() if "api" not in roles or len(roles) > 1 else []
+        return [*watch.families(), *shared]
+
+    otel = Otel(watch.name, roles, families)
+    otel.start()
+    return otel
+
+
+def open_database(settings: Settings, roles: Sequence[str]) -> Database:
+    return Database(
+        settings.database_url,
+        max_size=settings.database_connections,
+        statement_timeout_ms=settings.statement_timeout_ms,
+        lock_timeout_ms=settings.lock_timeout_ms,
+        application_name=f"latchkey {','.join(roles)}",
+    )
+
+
+async def _forever(
+    role: str,
+    settings: Settings,
+    database: Database,
+    listening: socket.socket | None,
+    stop: asyncio.Event,
+    watch: Watch,
+    restarting: Restarting,
+) -> None:
+    try:
+        match role:
+            case "api":
+                assert listening is not None, "the api role needs a listening socket"
+                await _answer_requests(settings, database, listening, stop, watch, restarting)
+            case "clock":
+                lookout = Lookout(database, real_now)
+                await asyncio.gather(
+                    lookout.run(stop),
+                    run_pruning(
+                        database, real_now, settings.request_log_kept_days, settings.request_log_kept_rows, stop
+                    ),
+                    run_clock(lookout, database, real_now),
+                    run_roller(lookout, database, real_now),
+                    run_bulk_grants(lookout, Changes(database, real_now), real_now, stop),
+                    _hear_stores(settings, database, lookout, stop),
+                    run_exports(lookout, exports_of(database, settings), real_now, stop),
+                    run_rates(database, rate_source(settings), settings.exchange_rates, real_now, stop),
+                    *([run_mail(lookout, mail, real_now, stop)] if (mail := mail_of(database, settings)) else []),
+                )
+            case "delivery":
+                await run_delivery(database, settings, stop)
+            case _:
+                raise ValueError(f"{role} is no role")
+    except Exception:
+        log.exception("role failed", role=role)
+        raise
+
+
+def rate_source(settings: Settings) -> RateSource:
+    """An address of exchange rates is guarded as the address of a webhook is."""
+    return RateSource(allowed=settings.webhook_allow_networks, extra_ca=settings.webhook_extra_ca)
+
+
+async def _hear_stores(settings: Settings, database: Database, lookout: Lookout, stop: asyncio.Event) -> None:
+    stores = connect(database, settings, real_now)
+    changes = Changes(database, real_now)
+    processor = Processor(database, stores, changes, real_now)
+    grants = TemporaryGrants(settings.temporary_grants, settings.temporary_grants_per_hour)
+    receipts = Receipts(stores, changes, grants, ReceiptLimit(settings.unverified_receipt_bytes_per_day))
+    checkouts = Checkouts(stores, changes, Reader(database, changes.catalogs), receipts)
+    try:
+        await asyncio.gather(
+            run_stores(lookout, processor, database, real_now, settings.store_journal_kept_days, stop),
+            run_checkouts(lookout, checkouts, database, real_now, stop),
+        )
+    finally:
+        await stores.close()
+
+
+async def _answer_requests(
+    settings: Settings,
+    database: Database,
+    listening: socket.socket,
+    stop: asyncio.Event,
+    watch: Watch,
+    restarting: Restarting,
+) -> None:
+    from latchkey.process.dashboard_application import Dashboard
+    from latchkey.process.http_application import create_application
+    from latchkey.server import Listener
+
+    opened: list[Dashboard] = []
+
+    def pages(services: Services) -> Dashboard:
+        opened.append(Dashboard(services, settings))
+        return opened[0]
+
+    application = create_application(database, settings, real_now, pages, watch, restarting)
+    listener = Listener(application, listening, settings)
+    serving = asyncio.create_task(listener.serve())
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not serving.done():
+        await listener.leave(settings.shutdown_delay_seconds)
+    for dashboard in opened:
+        dashboard.closing.set()
+    listener.stop()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(settings.drain_seconds):
+            await serving
+
+
+async def _started(running: Sequence[asyncio.Task[None]]) -> None:
+    """Let every role start; one that fails at once fails the process."""
+    await asyncio.sleep(0.05)
+    for task in running:
+        if task.done():
+            await task

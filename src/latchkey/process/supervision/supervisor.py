@@ -1,0 +1,257 @@
+"""The parent of the service's processes: starts them, restarts those that crash, drains and stops them.
+
+The processes end with it, even if it is killed (see `child.py`), so that none is left without a supervisor. What it
+does about those that hang is in `tending.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from typing import IO
+
+import structlog
+
+from latchkey.process.supervision import start
+from latchkey.process.supervision.child_health import (
+    EVERY_SECONDS,
+    HANGS_AFTER_SECONDS,
+    HEALTHY_AFTER,
+    SERVICE,
+    START_PATIENCE,
+    Child,
+    Tending,
+)
+from latchkey.process.supervision.fork_server import forget_settings, fork, may_fork
+from latchkey.process.supervision.listeners import DidNotBecomeReadyError, beside
+from latchkey.process.supervision.supervisor_channel import Orders, encode, settings_to_wire
+from latchkey.settings import Settings
+
+log = structlog.get_logger()
+
+FIRST_DELAY = 0.1
+LONGEST_DELAY = 10.0
+
+
+def plan(roles: Sequence[str], listening: Sequence[socket.socket]) -> list[Child]:
+    """One process for each socket, and one for all background roles."""
+    children = [
+        Child(f"api-{number}", ("api",), one) for number, one in enumerate(listening if "api" in roles else (), 1)
+    ]
+    background = tuple(role for role in roles if role != "api")
+    return [*children, *([Child("background", background)] if background else [])]
+
+
+class Supervisor:
+    def __init__(
+        self,
+        children: list[Child],
+        *,
+        output: IO[bytes] | None = None,
+        metrics: socket.socket | None = None,
+        hangs_after_seconds: float = HANGS_AFTER_SECONDS,
+    ) -> None:
+        """`metrics`: where every process of the service answers for the metrics of all."""
+        self.children = children
+        self._metrics = metrics
+        self._family = secrets.token_hex(8)
+        if metrics is not None:
+            for child in children:
+                if child.module == SERVICE:
+                    child.also = (*child.also, metrics)
+        self._output = output
+        self._tending = Tending(children, hangs_after_seconds)
+        self._changed = asyncio.Event()
+        self._settings: Settings | None = None
+        self._watching: list[asyncio.Task[None]] = []
+        self._stopping = False
+
+    def fork(self, roles: Sequence[str] = ()) -> None:
+        """Start the processes as copies of this one, where that is safe: with the code of the service loaded, and what
+        these roles need besides. To be called before an event loop runs."""
+        if may_fork() and forget_settings():
+            start.load(SERVICE, roles)
+            for child in self.children:
+                self._fork(child)
+
+    async def spawn(self) -> None:
+        """Start the processes that `fork` has not started; they load their code and wait for `begin`."""
+        for child in self.children:
+            if child.process is None:
+                await self._start(child)
+
+    def begin(self, settings: Settings) -> None:
+        self._settings = settings
+        for child in self.children:
+            if not child.reserve:
+                self._begin(child)
+        self._watching.append(asyncio.create_task(self._tend()))
+
+    def begin_reserve(self) -> None:
+        """Begin the processes that wait until everything else is up."""
+        for child in self.children:
+            if child.reserve:
+                self._begin(child)
+
+    def _begin(self, child: Child) -> None:
+        child.began = time.monotonic()
+        self._instruct(child)
+        self._watching.append(asyncio.create_task(self._watch(child)))
+
+    async def wait_until_ready(self, patience: float = START_PATIENCE) -> None:
+        """All but the reserve."""
+        deadline = time.monotonic() + patience
+        while not all(child.ready or child.reserve for child in self.children):
+            worst = max(self.children, key=lambda child: child.crashes)
+            if worst.crashes >= 3 or time.monotonic() > deadline:
+                raise DidNotBecomeReadyError(
+                    f"The process {worst.name} {'crashed again and again' if worst.crashes else 'did not answer'}."
+                )
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), 1.0)
+
+    async def stop(self) -> None:
+        """Ask every process to shut down; kill those that take too long."""
+        self._stopping = True
+        for child in self.children:
+            if child.listening is not None:
+                child.listening.close()
+        alive = [child.process for child in self.children if child.process and child.process.returncode is None]
+        for process in alive:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+        patience = (self._settings.stop_seconds if self._settings else 0) + 7
+        done = asyncio.gather(*(process.wait() for process in alive))
+        try:
+            await asyncio.wait_for(done, patience)
+        except TimeoutError:
+            self.kill()
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+        for child in self.children:
+            if child.line is not None:
+                child.line.close()
+
+    def kill(self) -> None:
+        self._stopping = True
+        for child in self.children:
+            if child.process and child.process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    child.process.kill()
+
+    def _fork(self, child: Child) -> None:
+        theirs, sockets = _connected(child)
+
+        def live() -> None:
+            # Nothing comes if the supervisor ends before.
+            if not child.later or theirs.recv(1, socket.MSG_PEEK):
+                start.run(child.module, theirs.fileno(), child.roles)
+
+        child.process = fork(live, keep=sockets, output=self._output)
+        theirs.close()
+
+    async def _start(self, child: Child) -> None:
+        theirs, sockets = _connected(child)
+        child.process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", start.__name__, child.module, str(theirs.fileno()), *child.roles,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=self._output,
+            pass_fds=[one.fileno() for one in sockets],
+            env={name: value for name, value in os.environ.items() if not name.startswith("LATCHKEY_")},
+        )  # fmt: skip
+        theirs.close()
+
+    def _instruct(self, child: Child) -> None:
+        assert self._settings is not None
+        assert child.line is not None
+        listening = child.listening.fileno() if child.listening is not None else None
+        with contextlib.suppress(OSError):
+            settings = child.settings if child.settings is not None else settings_to_wire(self._settings)
+            service = tuple(one.name for one in self.children if one.module == SERVICE)
+            metrics = self._metrics.fileno() if self._metrics is not None else None
+            orders = Orders(settings, child.roles, listening, child.name, service, self._family, metrics)
+            child.line.send(encode(orders))
+
+    async def _watch(self, child: Child) -> None:
+        while True:
+            assert child.process is not None
+            hearing = asyncio.create_task(self._hear(child))
+            code = await child.process.wait()
+            hearing.cancel()
+            child.ready = False
+            if child.line is not None:
+                child.line.close()
+                child.line = None
+            if self._stopping:
+                return
+            child.crashes = 1 if time.monotonic() - child.began > HEALTHY_AFTER else child.crashes + 1
+            self._changed.set()
+            self._replace_socket(child)
+            self._tending.tell()
+            log.error(
+                "process ended",
+                process=child.name,
+                code=code,
+                crashes_in_a_row=child.crashes,
+                restart_in_seconds=_delay(child),
+            )
+            await self._start_again(child)
+
+    def _replace_socket(self, child: Child) -> None:
+        """So that connections go to the other processes until the new one accepts. If there is no other, they wait."""
+        if child.answers and any(one.answers and one.ready for one in self.children):
+            assert child.listening is not None
+            child.listening, ended = beside(child.listening), child.listening
+            ended.close()
+
+    async def _start_again(self, child: Child) -> None:
+        while True:
+            await asyncio.sleep(_delay(child))
+            try:
+                await self._start(child)
+            except OSError as error:
+                # No memory, or too many processes. Retry: the service needs this child.
+                child.crashes += 1
+                log.error("process not started", process=child.name, reason=str(error), again_in_seconds=_delay(child))
+            else:
+                self._instruct(child)
+                return
+
+    async def _hear(self, child: Child) -> None:
+        """`ready` once, then a sign of life every second."""
+        assert child.line is not None
+        line, loop = child.line, asyncio.get_running_loop()
+        with contextlib.suppress(OSError):
+            while said := await loop.sock_recv(line, 64):
+                child.heard()
+                if not child.ready and b"ready" in said:
+                    child.ready = True
+                    self._changed.set()
+                    self._tending.tell()
+
+    async def _tend(self) -> None:
+        while not self._stopping:
+            await asyncio.sleep(EVERY_SECONDS)
+            self._tending.turn()
+
+
+def _connected(child: Child) -> tuple[socket.socket, tuple[socket.socket, ...]]:
+    """The process's end of a new line to it, and all its sockets."""
+    child.line, theirs = socket.socketpair()
+    child.line.setblocking(False)
+    child.starts()
+    return theirs, (theirs, *((child.listening,) if child.listening is not None else ()), *child.also)
+
+
+def _delay(child: Child) -> float:
+    return min(FIRST_DELAY * 2.0 ** min(child.crashes - 1, 10), LONGEST_DELAY)

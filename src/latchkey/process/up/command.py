@@ -1,0 +1,331 @@
+"""`latchkey up`: starts everything on this machine; nothing has to be installed or configured first."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Protocol
+
+import typer
+from rich.console import Console
+
+from latchkey import logs
+from latchkey.cli.data_folder import Connection, DashboardConnection, DataFolder, PushConnection, StoreConnection
+from latchkey.database.embedded.postgres import EmbeddedServer
+from latchkey.database.migrate import migrate, pending
+from latchkey.database.pool import Database, connect
+from latchkey.now import real_now
+from latchkey.process.local_ca.authority import Certificates, ensure_certificates, may_sign_for
+from latchkey.process.supervision.child_health import Child
+from latchkey.process.supervision.listeners import CannotListenError, bind, bind_metrics, wait_until_answering
+from latchkey.process.supervision.start import Timings
+from latchkey.process.supervision.stop_signal import StoppedError, StopSignal, stoppable
+from latchkey.process.supervision.supervisor import Supervisor, plan
+from latchkey.process.up import demo_consumer
+from latchkey.process.up.announcement import announce
+from latchkey.process.up.database_watch import keep_running
+from latchkey.process.up.demo_consumer import DemoConsumer, adding_history
+from latchkey.process.up.demo_stores import DemoStores
+from latchkey.process.up.push_sandbox import push_sandbox
+from latchkey.process.up.up_settings import UpSettings, settings_for_up
+from latchkey.settings import ROLES, Settings
+from latchkey.subjects.demo.usecases.project import (
+    OWNER,
+    STORE_APPS,
+    Demo,
+    ensure_demo,
+    ensure_owner,
+    ensure_store_app,
+    want_history,
+)
+
+
+class Said(Protocol):
+    """Tells the user what is being done. What is `brief` is shown only by the spinner of a terminal."""
+
+    def __call__(self, words: str, *, brief: bool = False) -> None: ...
+
+
+def up(
+    # Our own message about a folder that cannot be read says whose it is.
+    data: Annotated[Path, typer.Option(help="The folder for all data.", readable=False)] = Path(".latchkey"),
+    port: Annotated[
+        int | None,
+        typer.Option(help="The port to listen on; 0 chooses a free one.", show_default="8443", min=0, max=65535),
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="The IP address to listen on.", show_default="127.0.0.1")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="How many processes answer requests.", show_default="one for two cores, at least two", min=0),
+    ] = None,
+    stores: Annotated[
+        bool, typer.Option("--stores/--no-stores", help="A pretend App Store, Google Play and Stripe beside it.")
+    ] = True,
+    history: Annotated[
+        bool | None,
+        typer.Option(
+            "--history/--no-history",
+            help="A made-up year of customers in the demo project.",
+            show_default="only in a new data folder",
+        ),
+    ] = None,
+) -> None:
+    """Start everything on this machine to try Latchkey: PostgreSQL, the service, a consumer and a demo project."""
+    # The supervisor's own log. The processes log to a file.
+    logs.configure("info", "pretty")
+    chosen = settings_for_up(os.environ, port=port, host=host, workers=workers, demo_history=history)
+    addresses_of(chosen.given.host)
+    console = Console(highlight=False)
+    # Stopped before anything was started.
+    with (
+        contextlib.suppress(StoppedError),
+        stoppable(),
+        claimed(data, chosen, with_stores=stores, history=history) as parts,
+    ):
+        try:
+            # Before there is a thread, such as that of the spinner.
+            parts.fork()
+            show(console, parts, chosen)
+        finally:
+            # Those that `run` has not stopped, because it did not begin.
+            parts.kill()
+
+
+def show(console: Console, parts: Parts, chosen: UpSettings) -> None:
+    with console.status("Starting") as status:
+        up = False
+
+        def said(words: str, *, brief: bool = False) -> None:
+            status.update(words)
+            # A spinner shows nothing without a terminal, and it ends when everything has started.
+            if not brief and (up or not console.is_terminal):
+                # Output to a full disk must not end the service.
+                with contextlib.suppress(OSError):
+                    console.print(f"{words} ...", soft_wrap=True)
+
+        def started(connection: Connection) -> None:
+            nonlocal up
+            up = True
+            status.stop()
+            announce(console, parts.folder, parts.timings, connection, chosen)
+
+        asyncio.run(run(parts, chosen, said, started))
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What `up` is made of."""
+
+    folder: DataFolder
+    server: EmbeddedServer
+    listening: socket.socket
+    consumer: DemoConsumer
+    # None with --no-stores.
+    stores: DemoStores | None
+    supervisor: Supervisor
+    # Of the pretend stores. Nobody waits for them: they load their code when everything else is up.
+    selling: Supervisor
+    timings: Timings
+    # Asked for with --history. Otherwise only a new demo project gets one.
+    asked_for_history: bool
+
+    def fork(self) -> None:
+        self.supervisor.fork()
+        self.selling.fork()
+        self.timings.done("code")
+
+    def kill(self) -> None:
+        self.supervisor.kill()
+        self.selling.kill()
+
+
+@contextlib.contextmanager
+def claimed(data: Path, chosen: UpSettings, *, with_stores: bool, history: bool | None = None) -> Iterator[Parts]:
+    """The folder and the ports, for as long as `up` runs. What another program has taken is reported here."""
+    host, port = chosen.given.host, chosen.given.port
+    folder = DataFolder(data)
+    server = EmbeddedServer(folder.path, settings=chosen.database)
+    server.claim()
+    try:
+        folder.prepare()
+        listening = bind(host, port, chosen.api_processes)
+        consumer = DemoConsumer(folder.consumer, host, bracketed(reachable(host)), first_port=port and port + 1)
+        stores = DemoStores(folder.stores, first_port=port and port + 3) if with_stores else None
+        with os.fdopen(folder.open_log(), "wb") as log:
+            consuming = Child("consumer", ("consumer",), consumer.listening, module=demo_consumer.MODULE)
+            metrics = bind_metrics(chosen.given.metrics_host, chosen.given.metrics_port)
+            children = [*plan(ROLES, listening), consuming]
+            for child in children[1 : len(listening)]:
+                # Nobody waits for them: the first process answers all requests until they are there.
+                child.later = child.reserve = True
+            supervisor = Supervisor(children, output=log, metrics=metrics)
+            selling = Supervisor([stores.child] if stores is not None else [], output=log)
+            yield Parts(folder, server, listening[0], consumer, stores, supervisor, selling, Timings(), history is True)
+    finally:
+        server.stop()
+
+
+async def run(parts: Parts, chosen: UpSettings, said: Said, started: Callable[[Connection], None]) -> None:
+    host, port = chosen.given.host, chosen.given.port
+    signal = StopSignal()
+    signal.hurry = parts.kill
+    try:
+        certificates = ensure_certificates(parts.folder.tls, addresses_of(host), real_now())
+        pushing = push_sandbox(
+            parts.folder.push,
+            certificates,
+            host=host,
+            shown_host=bracketed(reachable(host)),
+            first_port=port and port + 2,
+        )
+        async with pushing as push:
+            # The processes load their code while the database starts.
+            await parts.supervisor.spawn()
+            try:
+                connection = await prepare(parts, chosen, certificates, push, signal, said)
+                started(connection)
+                parts.supervisor.begin_reserve()
+                if parts.stores is not None:
+                    parts.stores.tell(connection, certificates)
+                    await parts.selling.spawn()
+                    parts.selling.begin(chosen.given)
+                async with adding_history(parts.consumer, connection, said):
+                    await keep_running(parts.server, signal, said)
+                    said("Stopping")
+            finally:
+                await asyncio.gather(parts.selling.stop(), parts.supervisor.stop())
+    except StoppedError:
+        pass
+    finally:
+        await asyncio.to_thread(parts.server.stop)
+
+
+async def prepare(
+    parts: Parts,
+    chosen: UpSettings,
+    certificates: Certificates,
+    push: PushConnection,
+    signal: StopSignal,
+    said: Said,
+) -> Connection:
+    folder, stores = parts.folder, parts.stores
+    said("Starting PostgreSQL")
+    await asyncio.to_thread(parts.server.start, said)
+    parts.timings.done("database")
+    host, port = chosen.given.host, parts.listening.getsockname()[1]
+    settings = chosen.settings(
+        certificates,
+        folder.authorities,
+        store_hosts=stores.hosts if stores is not None else (),
+        store_emulators=stores.emulators if stores is not None else (),
+        exports=folder.exports,
+        mails=folder.mail,
+        charts=folder.charts,
+        public_url=chosen.given.public_url or f"https://{bracketed(reachable(host))}:{port}",
+        database_url=parts.server.url(),
+        port=port,
+        secret_key=folder.secret_key(),
+    )
+    prepared = await signal.unless_asked(prepare_database(parts, settings, said))
+    parts.timings.done("demo")
+    demo = prepared.demo
+    connection = describe(settings, parts, certificates, push, prepared, reachable(host))
+    folder.write_connection(connection)
+    told = parts.consumer.settings(connection.base_url, demo.project_id, certificates, push)
+    parts.supervisor.children[-1].settings = {**told, "demo_key": demo.secret_key}
+    said("Starting the service")
+    parts.supervisor.begin(settings)
+    await signal.unless_asked(parts.supervisor.wait_until_ready())
+    await signal.unless_asked(wait_until_answering(reachable(host), port, certificates.authority))
+    parts.timings.done("processes")
+    return connection
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    demo: Demo
+    password: str | None
+    stores: dict[str, StoreConnection]
+
+
+async def prepare_database(parts: Parts, settings: Settings, said: Said) -> Prepared:
+    folder, public_keys = parts.folder, dict[str, str]()
+    connection = await connect(settings.database_url, application_name="latchkey up")
+    try:
+        # No other process uses this database, so the after parts can run too.
+        if waiting := await pending(connection, after=True):
+            said(f"Running {len(waiting)} database {'migration' if len(waiting) == 1 else 'migrations'}")
+        await migrate(connection, after=True, told=lambda migration: said(f"Migrating: {migration.label}", brief=True))
+    finally:
+        await connection.close()
+    async with Database(settings.database_url, max_size=2, application_name="latchkey up") as database:
+        secret, public = folder.remembered_keys()
+        demo = await ensure_demo(database, real_now(), secret_key=secret, public_key=public)
+        if parts.asked_for_history or (demo.new and settings.demo_history):
+            await want_history(database, demo.project_id, real_now())
+        password = await ensure_owner(database, real_now(), folder.remembered_password())
+        await parts.consumer.connect(database, demo.project_id, settings)
+        for store in STORE_APPS if parts.stores is not None else ():
+            known = folder.remembered(f"{store}_api_key")
+            public_keys[store] = await ensure_store_app(database, real_now(), store, known)
+    folder.remember(
+        api_key=demo.secret_key,
+        public_api_key=demo.public_key,
+        dashboard_password=password,
+        **{f"{store}_api_key": key for store, key in public_keys.items()},
+    )
+    return Prepared(demo, password, parts.stores.connections(public_keys) if parts.stores is not None else {})
+
+
+def describe(
+    settings: Settings,
+    parts: Parts,
+    certificates: Certificates,
+    push: PushConnection,
+    prepared: Prepared,
+    address: str,
+) -> Connection:
+    demo = prepared.demo
+    base_url = f"https://{bracketed(address)}:{settings.port}"
+    return Connection(
+        base_url=base_url,
+        ca_cert=str(certificates.authority),
+        project_id=demo.project_id,
+        api_key=demo.secret_key,
+        public_api_key=demo.public_key,
+        database_url=settings.database_url,
+        push=push,
+        consumer=parts.consumer.connection,
+        dashboard=DashboardConnection(url=f"{base_url}/dashboard", email=OWNER, password=prepared.password),
+        stores=prepared.stores,
+    )
+
+
+def addresses_of(host: str) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    """The addresses besides loopback that our certificate must contain."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        raise CannotListenError(f"{host} is not an IP address. Give one, such as 127.0.0.1, with --host.") from None
+    if address.is_unspecified:
+        return []
+    if not may_sign_for(address):
+        raise CannotListenError(
+            f"`up` is for this machine and its private network; {host} is neither. "
+            "Use `latchkey serve` with a real certificate."
+        )
+    return [address]
+
+
+def reachable(host: str) -> str:
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
+
+
+def bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

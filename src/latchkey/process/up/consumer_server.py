@@ -1,0 +1,107 @@
+"""The consumer as its own process: standalone (`latchkey consumer`), or as a child of `latchkey up`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import uvloop
+
+from latchkey import logs
+from latchkey.consumer.consumer_settings import Settings
+from latchkey.consumer.reference_consumer import Consumer
+from latchkey.consumer.storage.schema import migrate
+from latchkey.process.supervision.listeners import ConsumerFailedError
+from latchkey.process.supervision.supervisor_channel import decode, die_with
+from latchkey.server import Listener
+from latchkey.settings import Settings as Transport
+
+if TYPE_CHECKING:
+    from latchkey.cli.demo_app.application import DemoApp
+
+
+DRAIN_SECONDS = 10.0
+
+
+async def serve(
+    settings: Settings,
+    listening: socket.socket,
+    stop: asyncio.Event,
+    ready: Callable[[], None],
+    *,
+    demo_key: str | None = None,
+) -> None:
+    """Serve on this socket until `stop` is set, then shut down cleanly. With a key, also serve the demo app."""
+    consumer = Consumer(settings)
+    # Before listening: a database that cannot be used is reported clearly.
+    await migrate(consumer._store.database)
+    tls = Transport(
+        tls_cert=Path(settings.tls_cert) if settings.tls_cert else None,
+        tls_key=Path(settings.tls_key) if settings.tls_key else None,
+    )
+    demo = _demo(consumer, demo_key) if demo_key is not None else None
+    listener = Listener(demo.application if demo is not None else consumer._standalone, listening, tls)
+    serving = asyncio.create_task(listener.serve())
+    stopping = asyncio.create_task(stop.wait())
+    ready()
+    # In the background: the service may be unreachable for a moment, and events are received all the same.
+    checking = asyncio.create_task(_misconfigured(consumer))
+    await asyncio.wait({serving, stopping, checking}, return_when=asyncio.FIRST_COMPLETED)
+    problem = checking.result() if checking.done() else None
+    if problem is None:
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    checking.cancel()
+    stopping.cancel()
+    if demo is not None:
+        demo.hang_up()
+    listener.stop()
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(serving, DRAIN_SECONDS)
+    if demo is not None:
+        await demo.close()
+    if problem is not None:
+        raise ConsumerFailedError(problem)
+
+
+async def _misconfigured(consumer: Consumer) -> str | None:
+    """A certain problem with the connection to the service, for which waiting would not help."""
+    found = await consumer.check_connection()
+    return found.problem if found.certain else None
+
+
+def _demo(consumer: Consumer, key: str) -> DemoApp:
+    # Imported only here: the demo is not part of a real consumer.
+    from latchkey.cli.demo_app.application import DemoApp
+
+    return DemoApp(consumer, key)
+
+
+def main() -> None:
+    """A child of `latchkey up`."""
+    supervisor = socket.socket(fileno=int(sys.argv[1]))
+    line = supervisor.makefile("rb").readline()
+    if not line:
+        return
+    told = decode(line)
+    threading.Thread(target=die_with, args=(supervisor,), daemon=True).start()
+    settings = msgspec.convert(told.settings, Settings)
+    logs.configure(settings.log_level, settings.log_format, lasting=True)
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+        assert told.listening is not None
+        listening = socket.socket(fileno=told.listening)
+        ready, key = (lambda: supervisor.sendall(b"ready\n")), told.settings.get("demo_key")
+        await serve(settings, listening, stop, ready, demo_key=key)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())

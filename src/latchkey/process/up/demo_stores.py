@@ -1,0 +1,109 @@
+"""The pretend App Store, Google Play and Stripe of `latchkey up`: their sockets, and what is told to their process.
+
+ports.json                 so that the next `up` has the same addresses, which are in the credentials of the demo's apps
+apple/, google/, stripe/   their keys and purchases (see emulate/folder.py)
+
+They run in one process of their own (`demo_stores_server.py`), which loads its code when everything else is up: the
+start of `up` does not wait for them. Their sockets listen from the beginning, so whoever is early waits for a moment.
+"""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import msgspec
+
+from latchkey.cli.data_folder import Connection, StoreConnection, read_json, write_json
+from latchkey.process.local_ca.authority import Certificates
+from latchkey.process.supervision.child_health import Child
+from latchkey.process.supervision.listeners import bind_wished
+from latchkey.subjects.demo.usecases.project import PROJECT_ID, STORE_APPS
+
+MODULE = "latchkey.process.up.demo_stores_server"
+# The control API has no password: it is on loopback, wherever the service listens.
+_HOST = "127.0.0.1"
+
+
+class StoreOrders(msgspec.Struct, frozen=True, kw_only=True):
+    """One pretend store, as its process is told of it. The sockets are file descriptors."""
+
+    name: str
+    folder: str
+    app_id: str
+    api: int
+    control: int
+
+
+class StoresOrders(msgspec.Struct, frozen=True, kw_only=True):
+    service_url: str
+    service_ca: str
+    project_id: str
+    api_key: str
+    stores: list[StoreOrders]
+
+
+class DemoStores:
+    def __init__(self, folder: Path, first_port: int) -> None:
+        """On the ports of the last run, else from `first_port` on; on any free ones if it is 0 or they are taken."""
+        self._folder = folder
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kept, path = read_json(folder / "ports.json"), folder / "ports.json"
+        self._sockets: dict[str, socket.socket] = {}
+        for number, name in enumerate(f"{store}_{what}" for store in STORE_APPS for what in ("api", "control")):
+            last = kept.get(name)
+            wishes = [last if isinstance(last, int) else 0, first_port and first_port + number]
+            self._sockets[name] = bind_wished(_HOST, wishes)
+        write_json(path, {name: one.getsockname()[1] for name, one in self._sockets.items()})
+        sockets = tuple(self._sockets.values())
+        self.child = Child("stores", ("stores",), module=MODULE, also=sockets, later=True)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """For `store_allow_hosts`: these ports, and nothing else on this machine."""
+        return tuple(f"{_HOST}:{self._port(store, 'api')}" for store in STORE_APPS)
+
+    @property
+    def emulators(self) -> tuple[str, ...]:
+        """For `store_emulators`."""
+        return tuple(
+            f"{PROJECT_ID}/{app_id}={self._control_url(store)}" for store, (app_id, _, _) in STORE_APPS.items()
+        )
+
+    def connections(self, public_keys: dict[str, str]) -> dict[str, StoreConnection]:
+        return {
+            store: StoreConnection(
+                app_id=app_id,
+                public_api_key=public_keys[store],
+                api_url=f"http://{_HOST}:{self._port(store, 'api')}",
+                control_url=self._control_url(store),
+            )
+            for store, (app_id, _, _) in STORE_APPS.items()
+        }
+
+    def tell(self, connection: Connection, certificates: Certificates) -> None:
+        """What their process has to know."""
+        told = StoresOrders(
+            service_url=connection.base_url,
+            service_ca=str(certificates.authority),
+            project_id=connection.project_id,
+            api_key=connection.api_key,
+            stores=[
+                StoreOrders(
+                    name=store,
+                    folder=str(self._folder / store),
+                    app_id=app_id,
+                    api=self._sockets[f"{store}_api"].fileno(),
+                    control=self._sockets[f"{store}_control"].fileno(),
+                )
+                for store, (app_id, _, _) in STORE_APPS.items()
+            ],
+        )
+        self.child.settings = msgspec.to_builtins(told)
+
+    def _port(self, store: str, what: str) -> int:
+        port: int = self._sockets[f"{store}_{what}"].getsockname()[1]
+        return port
+
+    def _control_url(self, store: str) -> str:
+        return f"http://{_HOST}:{self._port(store, 'control')}/control"

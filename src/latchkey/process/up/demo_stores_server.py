@@ -1,0 +1,162 @@
+"""The pretend stores of `latchkey up` as one process: serves them, and connects the demo's apps to them as an operator
+would, through the service's API."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+import uvloop
+
+from latchkey import logs
+from latchkey.cli.data_folder import read_json, write_json
+from latchkey.cli.emulate.folder import Authority, Folder
+from latchkey.emulators.emulator import Emulator
+from latchkey.emulators.emulator_server import keep_time, running
+from latchkey.http_client import HttpClient, HttpError
+from latchkey.process.supervision.supervisor_channel import decode, die_with
+from latchkey.process.up.demo_stores import StoreOrders, StoresOrders
+
+log = structlog.get_logger()
+
+_PACKAGE = "com.example.demo"
+_LONGEST_WAIT = 5.0
+
+
+class _NotNowError(Exception):
+    """The service cannot be asked at this moment."""
+
+
+class _RefusedError(Exception):
+    """The service does not want it, and will not want it later."""
+
+
+async def serve(told: StoresOrders, stop: asyncio.Event) -> None:
+    authority = Path(told.service_ca).read_bytes
+    async with HttpClient(timeout=60, extra_ca=authority(), use_proxy=False) as http:
+        work: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait())]
+        work += [asyncio.create_task(_live(told, one, http, authority)) for one in told.stores]
+        # A store that fails ends the process, and the supervisor starts it again.
+        done, rest = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        for task in done:
+            await task
+
+
+async def _live(told: StoresOrders, one: StoreOrders, http: HttpClient, authority: Authority) -> None:
+    folder = Folder(Path(one.folder)).prepare()
+    store = _open(one, folder, authority)
+
+    async def connect(base_url: str) -> None:
+        # Before anybody can sell: the service could not check such a sale.
+        connecting = _Connecting(http, told, one, folder, store.credentials(base_url))
+        store.notification_url = await connecting.until_done()
+
+    sockets = _socket(one.api), _socket(one.control)
+    async with running(store, listening=sockets[0], control=sockets[1], before_control=connect) as served:
+        write_json(folder.control, {"store": store.name, "control_url": served.control_url})
+        try:
+            await keep_time(store)
+        finally:
+            folder.control.unlink(missing_ok=True)
+
+
+class _Connecting:
+    """Saves the credentials of one store in the service, where that is needed, and asks where notifications go."""
+
+    def __init__(
+        self, http: HttpClient, told: StoresOrders, one: StoreOrders, folder: Folder, credentials: dict[str, Any]
+    ) -> None:
+        self._http = http
+        self._url = f"{told.service_url}/v2/projects/{told.project_id}/apps/{one.app_id}/credentials"
+        self._key = told.api_key
+        self._app_id = one.app_id
+        self._folder = folder
+        self._credentials = credentials
+
+    async def until_done(self) -> str | None:
+        """The notification URL; None if the service refuses the credentials, or the app is gone."""
+        wait = 0.1
+        while True:
+            try:
+                return await self._connect()
+            except _NotNowError:
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, _LONGEST_WAIT)
+            except _RefusedError as error:
+                log.error("demo app not connected", app_id=self._app_id, reason=str(error))
+                return None
+
+    async def _connect(self) -> str:
+        known = await self._ask("GET")
+        shown, last = known["credentials"], read_json(self._folder.credentials)
+        if shown is None or (self._is_ours(shown, last) and last != self._credentials):
+            known = await self._ask("PUT", self._credentials)
+            write_json(self._folder.credentials, self._credentials)
+            log.info("demo app connected", app_id=self._app_id, check=known["check"]["result"])
+        return str(known["notification_url"])
+
+    def _is_ours(self, shown: dict[str, Any], last: dict[str, Any]) -> bool:
+        """Whoever has put credentials of their own into the app keeps them."""
+        if "bundle_id" in self._credentials or "package_name" in self._credentials:
+            return (shown.get("bundle_id") or shown.get("package_name")) in (None, _PACKAGE)
+        return shown.get("api_base_url") in (self._credentials["api_base_url"], last.get("api_base_url"))
+
+    async def _ask(self, method: str, body: Any = None) -> dict[str, Any]:
+        try:
+            reply = await self._http.ask(
+                method,
+                self._url,
+                authorization=f"Bearer {self._key}",
+                headers={"Content-Type": "application/json"},
+                body=msgspec.json.encode(body) if body is not None else None,
+            )
+        except HttpError as error:
+            raise _NotNowError from error
+        if reply.status == 429 or reply.status >= 500:
+            raise _NotNowError
+        if reply.status >= 300:
+            raise _RefusedError(f"the service answered {reply.status}")
+        return msgspec.json.decode(reply.body, type=dict[str, Any])
+
+
+def _open(one: StoreOrders, folder: Folder, authority: Authority) -> Emulator[Any, Any]:
+    if one.name == "apple":
+        return folder.apple(bundle_id=_PACKAGE, app_apple_id=None, production=None, extra_ca=authority)
+    if one.name == "stripe":
+        return folder.stripe(extra_ca=authority)
+    return folder.google(package_name=_PACKAGE, audience=None, production=None, extra_ca=authority)
+
+
+def _socket(number: int) -> socket.socket:
+    listening = socket.socket(fileno=number)
+    listening.setblocking(False)
+    return listening
+
+
+def main() -> None:
+    supervisor = socket.socket(fileno=int(sys.argv[1]))
+    line = supervisor.makefile("rb").readline()
+    if not line:
+        return
+    told = msgspec.convert(decode(line).settings, StoresOrders)
+    threading.Thread(target=die_with, args=(supervisor,), daemon=True).start()
+    logs.configure("info", "json", lasting=True)
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+        supervisor.sendall(b"ready\n")
+        await serve(told, stop)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())

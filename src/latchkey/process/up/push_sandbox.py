@@ -1,0 +1,66 @@
+"""The push sandbox of `latchkey up` and `latchkey push sandbox`: over TLS, with its data in a folder.
+
+push.sqlite   devices and what was sent
+push.json     its app id, its key and its port, so that the next start has the same ones
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+
+from latchkey.cli.data_folder import PushConnection, write_json
+from latchkey.now import real_now
+from latchkey.process.local_ca.authority import Certificates
+from latchkey.process.supervision.listeners import bind_wished
+from latchkey.push.sandbox.sandbox_app import Sandbox
+from latchkey.push.sandbox.sandbox_database import SandboxDatabase
+from latchkey.server import Listener
+from latchkey.settings import Settings
+
+DRAIN_SECONDS = 5.0
+
+
+class _Kept(msgspec.Struct):
+    app_id: str
+    rest_api_key: str
+    port: int = 0
+
+
+@contextlib.asynccontextmanager
+async def push_sandbox(
+    folder: Path, certificates: Certificates, *, host: str, shown_host: str, port: int = 0, first_port: int = 0
+) -> AsyncIterator[PushConnection]:
+    """On `port` if given, else on the last port, else on `first_port`; if that is taken, on any free port."""
+    kept = _remembered(folder)
+    listening = bind_wished(host, [port, kept.port, first_port])
+    kept.port = listening.getsockname()[1]
+    write_json(folder / "push.json", kept)
+    sandbox = Sandbox(kept.app_id, kept.rest_api_key, SandboxDatabase(str(folder / "push.sqlite")), real_now)
+    listener = Listener(sandbox.application, listening, Settings(tls_cert=certificates.cert, tls_key=certificates.key))
+    serving = asyncio.create_task(listener.serve())
+    try:
+        yield PushConnection(
+            base_url=f"https://{shown_host}:{kept.port}", app_id=kept.app_id, rest_api_key=kept.rest_api_key
+        )
+    finally:
+        sandbox.close_streams()
+        listener.stop()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(serving, DRAIN_SECONDS)
+        sandbox.database.close()
+        listening.close()
+
+
+def _remembered(folder: Path) -> _Kept:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        return msgspec.json.decode((folder / "push.json").read_bytes(), type=_Kept)
+    except (OSError, msgspec.DecodeError):
+        return _Kept(str(uuid.uuid4()), f"os_sandbox_{secrets.token_urlsafe(24)}")

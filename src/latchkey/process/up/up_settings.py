@@ -1,0 +1,114 @@
+"""Which settings of the environment `latchkey up` uses, and which it ignores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from latchkey.cli.data_folder import write_private
+from latchkey.process.local_ca.authority import Certificates
+from latchkey.process.safety import problems_of_connections
+from latchkey.settings import LOOPBACK, PREFIX, ROLES, Settings, SettingsRefusedError, available_cpus, gather
+
+# Settings that `up` sets itself, and why. `latchkey serve` uses all of them.
+OWN: Mapping[str, str] = {
+    "database_url": "it has a database of its own",
+    "tls_cert": "it makes its own certificate",
+    "tls_key": "it makes its own certificate",
+    "behind_proxy": "it always listens with TLS",
+    "roles": "it runs all of them",
+    "secret_key": "it keeps a key in its folder",
+    "store_emulators": "it names its own pretend stores",
+}
+CONSUMER = f"{PREFIX}CONSUMER_"
+MAX_CONNECTIONS = 100
+SPARE_CONNECTIONS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class UpSettings:
+    given: Settings
+    # Variables that are set, in the order of the documentation.
+    taken: Sequence[str]
+    ignored: Sequence[tuple[str, str]]
+
+    @property
+    def api_processes(self) -> int:
+        """One for two cores: PostgreSQL and all the rest of `up` run on the same machine. At least two if there are two
+        cores, so that one answers while the other is started again."""
+        cpus = available_cpus()
+        return self.given.workers or min(cpus, max(2, cpus // 2))
+
+    @property
+    def database(self) -> dict[str, str]:
+        """What PostgreSQL's own settings must be for these."""
+        # Of the service, and some for listening, for commands and for a look with psql.
+        needed = (self.api_processes + 1) * self.given.database_connections + SPARE_CONNECTIONS
+        return {"max_connections": str(max(MAX_CONNECTIONS, needed))}
+
+    def settings(
+        self,
+        certificates: Certificates,
+        authorities: Path,
+        *,
+        store_hosts: tuple[str, ...] = (),
+        store_emulators: tuple[str, ...] = (),
+        exports: Path | None = None,
+        mails: Path | None = None,
+        charts: Path | None = None,
+        **own: Any,
+    ) -> Settings:
+        """The service's settings: the given ones, and those that `up` sets. `authorities` is the file for the
+        certificate authorities of webhooks. `store_hosts` are the pretend stores, each with its port. `exports` is
+        the folder for exports unless one is set, `mails` the one for mails unless there is a mail server, `charts` the
+        one for the charts' files unless one is set."""
+        given = self.given
+        # A receiver on this machine, with a certificate of this folder's authority, needs no setting.
+        trusted = certificates.authority
+        if given.webhook_extra_ca is not None:
+            write_private(authorities, trusted.read_bytes() + b"\n" + given.webhook_extra_ca.read_bytes())
+            trusted = authorities
+        return replace(
+            given,
+            roles=ROLES,
+            behind_proxy=False,
+            tls_cert=certificates.cert,
+            tls_key=certificates.key,
+            webhook_allow_networks=(*LOOPBACK, *given.webhook_allow_networks),
+            webhook_extra_ca=trusted,
+            store_allow_hosts=(*store_hosts, *given.store_allow_hosts),
+            store_emulators=store_emulators,
+            charts_folder=given.charts_folder or charts,
+            export_folder=given.export_folder or exports,
+            mail_folder=given.mail_folder or (None if given.smtp_host else mails),
+            **own,
+        )
+
+
+# Defaults that differ from `serve`: the log goes to a file, no proxy is in front, and somebody waits for it to stop.
+DEFAULTS: Mapping[str, Any] = {"shutdown_delay_seconds": 0, "drain_seconds": 10, "log_format": "json"}
+
+
+def settings_for_up(environ: Mapping[str, str], **flags: Any) -> UpSettings:
+    """From the environment, its settings file, and the command line; the error lists all problems."""
+    given, problems = gather(environ, overrides=flags, defaults=DEFAULTS)
+    # It has its own database, so settings of another one do not matter.
+    problems = [one for one in problems if one.about != "database_url"]
+    problems += problems_of_connections(given)
+    if problems:
+        raise SettingsRefusedError(problems)
+    plain = Settings(**DEFAULTS)
+    changed = [name for name in Settings.__struct_fields__ if getattr(given, name) != getattr(plain, name)]
+    taken = [_variable(name) for name in changed if name not in OWN and flags.get(name) is None]
+    ignored = [(_variable(name), OWN[name]) for name in changed if name in OWN]
+    if any(name.startswith(CONSUMER) for name in environ):
+        ignored.append((f"{CONSUMER}*", "it sets up the demo's consumer itself"))
+    return UpSettings(given, taken, ignored)
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()

@@ -1,1 +1,0 @@
-"""Deliveries, their queue and the webhooks they go to, as typed functions over SQL."""

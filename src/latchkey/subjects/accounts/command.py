@@ -1,0 +1,172 @@
+"""`latchkey user`: accounts for the dashboard."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from latchkey.cli import output
+from latchkey.cli.command import command
+from latchkey.cli.data_folder import DataFolder, read_json
+from latchkey.cli.output import shown
+from latchkey.cli.project_command import Desk, Office, audited, desk, office
+from latchkey.cli.target_database import is_of_up
+from latchkey.database.pool import Database
+from latchkey.domain.refusal import Conflict, NotFound
+from latchkey.now import real_now
+from latchkey.settings import gather
+from latchkey.subjects.accounts import rules
+from latchkey.subjects.accounts.rules import EXPLAINED, Role
+from latchkey.subjects.accounts.usecases import accounts, second_factor, sessions, team
+
+app = typer.Typer(no_args_is_help=True, help="Create, list, invite and remove dashboard accounts.")
+
+EmailArgument = Annotated[str, typer.Argument(help="The e-mail address that the person signs in with.")]
+
+
+@command(app, "create", desk)
+async def create(
+    at: Desk,
+    email: EmailArgument,
+    role: Annotated[Role, typer.Option(help=" ".join(f"{role}: {EXPLAINED[role]}" for role in Role))] = Role.OWNER,
+    name: Annotated[str, typer.Option(help="The name shown on pages.")] = "",
+    password_stdin: Annotated[
+        bool, typer.Option(help="Read the password from standard input instead of printing a link to choose one.")
+    ] = False,
+) -> None:
+    """Create an account and add it to a project, or add an existing account to another project."""
+    password = sys.stdin.readline().rstrip("\n") if password_stdin else None
+    now = real_now()
+    known = await accounts.find_account(at.database, email)
+    if known is not None and password is not None:
+        raise Conflict(f"There is already an account {known.email}; its password was not changed.")
+    async with at.audited("member.added", email, role=role):
+        if password is not None:
+            await accounts.create_account(at.database, email, now, name=name, password=password)
+        account, made = await team.add_member(at.database, at.project_id, email, role, now, name=name)
+    token = await accounts.invite(at.database, account.id, now) if made and password is None else None
+    if at.as_json:
+        link = _link(at, token) if token is not None else None
+        output.write({"email": email, "project_id": at.project_id, "role": role.value, "link": link})
+        return
+    Console(highlight=False).print(f"[bold]{email}[/bold] now has the role {role} in {at.project_id}.")
+    if token is not None:
+        _show_link(at, token)
+
+
+@command(app, "list", desk)
+async def show(at: Desk) -> None:
+    """List the members of a project."""
+    found = await team.members(at.database, at.project_id)
+    if at.as_json:
+        output.write_list(_as_data(one) for one in found)
+        return
+    table = output.table("e-mail", "name", "role", "second factor", "since", "last seen")
+    for member in found:
+        seen = shown(member.last_seen_at) or "never"
+        account, second = member.account, "on" if member.account.has_second_factor else "off"
+        table.add_row(escape(account.email), escape(account.name), member.role, second, shown(member.since), seen)
+    output.show_table(table)
+
+
+@command(app, "invite", office)
+async def invite(at: Office, email: EmailArgument) -> None:
+    """Print a link to choose a new password. It works once, within seven days."""
+    account = await _known(at.database, email)
+    async with audited(at.database, None, "account.invited", account.email, account_id=account.id):
+        token = await accounts.invite(at.database, account.id, real_now())
+    if at.as_json:
+        output.write({"email": email, "link": _link(at, token)})
+    else:
+        _show_link(at, token)
+
+
+@command(app, "reset-second-factor", office)
+async def reset_second_factor(at: Office, email: EmailArgument) -> None:
+    """Turn off the second factor of somebody who has lost the phone and the recovery codes."""
+    account = await _known(at.database, email)
+    async with audited(at.database, None, "account.second_factor_reset", account.email, account_id=account.id):
+        await second_factor.remove(at.database, account.id)
+    if at.as_json:
+        output.write({"email": account.email, "second_factor": False})
+    else:
+        output.console().print(f"[bold]{account.email}[/bold] signs in with the password alone now.")
+
+
+@command(app, "remove", desk)
+async def remove(at: Desk, email: EmailArgument) -> None:
+    """Remove somebody from a project and end their sessions."""
+    account = await _known(at.database, email)
+    async with at.audited("member.removed", account.email):
+        await team.remove_member(at.database, at.project_id, account.id)
+        for stay in await sessions.stays(at.database, account.id):
+            await sessions.end_stay(at.database, account.id, stay.id)
+    if at.as_json:
+        output.write({"email": email, "project_id": at.project_id, "removed": True})
+    else:
+        output.console().print(f"[bold]{email}[/bold] was removed from {at.project_id}.")
+
+
+@command(app, "operator", office)
+async def operator(
+    at: Office,
+    email: EmailArgument,
+    remove: Annotated[bool, typer.Option("--remove", help="The account is no operator any more.")] = False,
+) -> None:
+    """Make somebody an operator, who may see the dashboard's page about the database, or (--remove) undo that."""
+    account = await _known(at.database, email)
+    action = "operator.removed" if remove else "operator.added"
+    async with audited(at.database, None, action, account.email, account_id=account.id):
+        if remove:
+            await team.revoke(at.database, account)
+        else:
+            await team.grant(at.database, account, real_now())
+    everybody = await team.addresses(at.database)
+    if at.as_json:
+        output.write({"email": account.email, "operator": not remove, "operators": everybody})
+        return
+    console = Console(highlight=False)
+    console.print(f"[bold]{escape(account.email)}[/bold] is {'no longer ' if remove else 'now '}an operator.")
+    console.print(f"Operators: {escape(', '.join(everybody)) or 'nobody'}.")
+    if not remove and not account.has_password and account.openid is None:
+        console.print("They have no password yet, and earlier links do not work any more: run `latchkey user invite`.")
+
+
+async def _known(database: Database, email: str) -> rules.Account:
+    account = await accounts.find_account(database, email)
+    if account is None:
+        raise NotFound(f"There is no account {email}. Create it with `latchkey user create`.")
+    return account
+
+
+def _as_data(member: rules.Member) -> dict[str, Any]:
+    account = member.account
+    return {
+        "email": account.email,
+        "name": account.name,
+        "role": member.role.value,
+        "second_factor": account.has_second_factor,
+        "since": member.since,
+        "last_seen_at": member.last_seen_at,
+    }
+
+
+def _link(at: Office, token: str) -> str:
+    """A full link if the address is known: that of the `latchkey up` whose database this is."""
+    connection = read_json(DataFolder(at.data).connection)
+    of_up = is_of_up(at.config, at.data)
+    start = connection.get("base_url", "") if of_up else gather(os.environ, at.config)[0].public_url
+    return f"{start}/dashboard/invitations/{token}"
+
+
+def _show_link(at: Office, token: str) -> None:
+    link = _link(at, token)
+    where = "this page" if not link.startswith("/") else "this page of your service (put its https:// address in front)"
+    console = Console(highlight=False)
+    console.print(f"The person chooses a password on {where}. The link works once, within seven days:")
+    console.print(link, soft_wrap=True, markup=False)

@@ -1,0 +1,102 @@
+"""Team: the members of the project, their roles, and invitations."""
+
+from __future__ import annotations
+
+from starlette.responses import RedirectResponse, Response
+
+from latchkey.dashboard.page import ROOT, Needs, Pages, Visit
+from latchkey.domain.refusal import NotFound
+from latchkey.subjects.accounts import rules
+from latchkey.subjects.accounts.rules import EXPLAINED, INVITATION_LASTS, Account, Role, checked_role
+from latchkey.subjects.accounts.usecases import accounts, team
+
+pages = Pages()
+
+
+@pages.get("/team")
+async def show_team(visit: Visit) -> Response:
+    members = await team.members(visit.database, visit.project_id)
+    return visit.page(
+        "team.html",
+        members=members,
+        roles=EXPLAINED,
+        options=[(role, role.capitalize()) for role in Role],
+        values={name: visit.form.text(name) for name in ("email", "name")},
+        chosen=visit.form.text("role", Role.DEVELOPER),
+    )
+
+
+@pages.post("/team/add", Needs.OWN, "member.added", show_team)
+async def add_member(visit: Visit) -> Response:
+    form = visit.form
+    role = checked_role(form.needed("role"))
+    visit.audit(form.needed("email")[:200], role=role)
+    account, made = await team.add_member(
+        visit.database, visit.project_id, form.needed("email"), role, visit.now, name=form.text("name")
+    )
+    visit.audit(account.email)
+    if not made:
+        return await visit.to(visit.path("team"), f"{account.email} joined. They sign in as they did before.")
+    mail = visit.services.mail
+    if mail is None:
+        return _link(visit, account, await accounts.invite(visit.database, account.id, visit.now))
+    await mail.invite(account.email, visit.now)
+    where = f"as a file in {mail.folder}" if mail.folder else "to them"
+    return await visit.to(visit.path("team"), f"{account.email} is added. A mail with a link goes {where}.")
+
+
+@pages.get("/team/{account_id}", Needs.OWN)
+async def show_member(visit: Visit) -> Response:
+    return visit.page("member.html", member=await _member(visit), roles=EXPLAINED)
+
+
+@pages.post("/team/{account_id}/role", Needs.OWN, "member.role_changed")
+async def change_role(visit: Visit) -> Response:
+    member = await _member(visit)
+    role = checked_role(visit.form.needed("role"))
+    visit.audit(member.account.email, role=role, before=member.role)
+    await team.set_role(visit.database, visit.project_id, member.account.id, role, visit.now)
+    return await visit.to(visit.path("team"), f"{member.account.email} is {role} now.")
+
+
+@pages.post("/team/{account_id}/link", Needs.OWN, "member.link_made")
+async def make_link(visit: Visit) -> Response:
+    member = await _member(visit)
+    visit.audit(member.account.email)
+    account, token = await team.new_link(
+        visit.database, visit.project_id, member.account.id, visit.account.id, visit.now
+    )
+    return _link(visit, account, token)
+
+
+@pages.post("/team/{account_id}/second-factor", Needs.OWN, "member.second_factor_reset")
+async def reset_second_factor(visit: Visit) -> Response:
+    visit.form.confirmed()
+    member = await _member(visit)
+    visit.audit(member.account.email)
+    await team.reset_second_factor(visit.database, visit.project_id, member.account.id, visit.account.id)
+    return await visit.to(visit.path("team"), f"{member.account.email} is not asked for a code any more.")
+
+
+@pages.post("/team/{account_id}/remove", Needs.OWN, "member.removed")
+async def remove_member(visit: Visit) -> Response:
+    visit.form.confirmed()
+    member = await _member(visit)
+    visit.audit(member.account.email, role=member.role)
+    await team.remove_member(visit.database, visit.project_id, member.account.id)
+    if member.account.id == visit.account.id:
+        return RedirectResponse(ROOT, 303)
+    return await visit.to(visit.path("team"), f"{member.account.email} does not belong to this project any more.")
+
+
+async def _member(visit: Visit) -> rules.Member:
+    for member in await team.members(visit.database, visit.project_id):
+        if member.account.id == visit.param("account_id"):
+            return member
+    raise NotFound("There is no such member in this project.", param="account_id")
+
+
+def _link(visit: Visit, account: Account, token: str) -> Response:
+    start = visit.settings.public_url.rstrip("/") or f"https://{visit.request.headers.get('host', '')}"
+    link = f"{start}{ROOT}/invitations/{token}"
+    return visit.page("member_link.html", account=account, link=link, lasts=INVITATION_LASTS)

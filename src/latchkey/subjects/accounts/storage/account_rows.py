@@ -1,0 +1,188 @@
+"""Accounts, their password hashes, and the tokens that work once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from latchkey.database.pool import Connection, Record
+from latchkey.database.sql import query
+from latchkey.domain.instants import Ms
+from latchkey.subjects.accounts.rules import Account, Member, Role
+
+_CREATE = query("create_account")
+_FIND = query("find_account")
+_PASSWORD_OF = query("password_of")
+_SET_PASSWORD = query("set_password")
+_COUNT = query("count_accounts")
+_ADD_TOKEN = query("add_account_token")
+_FIND_TOKEN = query("find_account_of_token")
+_TAKE_TOKEN = query("take_account_token")
+_FORGET_TOKENS = query("forget_account_tokens")
+
+# A link to choose a password, or a sign-in that waits for the second factor.
+Purpose = Literal["password", "second_factor"]
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    account_id: str
+    # None: the account has no password.
+    password_hash: str | None
+
+
+async def create(
+    connection: Connection, account_id: str, email: str, name: str, password_hash: str | None, now: Ms
+) -> Account | None:
+    """None: the address is taken."""
+    return _found(await connection.fetchrow(_CREATE, account_id, email, name, password_hash, None, now))
+
+
+async def load(connection: Connection, account_id: str) -> Account | None:
+    return _found(await connection.fetchrow(_FIND, account_id, None, None))
+
+
+async def find(connection: Connection, email: str) -> Account | None:
+    return _found(await connection.fetchrow(_FIND, None, email, None))
+
+
+async def find_by_openid(connection: Connection, identity: str) -> Account | None:
+    return _found(await connection.fetchrow(_FIND, None, None, identity))
+
+
+async def any_exists(connection: Connection) -> bool:
+    return bool(await connection.fetchval(_COUNT))
+
+
+async def credentials(connection: Connection, email: str) -> Credentials | None:
+    row = await connection.fetchrow(_PASSWORD_OF, email)
+    return None if row is None else Credentials(row["id"], row["password_hash"])
+
+
+async def set_password(connection: Connection, account_id: str, password_hash: str) -> bool:
+    """False: there is no such account."""
+    return await connection.fetchrow(_SET_PASSWORD, account_id, password_hash) is not None
+
+
+async def add_token(
+    connection: Connection,
+    token_hash: bytes,
+    account_id: str,
+    purpose: Purpose,
+    now: Ms,
+    expires_at: Ms,
+    most: int = 100,
+) -> None:
+    """Of earlier tokens of the account for this purpose the newest stay, `most` in all."""
+    await connection.execute(_ADD_TOKEN, token_hash, account_id, purpose, now, expires_at, most)
+
+
+async def account_of_token(connection: Connection, token_hash: bytes, purpose: Purpose, now: Ms) -> Account | None:
+    """None: it was used already, or is too old."""
+    return _found(await connection.fetchrow(_FIND_TOKEN, token_hash, purpose, now))
+
+
+async def take_token(connection: Connection, token_hash: bytes, purpose: Purpose, now: Ms) -> str | None:
+    """Uses a token up and returns the account's id. None: it was used already, or is too old."""
+    account_id: str | None = await connection.fetchval(_TAKE_TOKEN, token_hash, purpose, now)
+    return account_id
+
+
+async def forget_tokens(connection: Connection, account_id: str, now: Ms, purpose: Purpose | None = None) -> None:
+    """Those of this account, of one purpose or all, and all that have expired."""
+    await connection.execute(_FORGET_TOKENS, account_id, purpose, now)
+
+
+def _found(row: Record | None) -> Account | None:
+    return None if row is None else account_of(row)
+
+
+def account_of(row: Record) -> Account:
+    return Account(
+        id=row["id"],
+        email=row["email"],
+        name=row["name"],
+        has_password=row["has_password"],
+        openid=row["openid"],
+        created_at=row["created_at"],
+        has_second_factor=row["has_second_factor"],
+        is_operator=row["is_operator"],
+    )
+
+
+# Identities at the OpenID provider, linked to accounts.
+
+
+_LINK = query("link_openid")
+
+
+async def link(connection: Connection, account_id: str, identity: str) -> bool:
+    """False: the account is linked to another identity."""
+    return await connection.fetchval(_LINK, account_id, identity) is not None
+
+
+# Memberships: which account has which role in which project, and who may see what concerns the whole deployment.
+
+
+_PUT = query("put_member")
+_REMOVE = query("remove_member")
+_LOCK_OWNERS = query("lock_owners")
+_ROLE_OF = query("role_of")
+_PROJECTS_OF = query("projects_of_account")
+_MEMBERS_OF = query("members_of_project")
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """A project that an account belongs to."""
+
+    project_id: str
+    name: str
+    role: Role
+
+
+async def members(connection: Connection, project_id: str) -> list[Member]:
+    """In the order in which they joined."""
+    return [
+        Member(account_of(row), Role(row["role"]), row["member_since"], row["last_seen_at"])
+        for row in await connection.fetch(_MEMBERS_OF, project_id)
+    ]
+
+
+async def places(connection: Connection, account_id: str) -> list[Membership]:
+    """In the order in which the account joined them."""
+    rows = await connection.fetch(_PROJECTS_OF, account_id)
+    return [Membership(row["id"], row["name"], Role(row["role"])) for row in rows]
+
+
+async def role_of(connection: Connection, account_id: str, project_id: str) -> Role | None:
+    role = await connection.fetchval(_ROLE_OF, account_id, project_id)
+    return None if role is None else Role(role)
+
+
+async def put(connection: Connection, account_id: str, project_id: str, role: Role, now: Ms) -> None:
+    """Adds a member, or changes the role of one."""
+    await connection.execute(_PUT, account_id, project_id, role, now)
+
+
+async def remove(connection: Connection, account_id: str, project_id: str) -> bool:
+    """False: the account was no member."""
+    return await connection.execute(_REMOVE, account_id, project_id) != "DELETE 0"
+
+
+async def lock_owners(connection: Connection, project_id: str) -> list[str]:
+    """Account ids, locked: of two owners who leave at once, the second sees that the first has left."""
+    return [row["account_id"] for row in await connection.fetch(_LOCK_OWNERS, project_id)]
+
+
+_SET_OPERATOR = query("set_operator")
+_LIST = query("list_operators")
+
+
+async def set_operator(connection: Connection, account_id: str, since: Ms | None) -> None:
+    """None: it is no operator any more."""
+    await connection.execute(_SET_OPERATOR, account_id, since)
+
+
+async def operator_addresses(connection: Connection) -> list[str]:
+    return [row["email"] for row in await connection.fetch(_LIST)]

@@ -1,0 +1,179 @@
+"""Accounts and their passwords. Only Argon2id hashes of passwords are stored."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import re
+import secrets
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from latchkey.database.pool import Database
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.naming import checked_name
+from latchkey.domain.refusal import Conflict, Invalid, NotFound
+from latchkey.subjects.accounts.rules import INVITATION_LASTS, Account, checked_email, checked_password
+from latchkey.subjects.accounts.storage import account_rows, session_rows
+from latchkey.subjects.api_keys.usecases import hash_of
+
+# 19 MiB and two rounds: 32 ms of one core. The library's default takes 230 ms on four cores, which would delay reads.
+_hasher = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+# Links to choose a password that one account may have at a time.
+MOST_LINKS = 5
+# One at a time: hashing is expensive on purpose, and many sign-ins at once must not starve reads.
+_turn = asyncio.Semaphore(1)
+
+
+async def create_account(
+    database: Database, email: str, now: Ms, *, name: str = "", password: str | None = None
+) -> Account:
+    email = checked_email(email)
+    name = checked_name(name) if name.strip() else ""
+    hashed = await hash_password(password) if password is not None else None
+    async with database.transaction() as connection:
+        account = await account_rows.create(connection, _new_id(), email, name, hashed, now)
+    if account is None:
+        raise Conflict(f"There is already an account {email}.", param="email")
+    return account
+
+
+async def find_account(database: Database, email: str) -> Account | None:
+    async with database.acquire() as connection:
+        return await account_rows.find(connection, checked_email(email))
+
+
+async def load_account(database: Database, account_id: str) -> Account:
+    async with database.acquire() as connection:
+        account = await account_rows.load(connection, account_id)
+    if account is None:
+        raise NotFound("There is no such account.", param="account_id")
+    return account
+
+
+async def any_account(database: Database) -> bool:
+    async with database.acquire() as connection:
+        return await account_rows.any_exists(connection)
+
+
+async def invite(database: Database, account_id: str, now: Ms) -> str:
+    """A token with which its holder can choose this account's password, once. Earlier tokens stop working."""
+    token = secrets.token_urlsafe(32)
+    async with database.transaction() as connection:
+        await account_rows.forget_tokens(connection, account_id, now, "password")
+        await account_rows.add_token(connection, hash_of(token), account_id, "password", now, now + INVITATION_LASTS)
+    return token
+
+
+async def add_link(database: Database, account_id: str, now: Ms, lasts: Ms) -> str:
+    """Like `invite`, but some earlier links stay: whoever asks for a mail in somebody's name must not end the link that
+    they have."""
+    token = secrets.token_urlsafe(32)
+    async with database.transaction() as connection:
+        await account_rows.add_token(connection, hash_of(token), account_id, "password", now, now + lasts, MOST_LINKS)
+    return token
+
+
+async def invited(database: Database, token: str, now: Ms) -> Account | None:
+    async with database.acquire() as connection:
+        return await account_rows.account_of_token(connection, hash_of(token), "password", now)
+
+
+async def accept_invitation(database: Database, token: str, password: str, now: Ms) -> Account:
+    hashed = await hash_password(password)
+    async with database.transaction() as connection:
+        account_id = await account_rows.take_token(connection, hash_of(token), "password", now)
+        if account_id is None:
+            raise Invalid("This link was used already, or is too old. Ask for a new one.")
+        await account_rows.set_password(connection, account_id, hashed)
+        await account_rows.forget_tokens(connection, account_id, now)
+        await session_rows.end_all_of(connection, account_id)
+    return await load_account(database, account_id)
+
+
+async def set_password(database: Database, account_id: str, password: str, now: Ms, *, keep: bytes = b"") -> None:
+    """A new password ends every session but the one with the hash `keep`, and every invitation."""
+    hashed = await hash_password(password)
+    async with database.transaction() as connection:
+        if not await account_rows.set_password(connection, account_id, hashed):
+            raise NotFound("There is no such account.", param="account_id")
+        await account_rows.forget_tokens(connection, account_id, now)
+        await session_rows.end_all_of(connection, account_id, keep=keep)
+
+
+async def hash_password(password: str) -> str:
+    checked_password(password)
+    async with _turn:
+        return await asyncio.to_thread(_hasher.hash, password)
+
+
+async def matches(password: str, hashed: str | None) -> bool:
+    """Takes the same time if there is no such account (`hashed` is None), so that timing does not reveal accounts."""
+    async with _turn:
+        try:
+            return await asyncio.to_thread(_hasher.verify, hashed or _nobody(), password) and hashed is not None
+        except (VerificationError, InvalidHashError):
+            return False
+
+
+async def has_password(database: Database, email: str, password: str) -> bool:
+    async with database.acquire() as connection:
+        known = await account_rows.credentials(connection, email)
+    return known is not None and await matches(password, known.password_hash)
+
+
+def _new_id() -> str:
+    return f"acc_{secrets.token_hex(8)}"
+
+
+_nobodys: list[str] = []
+
+
+def _nobody() -> str:
+    if not _nobodys:
+        _nobodys.append(_hasher.hash(secrets.token_hex(16)))
+    return _nobodys[0]
+
+
+# Known devices: browsers that have signed in before, proved by a cookie.
+
+
+KNOWN_FOR: Ms = 180 * DAY
+# A browser is rarely shared by more people.
+MOST_ACCOUNTS = 5
+_FORM = re.compile(rf"(?P<id>[0-9a-f]{{32}})(?P<entries>(?:\.[0-9]{{1,15}}-[0-9a-f]{{64}}){{1,{MOST_ACCOUNTS}}})")
+
+
+class Devices:
+    def __init__(self, secret_key: bytes) -> None:
+        self._key = hmac.new(secret_key, b"latchkey known devices", hashlib.sha256).digest()
+
+    def known(self, cookie: str, account_id: str, now: Ms) -> str | None:
+        """The device's id, if this account signed in with it and not too long ago."""
+        device, entries = _read(cookie)
+        for entry in entries:
+            since = int(entry.partition("-")[0])
+            if self._is_for(entry, device, account_id) and since <= now < since + KNOWN_FOR:
+                return device
+        return None
+
+    def remember(self, cookie: str, account_id: str, now: Ms) -> str:
+        """The cookie after this account signed in. Other accounts in it stay known."""
+        device, entries = _read(cookie)
+        device = device or secrets.token_hex(16)
+        others = [entry for entry in entries if not self._is_for(entry, device, account_id)]
+        return ".".join([device, f"{now}-{self._signature(device, account_id, now)}", *others[: MOST_ACCOUNTS - 1]])
+
+    def _is_for(self, entry: str, device: str, account_id: str) -> bool:
+        since, _, signature = entry.partition("-")
+        return hmac.compare_digest(signature, self._signature(device, account_id, int(since)))
+
+    def _signature(self, device: str, account_id: str, since: Ms) -> str:
+        return hmac.new(self._key, f"{device} {account_id} {since}".encode(), hashlib.sha256).hexdigest()
+
+
+def _read(cookie: str) -> tuple[str, list[str]]:
+    found = _FORM.fullmatch(cookie)
+    return (found["id"], found["entries"].split(".")[1:]) if found else ("", [])

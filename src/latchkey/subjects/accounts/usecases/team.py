@@ -1,0 +1,138 @@
+"""Operators: accounts that may see what concerns the whole deployment.
+
+Only the command line makes somebody one: whoever can run it has the database's password already. An owner of a project
+cannot, because other projects are not theirs.
+"""
+
+from __future__ import annotations
+
+from latchkey.database.pool import Connection, Database
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.subjects.accounts.rules import Account, Member, Role
+from latchkey.subjects.accounts.storage import account_rows
+from latchkey.subjects.accounts.storage.account_rows import Membership
+from latchkey.subjects.accounts.usecases import second_factor
+from latchkey.subjects.accounts.usecases.accounts import create_account, find_account, invite, load_account
+from latchkey.subjects.projects.rules import Project
+from latchkey.subjects.projects.usecases import create_project, load_project
+
+
+async def grant(database: Database, account: Account, now: Ms) -> None:
+    """Earlier links to choose the account's password stop working: an owner of a project may hold one."""
+    async with database.transaction() as connection:
+        await account_rows.set_operator(connection, account.id, now)
+        await account_rows.forget_tokens(connection, account.id, now, "password")
+
+
+async def revoke(database: Database, account: Account) -> None:
+    async with database.acquire() as connection:
+        await account_rows.set_operator(connection, account.id, None)
+
+
+async def is_operator(database: Database, account_id: str) -> bool:
+    async with database.acquire() as connection:
+        account = await account_rows.load(connection, account_id)
+        return account is not None and account.is_operator
+
+
+async def addresses(database: Database) -> list[str]:
+    async with database.acquire() as connection:
+        return await account_rows.operator_addresses(connection)
+
+
+# The members of a project and their roles. There is always an owner.
+
+
+async def members(database: Database, project_id: str) -> list[Member]:
+    async with database.acquire() as connection:
+        return await account_rows.members(connection, project_id)
+
+
+async def places(database: Database, account_id: str) -> list[Membership]:
+    async with database.acquire() as connection:
+        return await account_rows.places(connection, account_id)
+
+
+async def create_beside(database: Database, project_id: str, name: str, now: Ms) -> Project:
+    """A new project with the owners of an existing one."""
+    made = await create_project(database, name, now)
+    async with database.transaction() as connection:
+        for member in await account_rows.members(connection, project_id):
+            if member.role is Role.OWNER:
+                await account_rows.put(connection, member.account.id, made.id, Role.OWNER, now)
+    return made
+
+
+async def add_member(
+    database: Database, project_id: str, email: str, role: Role, now: Ms, *, name: str = ""
+) -> tuple[Account, bool]:
+    """Adds a member. Creates the account if there is none; the result says whether it did."""
+    await load_project(database, project_id)
+    account = await find_account(database, email)
+    made = account is None
+    if account is None:
+        account = await create_account(database, email, now, name=name)
+    async with database.transaction() as connection:
+        if await account_rows.role_of(connection, account.id, project_id) is not None:
+            raise Refusal(f"{account.email} belongs to this project already.", param="email")
+        await account_rows.put(connection, account.id, project_id, role, now)
+    return account, made
+
+
+async def set_role(database: Database, project_id: str, account_id: str, role: Role, now: Ms) -> None:
+    async with database.transaction() as connection:
+        await _require_other_owner(connection, project_id, account_id, unless=role is Role.OWNER)
+        if await account_rows.role_of(connection, account_id, project_id) is None:
+            raise NotFound("There is no such member in this project.", param="account_id")
+        await account_rows.put(connection, account_id, project_id, role, now)
+
+
+async def remove_member(database: Database, project_id: str, account_id: str) -> None:
+    async with database.transaction() as connection:
+        await _require_other_owner(connection, project_id, account_id)
+        if not await account_rows.remove(connection, account_id, project_id):
+            raise NotFound("There is no such member in this project.", param="account_id")
+
+
+async def new_link(database: Database, project_id: str, account_id: str, by: str, now: Ms) -> tuple[Account, str]:
+    """A link with which a member chooses a new password, for the owner `by`."""
+    await _require_owner_everywhere(database, project_id, account_id, by, "a link", "make one", "user invite")
+    return await load_account(database, account_id), await invite(database, account_id, now)
+
+
+async def reset_second_factor(database: Database, project_id: str, account_id: str, by: str) -> None:
+    """No code is asked of the member any more; the owner `by` wants it."""
+    what = "their password alone"
+    await _require_owner_everywhere(database, project_id, account_id, by, what, "do it", "user reset-second-factor")
+    await second_factor.remove(database, account_id)
+
+
+async def _require_owner_everywhere(
+    database: Database, project_id: str, account_id: str, by: str, opens: str, does: str, command: str
+) -> None:
+    """What weakens the way into an account gives access to all of its projects. So `by` must own every project the
+    member belongs to, and be an operator if the member is one: otherwise owning one project would give access to the
+    others."""
+    going = await places(database, account_id)
+    if not any(place.project_id == project_id for place in going):
+        raise NotFound("There is no such member in this project.", param="account_id")
+    owned = {place.project_id for place in await places(database, by) if place.role is Role.OWNER}
+    if await is_operator(database, account_id) and not await is_operator(database, by):
+        raise Refusal(
+            f"They are an operator of the whole deployment, and with {opens} you could be one too. Whoever runs "
+            f"Latchkey can {does} with `latchkey {command}`."
+        )
+    if not all(place.project_id in owned for place in going):
+        raise Refusal(
+            f"They belong to a project that you do not own, and {opens} would open that one too. Whoever runs Latchkey "
+            f"can {does} with `latchkey {command}`."
+        )
+
+
+async def _require_other_owner(
+    connection: Connection, project_id: str, account_id: str, *, unless: bool = False
+) -> None:
+    owners = await account_rows.lock_owners(connection, project_id)
+    if not unless and owners == [account_id]:
+        raise Refusal("A project needs an owner. Make somebody else an owner first.")

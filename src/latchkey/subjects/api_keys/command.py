@@ -1,0 +1,197 @@
+"""`latchkey key`: API keys. A secret key is shown once, when it is created."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from msgspec import UNSET, UnsetType
+
+from latchkey.cli import output
+from latchkey.cli.command import command
+from latchkey.cli.output import shown, typed_ahead
+from latchkey.cli.project_command import Desk, desk
+from latchkey.domain.access.api_key import LONGEST_OVERLAP_DAYS, OVERLAP_DAYS
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import Refusal
+from latchkey.engine.storage import keys
+from latchkey.now import real_now
+from latchkey.subjects.api_keys import render, usecases
+from latchkey.subjects.api_keys.wire import ApiKey, PublicApiKey
+
+app = typer.Typer(no_args_is_help=True, help="Create, list, change, replace and revoke API keys.")
+
+ExpiresOption = Annotated[
+    str | None,
+    typer.Option(
+        "--expires", help="When a secret key stops working: a date and time in UTC, or in how long: 12h, 90d."
+    ),
+]
+NetworksOption = Annotated[
+    list[str] | None,
+    typer.Option("--allow", help="A secret key works only from this address or network. May be given several times."),
+]
+KeyArgument = Annotated[str, typer.Argument(help="The key's id, as `latchkey key list` shows it.")]
+
+
+@command(app, "create", desk)
+async def create(
+    at: Desk,
+    name: Annotated[str, typer.Option(help="A name for people.")],
+    scopes: Annotated[
+        str, typer.Option(help="What a secret key may do: read, write, charts (only charts), joined by commas.")
+    ] = "read,write",
+    rate_limit: Annotated[
+        int, typer.Option(help="How many requests the key may make in any 60 seconds.", min=1)
+    ] = usecases.RATE_LIMIT,
+    app_id: Annotated[str | None, typer.Option("--app", help="Create a public key for this app (its id).")] = None,
+    expires: ExpiresOption = None,
+    allow: NetworksOption = None,
+    shape: Annotated[
+        str,
+        typer.Option(help="vendor: V2 replies to a secret key are as the vendor's clients expect them."),
+    ] = "latchkey",
+) -> None:
+    """Create an API key: a secret one for servers, or with --app a public one for apps."""
+    now = real_now()
+    if app_id is not None and (expires is not None or allow or shape != "latchkey"):
+        raise Refusal("A public key ships inside an app and works on every phone: it has no expiry, networks or shape.")
+    async with at.audited("key.created", name):
+        if app_id is not None:
+            issued = await usecases.create_public_key(
+                at.database, at.project_id, app_id, name, now, rate_limit=rate_limit
+            )
+        else:
+            issued = await usecases.create_secret_key(
+                at.database,
+                at.project_id,
+                name,
+                now,
+                scopes={scope.strip() for scope in scopes.split(",")},
+                rate_limit=rate_limit,
+                expires_at=typed_ahead(expires, now) if expires is not None else None,
+                allowed_networks=allow or (),
+                shape=shape,
+            )
+    _show_once(issued, at.as_json)
+
+
+def _show_once(issued: usecases.IssuedKey, as_json: bool) -> None:
+    if as_json:
+        output.write(_as_data(issued.key, issued.plaintext))
+        return
+    # Only the key goes to stdout, so that a script can read it; everything else goes to stderr.
+    output.told(f"[green]✓[/green] {issued.key.kind} key {issued.key.id} of {issued.key.project_id}")
+    if issued.key.app_id is not None:
+        output.told(f"[green]✓[/green] for the app {issued.key.app_id}")
+    if issued.key.kind == "secret":
+        output.told("[bold]Copy the key now. Only a hash of it is stored, so it cannot be shown again.[/bold]")
+    output.bare(issued.plaintext)
+
+
+@command(app, "list", desk)
+async def show(at: Desk) -> None:
+    """List a project's keys. Only the beginning and the end of each key are shown."""
+    listed: list[keys.ApiKey] = []
+    while page := await usecases.list_keys(at.database, at.project_id, after=listed[-1].id if listed else None):
+        listed += page
+    if at.as_json:
+        output.write_list(_as_data(one) for one in listed)
+        return
+    table = output.table("id", "name", "key", "kind", "limit", "since", "last used", "works")
+    now = real_now()
+    for key in listed:
+        table.add_row(
+            key.id,
+            output.plain(key.name),
+            key.hint,
+            "public" if key.kind == "public" else _may(key),
+            str(key.rate_limit),
+            f"revoked {shown(key.revoked_at)}" if key.revoked_at else shown(key.created_at),
+            shown(key.last_used_at) if key.last_used_at is not None else "never",
+            _works(key, now),
+            style="dim" if key.revoked_at or (key.rules and key.rules.is_expired(now)) else None,
+        )
+    output.show_table(table)
+
+
+@command(app, "edit", desk)
+async def edit(
+    at: Desk,
+    key_id: KeyArgument,
+    name: Annotated[str | None, typer.Option(help="A new name.")] = None,
+    rate_limit: Annotated[
+        int | None, typer.Option(help="How many requests the key may make in any 60 seconds.", min=1)
+    ] = None,
+    expires: ExpiresOption = None,
+    never_expires: Annotated[bool, typer.Option("--never-expires", help="Remove the expiry.")] = False,
+    allow: NetworksOption = None,
+    allow_everywhere: Annotated[bool, typer.Option("--allow-everywhere", help="Allow all networks.")] = False,
+) -> None:
+    """Change a secret key's name, limit, expiry or networks. --allow replaces all networks."""
+    if (expires is not None and never_expires) or (allow and allow_everywhere):
+        raise Refusal("These options contradict each other.")
+    now = real_now()
+    ends = typed_ahead(expires, now) if expires is not None else None
+
+    def change(key: keys.ApiKey) -> usecases.KeyChange:
+        return usecases.KeyChange(
+            name=name or key.name,
+            rate_limit=rate_limit or key.rate_limit,
+            expires_at=None if never_expires else ends or key.expires_at,
+            allowed_networks=() if allow_everywhere else tuple(allow or key.allowed_networks),
+        )
+
+    async with at.audited("key.changed", key_id):
+        key = await usecases.change_key(at.database, at.project_id, key_id, change, now)
+    at.done(_as_data(key), f"{key.id} ({key.hint}) works {_works(key, real_now())}")
+
+
+@command(app, "rotate", desk)
+async def rotate(
+    at: Desk,
+    key_id: KeyArgument,
+    overlap_days: Annotated[
+        int, typer.Option(help="How many more days the old key works.", min=0, max=LONGEST_OVERLAP_DAYS)
+    ] = OVERLAP_DAYS,
+) -> None:
+    """Replace a secret key: create one like it, and let the old one expire."""
+    async with at.audited("key.rotated", key_id):
+        issued, old = await usecases.rotate_key(
+            at.database, at.project_id, key_id, real_now(), overlap_days=overlap_days
+        )
+    if at.as_json:
+        output.write({"new": _as_data(issued.key, issued.plaintext), "old": _as_data(old)})
+        return
+    output.told(f"[green]✓[/green] {old.id} ({old.hint}) works until {shown(old.expires_at)}")
+    _show_once(issued, at.as_json)
+
+
+@command(app, "revoke", desk)
+async def revoke(at: Desk, key_id: KeyArgument) -> None:
+    """Revoke a key for good. The next request with it is refused."""
+    async with at.audited("key.revoked", key_id):
+        key = await usecases.revoke_key(at.database, at.project_id, key_id, real_now())
+    at.done(_as_data(key), f"{key.id} ({key.hint}) was revoked on {shown(key.revoked_at)}")
+
+
+def _as_data(key: keys.ApiKey, plaintext: str | UnsetType = UNSET) -> ApiKey | PublicApiKey:
+    """As V2 shows it. A public key is no secret, so it is always there."""
+    if key.kind == "public":
+        return render.public_api_key(key.project_id, key)
+    return render.api_key(key.project_id, key, plaintext)
+
+
+def _may(key: keys.ApiKey) -> str:
+    scopes = ", ".join(key.scopes)
+    return f"{scopes} (vendor's shape)" if key.shape == "vendor" else scopes
+
+
+def _works(key: keys.ApiKey, now: Ms) -> str:
+    """When and from where, in words."""
+    if key.revoked_at is not None:
+        return "no more"
+    when = "always"
+    if key.expires_at is not None:
+        when = f"{'until' if key.expires_at > now else 'no more, it expired'} {shown(key.expires_at)}"
+    return f"{when}, only from {', '.join(key.allowed_networks)}" if key.allowed_networks else when

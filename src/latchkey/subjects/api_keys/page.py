@@ -1,0 +1,154 @@
+"""API keys: shown once, then masked; changed, replaced, revoked. An app's public keys are on the app's page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from latchkey.dashboard.form import Form
+from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.domain.access.api_key import LONGEST_OVERLAP_DAYS, OVERLAP_DAYS, WARNED_BEFORE
+from latchkey.domain.formats import day, instant
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.refusal import NotFound
+from latchkey.engine.storage import keys
+from latchkey.subjects.api_keys import usecases
+
+pages = Pages()
+
+ON_A_PAGE = 100
+FIELDS = ("name", "rate_limit", "expires_on", "networks", "shape")
+
+
+@pages.get("/keys")
+async def list_keys(visit: Visit) -> Response:
+    after = visit.query.text("after") or None
+    found = await usecases.list_keys(visit.database, visit.project_id, kind="secret", after=after, limit=ON_A_PAGE + 1)
+    shown = found[:ON_A_PAGE]
+    more = visit.path("keys", after=shown[-1].id) if len(found) > ON_A_PAGE else None
+    return visit.page("keys.html", here="keys", keys=shown, more=more, after=after, soon=visit.now + WARNED_BEFORE)
+
+
+@pages.get("/keys/new", Needs.MANAGE)
+async def offer_new(visit: Visit) -> Response:
+    return _form(visit, "key_new.html", {"scopes": usecases.USUAL_SCOPES, "rate_limit": usecases.RATE_LIMIT})
+
+
+@pages.post("/keys/new", Needs.MANAGE, "key.created", offer_new)
+async def create(visit: Visit) -> Response:
+    form = visit.form
+    issued = await usecases.create_secret_key(
+        visit.database,
+        visit.project_id,
+        form.text("name"),
+        visit.now,
+        scopes=form.all("scope"),
+        rate_limit=form.number("rate_limit", low=1, high=usecases.FASTEST),
+        expires_at=_end_of(form),
+        allowed_networks=_networks(form),
+        shape=form.text("shape"),
+    )
+    visit.audit(issued.key.id, scopes=list(issued.key.scopes), **_told(issued.key))
+    return _once(visit, issued)
+
+
+@pages.get("/keys/{key_id}", Needs.MANAGE)
+async def offer_change(visit: Visit) -> Response:
+    key = await _secret(visit)
+    values = {
+        "name": key.name,
+        "rate_limit": key.rate_limit,
+        # The last day on which it works.
+        "expires_on": day(key.expires_at - 1) if key.expires_at else "",
+        "networks": "\n".join(key.allowed_networks),
+    }
+    return _form(visit, "key.html", values, key=key)
+
+
+@pages.post("/keys/{key_id}", Needs.MANAGE, "key.changed", offer_change)
+async def change(visit: Visit) -> Response:
+    key, form = await _secret(visit), visit.form
+
+    def wanted(key: keys.ApiKey) -> usecases.KeyChange:
+        ends = _end_of(form)
+        # The form has only the day: if that was not changed, neither is the time.
+        if key.expires_at is not None and form.text("expires_on") == day(key.expires_at - 1):
+            ends = key.expires_at
+        return usecases.KeyChange(
+            name=form.text("name"),
+            rate_limit=form.number("rate_limit", low=1, high=usecases.FASTEST),
+            expires_at=ends,
+            allowed_networks=tuple(_networks(form)),
+        )
+
+    changed = await usecases.change_key(visit.database, visit.project_id, key.id, wanted, visit.now)
+    visit.audit(**_told(changed))
+    return await visit.to(visit.path("keys"), f"{changed.hint} is changed, from the next request on.")
+
+
+@pages.post("/keys/{key_id}/rotate", Needs.MANAGE, "key.rotated", offer_change)
+async def rotate(visit: Visit) -> Response:
+    visit.form.confirmed()
+    key = await _secret(visit)
+    days = visit.form.number("overlap_days", OVERLAP_DAYS, high=LONGEST_OVERLAP_DAYS)
+    issued, old = await usecases.rotate_key(visit.database, visit.project_id, key.id, visit.now, overlap_days=days)
+    visit.audit(successor=issued.key.id, old_key_expires_at=old.expires_at, **_told(issued.key))
+    return _once(visit, issued, old)
+
+
+@pages.post("/keys/{key_id}/revoke", Needs.MANAGE, "key.revoked", offer_change)
+async def revoke(visit: Visit) -> Response:
+    visit.form.confirmed()
+    key = await _secret(visit)
+    visit.audit(name=key.name)
+    await usecases.revoke_key(visit.database, visit.project_id, key.id, visit.now)
+    return await visit.to(visit.path("keys"), f"{key.hint} is revoked: the next request with it is refused.")
+
+
+async def _secret(visit: Visit) -> keys.ApiKey:
+    key = await usecases.load_key(visit.database, visit.project_id, visit.param("key_id"))
+    if key.kind != "secret":
+        raise NotFound(f"There is no secret key {key.id} in this project.", param="key_id")
+    return key
+
+
+def _once(visit: Visit, issued: usecases.IssuedKey, old: keys.ApiKey | None = None) -> Response:
+    back = visit.path("keys")
+    return visit.page("key_once.html", 201, here="keys", issued=issued, app=None, back=back, old=old)
+
+
+def _end_of(form: Form) -> Ms | None:
+    """The end of the last day, in UTC."""
+    start = form.instant("expires_on")
+    return start + DAY if start is not None else None
+
+
+def _networks(form: Form) -> list[str]:
+    return form.raw("networks").replace(",", " ").split()
+
+
+def _told(key: keys.ApiKey) -> dict[str, Any]:
+    """What the audit log says about a key."""
+    return {
+        "name": key.name,
+        "rate_limit": key.rate_limit,
+        "expires_at": instant(key.expires_at) if key.expires_at else None,
+        "allowed_networks": list(key.allowed_networks),
+        "shape": key.shape,
+    }
+
+
+def _form(visit: Visit, template: str, values: dict[str, Any], key: keys.ApiKey | None = None) -> Response:
+    form = visit.form
+    typed = {name: form.raw(name, str(values.get(name, ""))) for name in FIELDS}
+    scopes = values.get("scopes", ()) if visit.refusal is None else form.all("scope")
+    return visit.page(
+        template,
+        here="keys",
+        values={**typed, "scopes": scopes},
+        fastest=usecases.FASTEST,
+        key=key,
+        overlap_days=OVERLAP_DAYS,
+        longest_overlap=LONGEST_OVERLAP_DAYS,
+    )

@@ -1,0 +1,77 @@
+"""The audit log: who changed what in the project, and sign-ins of its members."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from latchkey.dashboard.page import Pages, Visit
+from latchkey.domain.refusal import NotFound
+from latchkey.subjects.accounts.usecases import team
+from latchkey.subjects.api_keys import usecases as api_keys
+from latchkey.subjects.audit import usecases
+
+pages = Pages()
+
+ON_A_PAGE = 50
+# Actions that only the command line or the API does, so no page declares them.
+ELSEWHERE = (
+    "app.changed",
+    "account.invited",
+    "account.second_factor_reset",
+    "customer.attributes_set",
+    "customer.cancelled",
+    "customer.created",
+    "customer.offering_assigned",
+    "customer.offering_cleared",
+    "export.run",
+    "entitlement.products_attached",
+    "entitlement.products_detached",
+    "project.created",
+    "purchase.fed",
+)
+# The largest possible position.
+MOST = 2**63 - 1
+
+
+@pages.get("/audit")
+async def show_log(visit: Visit) -> Response:
+    query = visit.query
+    actor, action = query.text("actor")[:300] or None, query.text("action")[:100] or None
+    before = query.number("before", 0, low=0, high=MOST) or None
+    found = await usecases.entries(
+        visit.database, visit.project_id, before=before, actor=actor, action=action, limit=ON_A_PAGE + 1
+    )
+    entries = found[:ON_A_PAGE]
+    older = None
+    if len(found) > ON_A_PAGE:
+        older = visit.path("audit", actor=actor, action=action, before=entries[-1].position)
+    return visit.page(
+        "audit.html",
+        entries=entries,
+        older=older,
+        first=before is None,
+        actor=actor or "",
+        action=action or "",
+        actions=actions(),
+        people=[member.account.email for member in await team.members(visit.database, visit.project_id)],
+        keys=[
+            api_keys.actor_of(key) for key in await api_keys.list_keys(visit.database, visit.project_id, kind="secret")
+        ],
+    )
+
+
+@pages.get("/audit/{position}")
+async def show_entry(visit: Visit) -> Response:
+    text = visit.param("position")
+    position = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
+    entry = await usecases.entry(visit.database, visit.project_id, min(position, MOST))
+    if entry is None:
+        raise NotFound("There is no such entry.", param="position")
+    return visit.page("audit_entry.html", entry=entry)
+
+
+def actions() -> list[str]:
+    """All actions that can be in the log, from the declarations of the pages."""
+    from latchkey.process.dashboard_application import ALL  # this module is one of them
+
+    return sorted({page.action for pages in ALL for page in pages.all if page.action} | set(ELSEWHERE))

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from latchkey.domain.instants import Ms
+
+Outcome = Literal["begun", "done", "refused", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    position: int
+    project_id: str | None
+    at: Ms
+    account_id: str | None
+    actor: str
+    action: str
+    subject: str
+    outcome: Outcome
+    detail: Mapping[str, Any]
+    address: str

@@ -1,0 +1,121 @@
+"""Granting an entitlement to many customers: a preview, its start, and how far it is. Beyond the vendor's API."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+from starlette.responses import Response
+
+from latchkey.http.audited import audited
+from latchkey.http.authentication import ReadKey, WriteKey
+from latchkey.http.errors import Unprocessable
+from latchkey.http.filter_text import FilterText, parsed, unprocessable
+from latchkey.http.models import AppUserId, Body, GrantLength, Instant, Paging
+from latchkey.http.routing import Router, reply, shows
+from latchkey.http.services import Provided, Services
+from latchkey.subjects.api_keys.usecases import actor_of, load_key
+from latchkey.subjects.bulk_grants import usecases
+from latchkey.subjects.bulk_grants.rules import Terms
+from latchkey.subjects.segments import render as segments_render
+from latchkey.subjects.segments import wire as segments_wire
+from latchkey.subjects.segments.rules.filter import Filter
+from latchkey.subjects.segments.usecases import segments
+from latchkey.wire.errors import V2Error
+from latchkey.wire.paging import listed
+from latchkey.wire.v2 import Page
+
+router = Router(prefix="/v2/projects/{project_id}/bulk_grants", tags=["V2 customers"])
+
+_Id = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class NewBulkGrant(Body):
+    """Give one of `filter`, `segment_id` and `customer_ids`; and `duration`, `expires_at`, or neither: for ever."""
+
+    entitlement_id: _Id
+    duration: GrantLength | None = None
+    expires_at: Instant | None = None
+    skip_holders: bool = True
+    # The query parameters of `customer_list`.
+    filter: Annotated[dict[str, FilterText], Field(min_length=1, max_length=20)] | None = None
+    segment_id: _Id | None = None
+    # Not in the audit log: who is erased must be gone from it.
+    customer_ids: Annotated[list[AppUserId], Field(min_length=1, max_length=usecases.MOST_CUSTOMERS)] | None = Field(
+        default=None, repr=False
+    )
+
+
+@router.post(
+    "",
+    responses=shows(segments_wire.BulkGrantProgress, 201) | shows(V2Error, 422, "It cannot be granted."),
+    status_code=201,
+    response_class=Response,
+)
+@audited("bulk_grant.prepared")
+async def prepare_bulk_grant(services: Provided, caller: WriteKey, new: NewBulkGrant) -> Response:
+    """Prepare a grant for the customers of a filter, a segment or a list of ids, at most 10,000. Nobody gets anything
+    yet: look at the numbers, then start it. A preview that is not started is deleted after a day."""
+    if new.duration is not None and new.expires_at is not None:
+        raise Unprocessable("Give a duration or expires_at, not both.", param="expires_at")
+    wanted = await _wanted(services, caller.project_id, new)
+    actor = actor_of(await load_key(services.database, caller.project_id, caller.key_id))
+    terms = Terms(
+        entitlement_id=new.entitlement_id,
+        duration=None if new.duration == "lifetime" else new.duration,
+        ends_at=new.expires_at,
+        skip_holders=new.skip_holders,
+    )
+    with unprocessable("filter" if new.segment_id is None else "segment_id"):
+        made = await usecases.draft(
+            services.database, services.catalogs, caller.project_id, terms, wanted, actor, services.now()
+        )
+    return reply(segments_render.bulk_grant_progress(caller.project_id, made, []), 201)
+
+
+@router.get("", responses=shows(Page[segments_wire.BulkGrant]))
+async def list_bulk_grants(services: Provided, caller: ReadKey, paging: Paging) -> Response:
+    """The project's bulk grants, by id, previews included. Read one to see how far it is."""
+    found = await usecases.list_grants(services.database, caller.project_id, after=paging.after, limit=paging.limit + 1)
+    return reply(
+        listed(found, segments_render.bulk_grant, lambda item: item.id, paging.limit, caller.project_id, "bulk_grants")
+    )
+
+
+@router.get("/{bulk_grant_id}", responses=shows(segments_wire.BulkGrantProgress))
+async def read_bulk_grant(services: Provided, caller: ReadKey, bulk_grant_id: str) -> Response:
+    """One bulk grant: how many customers have got it, were left out or failed, and why."""
+    return await _shown(services, caller.project_id, bulk_grant_id)
+
+
+@router.post("/{bulk_grant_id}/actions/start", responses=shows(segments_wire.BulkGrantProgress))
+@audited("bulk_grant.started")
+async def start_bulk_grant(services: Provided, caller: WriteKey, bulk_grant_id: str) -> Response:
+    """Start what was prepared. It runs in the background; every customer gets it once. Started already: 409."""
+    await usecases.start(services.database, caller.project_id, bulk_grant_id, services.now())
+    return await _shown(services, caller.project_id, bulk_grant_id)
+
+
+@router.post("/{bulk_grant_id}/actions/stop", responses=shows(segments_wire.BulkGrantProgress))
+@audited("bulk_grant.stopped")
+async def stop_bulk_grant(services: Provided, caller: WriteKey, bulk_grant_id: str) -> Response:
+    """Stop a running bulk grant. Customers who got it before keep it."""
+    await usecases.stop(services.database, caller.project_id, bulk_grant_id, services.now())
+    return await _shown(services, caller.project_id, bulk_grant_id)
+
+
+async def _wanted(services: Services, project_id: str, new: NewBulkGrant) -> Filter | list[str]:
+    given = [one for one in (new.filter, new.segment_id, new.customer_ids) if one is not None]
+    if len(given) != 1:
+        raise Unprocessable("Give one of filter, segment_id and customer_ids.", param="filter")
+    if new.segment_id is not None:
+        return (await segments.load_segment(services.database, project_id, new.segment_id)).filter
+    if new.filter is not None:
+        return parsed(new.filter)
+    return new.customer_ids or []
+
+
+async def _shown(services: Services, project_id: str, id: str) -> Response:
+    grant = await usecases.load(services.database, project_id, id)
+    failed = await usecases.failures(services.database, project_id, grant.id) if grant.failed else []
+    return reply(segments_render.bulk_grant_progress(project_id, grant, failed))

@@ -1,0 +1,105 @@
+"""Granting access to many customers: from a list or from pasted ids, with a preview before anything happens."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from latchkey.dashboard.customer_filter import read_chosen
+from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.domain.customers.promotion import DURATIONS, in_words
+from latchkey.domain.formats import instant
+from latchkey.domain.instants import LATEST
+from latchkey.domain.refusal import Invalid
+from latchkey.subjects.bulk_grants import usecases
+from latchkey.subjects.bulk_grants.rules import Terms
+from latchkey.subjects.catalog.usecases.entitlement_catalog import list_entitlements
+from latchkey.subjects.segments.usecases.customer_lists import count
+
+pages = Pages()
+
+# The most entitlements in a select field.
+CHOICES = 500
+
+
+@pages.get("/bulk-grants")
+async def show_list(visit: Visit) -> Response:
+    return visit.page(
+        "bulk_grants.html", here="customers", grants=await usecases.newest(visit.database, visit.project_id)
+    )
+
+
+@pages.get("/bulk-grants/new", Needs.GRANT)
+async def show_form(visit: Visit) -> Response:
+    chosen = await read_chosen(visit, visit.form if visit.refusal else visit.query)
+    by_filter = visit.refusal is None or visit.form.text("of") == "list"
+    found = await list_entitlements(visit.database, visit.project_id, limit=CHOICES)
+    return visit.page(
+        "bulk_grant_new.html",
+        here="customers",
+        chosen=chosen,
+        by_filter=by_filter and not chosen.filter.is_empty,
+        counted=await count(visit.database, visit.project_id, chosen.filter, visit.now),
+        entitlements=[(one.id, f"{one.display_name} ({one.id})") for one in found],
+        durations=tuple(DURATIONS),
+        entered=visit.form.values(),
+        most=usecases.MOST_CUSTOMERS,
+    )
+
+
+@pages.post("/bulk-grants", Needs.GRANT, "bulk_grant.prepared", show_form)
+async def prepare(visit: Visit) -> Response:
+    """The preview. Nobody gets anything yet."""
+    chosen = await read_chosen(visit, visit.form)
+    pasted = visit.form.raw("ids")
+    by_filter = visit.form.text("of") == "list"
+    terms = _terms(visit)
+    visit.audit(entitlement=terms.entitlement_id)
+    wanted = chosen.filter if by_filter else [line.strip() for line in pasted.splitlines() if line.strip()]
+    made = await usecases.draft(
+        visit.database, visit.services.catalogs, visit.project_id, terms, wanted, visit.account.email, visit.now
+    )
+    visit.audit(made.id)
+    return await visit.to(visit.path("bulk-grants", made.id))
+
+
+@pages.get("/bulk-grants/{bulk_grant_id}")
+async def show(visit: Visit) -> Response:
+    grant = await usecases.load(visit.database, visit.project_id, visit.param("bulk_grant_id"))
+    failed = await usecases.failures(visit.database, visit.project_id, grant.id) if grant.failed else []
+    length = in_words(grant.terms.duration) if grant.terms.duration else None
+    return visit.page(
+        "bulk_grant.html", here="customers", grant=grant, length=length, failures=failed, most=usecases.MOST_SHOWN
+    )
+
+
+@pages.post("/bulk-grants/{bulk_grant_id}/start", Needs.GRANT, "bulk_grant.started")
+async def start(visit: Visit) -> Response:
+    visit.form.confirmed()
+    id = visit.param("bulk_grant_id")
+    grant = await usecases.load(visit.database, visit.project_id, id)
+    terms = grant.terms
+    until = instant(terms.ends_at) if terms.ends_at is not None else terms.duration or "for ever"
+    visit.audit(entitlement=terms.entitlement_id, customers=grant.total, until=until)
+    await usecases.start(visit.database, visit.project_id, id, visit.now)
+    return await visit.to(visit.path("bulk-grants", id), "The grant was started. You can leave this page.")
+
+
+@pages.post("/bulk-grants/{bulk_grant_id}/stop", Needs.GRANT, "bulk_grant.stopped")
+async def stop(visit: Visit) -> Response:
+    visit.form.confirmed()
+    id = visit.param("bulk_grant_id")
+    await usecases.stop(visit.database, visit.project_id, id, visit.now)
+    return await visit.to(visit.path("bulk-grants", id), "Stopped. Who got it before keeps it.")
+
+
+def _terms(visit: Visit) -> Terms:
+    until = visit.form.instant("until")
+    if until is not None and not 0 < until <= LATEST:
+        raise Invalid("That is a date beyond the calendar.", param="until")
+    duration = None if until is not None else visit.form.choice("duration", DURATIONS)
+    return Terms(
+        entitlement_id=visit.form.needed("entitlement_id"),
+        duration=None if duration == "lifetime" else duration,
+        ends_at=until,
+        skip_holders=visit.form.ticked("skip_holders"),
+    )

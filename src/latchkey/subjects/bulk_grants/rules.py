@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from latchkey.domain.instants import Ms
+
+State = Literal["draft", "running", "done", "stopped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What is granted."""
+
+    entitlement_id: str
+    # A named length, or an instant; both None: for ever.
+    duration: str | None
+    ends_at: Ms | None
+    # Whether customers who have the entitlement when their turn comes are left out.
+    skip_holders: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkGrant:
+    project_id: str
+    id: str
+    state: State
+    terms: Terms
+    # Where its customers came from, in words.
+    source: str
+    actor: str
+    created_at: Ms
+    started_at: Ms | None
+    finished_at: Ms | None
+    total: int
+    # Of the preview: how many have the entitlement already, and ids that nobody has.
+    holders: int
+    unknown_ids: tuple[str, ...]
+    token: int
+    # Outcomes so far; not counted in a list.
+    granted: int
+    skipped: int
+    failed: int
+
+    @property
+    def handled(self) -> int:
+        return self.granted + self.skipped + self.failed
+
+
+# Said of a filter if the lists did not have everybody: shortly after somebody new came, or after an import.
+INCOMPLETE = "Some new customers were not in the lists yet: for them, make the preview again in a while"

@@ -1,0 +1,259 @@
+"""Granting an entitlement to many customers: the preview, its confirmation, and what became of it.
+
+The preview is a draft in the database with the customers it would reach. Confirmed, `bulk_runner.py` works through it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from uuid import uuid4
+
+import structlog
+
+from latchkey.database.pool import Database
+from latchkey.domain.access.entitlements import active
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers import promotion
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.promotion import DURATIONS
+from latchkey.domain.events.customer_event import event_id
+from latchkey.domain.instants import MINUTE, Ms
+from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
+from latchkey.engine.changes import Change, Changes, Situation
+from latchkey.engine.due_transitions import at_present
+from latchkey.engine.due_work import Lookout
+from latchkey.engine.storage import scans
+from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.read_rows import load_projects
+from latchkey.subjects.bulk_grants import storage
+from latchkey.subjects.bulk_grants.rules import INCOMPLETE, BulkGrant, Terms
+from latchkey.subjects.bulk_grants.storage import Result, Turn
+from latchkey.subjects.segments.rules.filter import Filter, Sort
+from latchkey.subjects.segments.usecases.customer_lists import in_words, list_page
+
+MOST_CUSTOMERS = 10_000
+# Customers that are read at once: other requests are served between two.
+_AT_ONCE = 200
+# Ids nobody has, and failures, that are shown.
+MOST_SHOWN = 100
+LISTED = 50
+
+
+async def draft(
+    database: Database,
+    catalogs: Catalogs,
+    project_id: str,
+    terms: Terms,
+    wanted: Filter | Sequence[str],
+    actor: str,
+    now: Ms,
+) -> BulkGrant:
+    """A draft for the customers of a filter, or for those with these ids."""
+    async with database.acquire() as connection:
+        catalog = (await load_projects(connection, catalogs, {project_id}))[project_id].catalog
+    _check(terms, catalog, now)
+    unknown: list[str] = []
+    if isinstance(wanted, Filter):
+        found, holders, complete = await _of_filter(database, project_id, wanted, terms.entitlement_id, catalog, now)
+        source = f"the list: {in_words(wanted)}" if complete else f"the list: {in_words(wanted)}. {INCOMPLETE}"
+    else:
+        found, holders, unknown = await _of_ids(database, project_id, wanted, terms.entitlement_id, catalog, now)
+        source = "a list of ids"
+    if not found:
+        said = "Nobody would get it: no customer is known by these ids or matches this filter."
+        raise Invalid(said, param=_param(wanted))
+    id = f"bulk_{uuid4().hex[:24]}"
+    async with database.transaction() as connection:
+        await storage.create(
+            connection, project_id, id, terms, source, actor, found, holders, unknown[:MOST_SHOWN], now
+        )
+    return await load(database, project_id, id)
+
+
+async def load(database: Database, project_id: str, id: str) -> BulkGrant:
+    async with database.acquire() as connection:
+        found = await storage.load(connection, project_id, id)
+    if found is None:
+        raise NotFound(f"There is no bulk grant {id!r}.", param="bulk_grant_id")
+    return found
+
+
+async def newest(database: Database, project_id: str) -> list[BulkGrant]:
+    """Those that were started. Outcomes are not counted here."""
+    async with database.acquire() as connection:
+        return await storage.newest(connection, project_id, LISTED)
+
+
+async def list_grants(database: Database, project_id: str, *, after: str | None, limit: int) -> list[BulkGrant]:
+    """By id, previews included. Outcomes are not counted here."""
+    async with database.acquire() as connection:
+        return await storage.page(connection, project_id, after, limit)
+
+
+async def failures(database: Database, project_id: str, id: str) -> list[tuple[str, str]]:
+    """Ids of customers that did not get it, each with the reason."""
+    async with database.acquire() as connection:
+        return await storage.failures(connection, project_id, id, MOST_SHOWN)
+
+
+async def start(database: Database, project_id: str, id: str, now: Ms) -> None:
+    """Confirms a draft. Confirmed twice, it runs once."""
+    async with database.acquire() as connection:
+        started = await storage.start(connection, project_id, id, now)
+    if not started:
+        grant = await load(database, project_id, id)
+        raise Conflict(f"This bulk grant is {grant.state} already.")
+
+
+async def stop(database: Database, project_id: str, id: str, now: Ms) -> None:
+    """Who has had their turn keeps the grant."""
+    async with database.acquire() as connection:
+        stopped = await storage.stop(connection, project_id, id, now)
+    if not stopped:
+        grant = await load(database, project_id, id)
+        raise Conflict(f"This bulk grant does not run: it is {grant.state}.")
+
+
+def _check(terms: Terms, catalog: Catalog, now: Ms) -> None:
+    if terms.entitlement_id not in catalog.entitlements:
+        raise NotFound(f"There is no entitlement {terms.entitlement_id!r} in this project.", param="entitlement_id")
+    if terms.duration is not None and terms.duration not in DURATIONS:
+        raise Invalid(f"A duration is one of {', '.join(DURATIONS)}.", param="duration")
+    if terms.ends_at is not None and terms.ends_at <= now:
+        raise Refusal("The grant would end in the past.", param="expires_at")
+
+
+def _too_many(wanted: Filter | Sequence[str]) -> Invalid:
+    return Invalid(f"A bulk grant has at most {MOST_CUSTOMERS:,} customers. Split the list.", param=_param(wanted))
+
+
+def _param(wanted: Filter | Sequence[str]) -> str:
+    return "filter" if isinstance(wanted, Filter) else "customer_ids"
+
+
+async def _of_filter(
+    database: Database, project_id: str, wanted: Filter, entitlement_id: str, catalog: Catalog, now: Ms
+) -> tuple[list[tuple[int, str]], int, bool]:
+    """The customers, how many of them have the entitlement, and whether everybody is in the lists."""
+    found: list[tuple[int, str]] = []
+    holders, after, complete = 0, None, True
+    while True:
+        page = await list_page(
+            database, project_id, wanted, now, sort=Sort.KEY, after=after, limit=_AT_ONCE, whole=True
+        )
+        complete = complete and page.complete
+        for one in page.entries:
+            found.append((one.key, one.app_user_id or ""))
+            if one.customer is not None:
+                holders += _holds(one.customer, entitlement_id, catalog, one.now)
+        if len(found) > MOST_CUSTOMERS:
+            raise _too_many(wanted)
+        after = page.next
+        if after is None:
+            return found, holders, complete
+
+
+async def _of_ids(
+    database: Database, project_id: str, ids: Iterable[str], entitlement_id: str, catalog: Catalog, now: Ms
+) -> tuple[list[tuple[int, str]], int, list[str]]:
+    """The customers, how many of them have it, and the ids that nobody has. Two ids of a customer count once."""
+    wanted = list(dict.fromkeys(ids))
+    if len(wanted) > MOST_CUSTOMERS:
+        raise _too_many(wanted)
+    found: dict[int, str] = {}
+    holders, unknown = 0, []
+    for start in range(0, len(wanted), _AT_ONCE):
+        chunk = wanted[start : start + _AT_ONCE]
+        async with database.acquire() as connection:
+            hits = await scans.by_ids(connection, project_id, set(chunk))
+            keys = {hit.matched: hit.customer_key for hit in hits}
+            fresh = {key for key in keys.values() if key not in found}
+            people = await scans.by_keys(connection, project_id, fresh) if fresh else []
+        unknown += [id for id in chunk if id not in keys]
+        for one in people:
+            found[one.key] = one.customer.app_user_id
+            holders += _holds(one.customer, entitlement_id, catalog, now if one.clock_now is None else one.clock_now)
+    return list(found.items()), holders, unknown
+
+
+def _holds(customer: Customer, entitlement_id: str, catalog: Catalog, now: Ms) -> bool:
+    return entitlement_id in active(at_present(customer, catalog, now), catalog, now)
+
+
+# Works through bulk grants that were confirmed. In the clock role; any number of processes may.
+
+
+LEASE: Ms = 1 * MINUTE
+# Customers at once: they share transactions, and other changes are not delayed.
+AT_ONCE = 50
+GONE = "The customer was erased after the preview."
+
+log = structlog.get_logger()
+
+
+class AlreadyHeld(Refusal):
+    """The customer has the entitlement, and those who have it are left out."""
+
+
+async def run_bulk_grants(lookout: Lookout, changes: Changes, now: Callable[[], Ms], stop: asyncio.Event) -> None:
+    """Runs until the lookout ends. A running bulk grant is left to the next process when `stop` is set."""
+    while await lookout.until(lambda seen: seen.bulk_grant_at) is not None:
+        try:
+            await run_next(changes, now, stop)
+        except Exception:
+            # The database may be unreachable. Bulk grants are then late; nothing else depends on them.
+            log.exception("bulk grants failed")
+
+
+async def run_next(changes: Changes, now: Callable[[], Ms], stop: asyncio.Event | None = None) -> bool:
+    """Works through the bulk grant that waited longest. Returns whether there was one."""
+    async with changes.database.transaction() as connection:
+        grant = await storage.claim(connection, now(), now() + LEASE)
+    if grant is None:
+        return False
+    after = 0
+    while stop is None or not stop.is_set():
+        async with changes.database.acquire() as connection:
+            turns = await storage.next_turns(connection, grant, after, AT_ONCE)
+            if not turns:
+                await storage.finish(connection, grant, now())
+                log.info("bulk grant done", project_id=grant.project_id, bulk_grant_id=grant.id)
+                return True
+        results = await asyncio.gather(*(_turn(changes, grant, one) for one in turns))
+        async with changes.database.transaction() as connection:
+            await storage.record(connection, grant, results)
+            if not await storage.renew(connection, grant, now() + LEASE):
+                return True
+        after = turns[-1].number
+    return True
+
+
+async def _turn(changes: Changes, grant: BulkGrant, turn: Turn) -> Result:
+    terms = grant.terms
+    id = event_id(grant.project_id, "bulk_grant", grant.id, turn.customer_key)
+
+    def granted(situation: Situation) -> Customer:
+        customer, now = situation.customer, situation.now
+        if customer.purchase(promotion.STORE, id) is not None:
+            return customer
+        if terms.entitlement_id not in situation.catalog.entitlements:
+            raise NotFound(
+                f"There is no entitlement {terms.entitlement_id!r} in this project any more.", param="entitlement_id"
+            )
+        if terms.skip_holders and terms.entitlement_id in active(customer, situation.catalog, now):
+            raise AlreadyHeld("The customer has it already.")
+        ends_at = promotion.end_of(terms.duration, now) if terms.duration is not None else terms.ends_at
+        return promotion.grant(customer, terms.entitlement_id, ends_at, now, duration=terms.duration, id=id)
+
+    try:
+        await changes.make(Change(project_id=grant.project_id, app_user_id=turn.app_user_id, apply=granted))
+    except AlreadyHeld:
+        return Result(turn.number, "skipped")
+    except NotFound as missing:
+        # Without the id: the customer was erased, so nothing may keep it.
+        gone = missing.param != "entitlement_id"
+        return Result(turn.number, "failed", GONE if gone else missing.message)
+    except Refusal as refusal:
+        return Result(turn.number, "failed", refusal.message)
+    return Result(turn.number, "granted")

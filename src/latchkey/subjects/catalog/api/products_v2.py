@@ -1,0 +1,269 @@
+"""The products of a project, with their prices for a store, a country, a currency."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Annotated, Any, Literal
+
+from fastapi import Query, Request
+from msgspec import UNSET
+from msgspec.structs import replace
+from pydantic import ConfigDict, Field
+from starlette.responses import Response
+
+from latchkey.domain.catalog import Credit, ListedPrice, ProductKind, ProductType
+from latchkey.http.audited import audited
+from latchkey.http.authentication import ReadKey, WriteKey
+from latchkey.http.errors import InvalidParameter
+from latchkey.http.models import (
+    Amount,
+    AnyId,
+    Body,
+    CountryCode,
+    CurrencyCode,
+    Id,
+    IsoDuration,
+    Name,
+    Paging,
+    Quantity,
+    StoreName,
+    not_null,
+)
+from latchkey.http.routing import Router, reply, shows
+from latchkey.http.services import Provided, Services
+from latchkey.subjects.catalog import render, rules, wire
+from latchkey.subjects.catalog.usecases import product_catalog
+from latchkey.subjects.customers.wire import Deleted
+from latchkey.subjects.projects.api.apps import rendered_apps
+from latchkey.wire import paging as wire_paging
+from latchkey.wire.paging import encoded, project_path
+from latchkey.wire.v2 import Page
+
+router = Router(prefix="/v2/projects/{project_id}/products", tags=["V2 products"])
+
+Type = Literal["subscription", "one_time", "consumable", "non_consumable", "non_renewing_subscription"]
+AppIds = Annotated[list[AnyId], Field(max_length=100, description="Where it is sold; empty means in every app.")]
+Expand = Annotated[list[Literal["app"]], Query(description="What to show inside the product.")]
+ExpandItems = Annotated[list[Literal["items.app"]], Query(description="What to show inside each product.")]
+
+
+class NewCredits(Body):
+    code: Id
+    amount: Quantity
+
+
+class NewSubscription(Body):
+    duration: IsoDuration | None = None
+
+
+# Either as Latchkey sees a product, or as one store's app sees it.
+_OWN_FORM: dict[str, Any] = {
+    "required": ["id", "price", "currency"],
+    "anyOf": [{"required": ["kind"]}, {"required": ["type"]}],
+}
+_APP_FORM: dict[str, Any] = {"required": ["store_identifier", "app_id", "type"]}
+
+
+class NewProduct(Body):
+    """Either `id`, `kind` or `type`, `price` and `currency`; or `store_identifier`, `app_id` and `type`. The second
+    form has no price: the product costs nothing until a price is set."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [_OWN_FORM, _APP_FORM]})
+
+    id: Id = not_null()
+    kind: Literal["subscription", "one_time"] = not_null()
+    price: Amount = not_null()
+    currency: CurrencyCode = not_null()
+    duration: IsoDuration | None = None
+    trial_duration: IsoDuration | None = None
+    credits: NewCredits | None = None
+    app_ids: AppIds = not_null()
+    store_identifier: Id = not_null()
+    app_id: AnyId = not_null()
+    type: Type = not_null()
+    display_name: Name | None = None
+    title: Name | None = None
+    subscription: NewSubscription | None = None
+
+
+class ProductChanges(Body):
+    display_name: Name | None = None
+    type: Type = not_null()
+    app_ids: AppIds = not_null()
+    duration: IsoDuration | None = None
+    trial_duration: IsoDuration | None = None
+    price: Amount = not_null()
+    currency: CurrencyCode = not_null()
+    credits: NewCredits | None = None
+
+
+@router.post("", responses=shows(wire.Product, 201), status_code=201)
+@audited("product.created")
+async def create_product(services: Provided, caller: WriteKey, new: NewProduct) -> Response:
+    """Put a product on sale. With `store_identifier`, one app sells it; another app can sell the same one."""
+    given, now = new.model_fields_set, services.now()
+    if "store_identifier" in given:
+        _require(given, _APP_FORM["required"], unknown=_OWN_FIELDS)
+        made = await product_catalog.create_in_app(
+            services.database,
+            caller.project_id,
+            new.store_identifier,
+            new.app_id,
+            ProductType(new.type),
+            new.display_name or new.title,
+            new.subscription.duration if new.subscription is not None else None,
+            now,
+        )
+        return reply(render.product(caller.project_id, made, new.app_id), 201)
+    _require(given, ("id", *(() if "type" in given else ("kind",)), "price", "currency"), unknown=_APP_FIELDS)
+    terms = _given(new)
+    terms["kind"] = ProductKind(new.kind) if "kind" in given else ProductType(new.type).kind
+    made = await product_catalog.create_product(
+        services.database, caller.project_id, new.id, product_catalog.Terms(**terms), now
+    )
+    return reply(render.product(caller.project_id, made), 201)
+
+
+@router.get("", responses=shows(Page[wire.Product]))
+async def list_products(
+    request: Request,
+    services: Provided,
+    caller: ReadKey,
+    paging: Paging,
+    app_id: Annotated[AnyId | None, Query(description="Only products that are sold in this app.")] = None,
+    expand: ExpandItems = [],  # noqa: B006 - FastAPI copies it
+) -> Response:
+    """The products on sale, by id."""
+    found = await product_catalog.list_products(
+        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1, app_id=app_id
+    )
+    shown = await _rendered(request, services, caller.project_id, found, app_id, apps=bool(expand))
+    path = caller.project_id, "products"
+    listed = wire_paging.listed(shown, lambda _, one: one, lambda item: item.id, paging.limit, *path)
+    if app_id is not None and listed.next_page is not None:
+        listed = replace(listed, next_page=f"{listed.next_page}&app_id={encoded(app_id)}")
+    return reply(listed)
+
+
+@router.get("/{product_id}", responses=shows(wire.Product))
+async def read_product(
+    request: Request,
+    services: Provided,
+    caller: ReadKey,
+    product_id: str,
+    expand: Expand = [],  # noqa: B006 - FastAPI copies it
+) -> Response:
+    """One product on sale."""
+    found = await product_catalog.load_product(services.database, caller.project_id, product_id)
+    return reply((await _rendered(request, services, caller.project_id, [found], None, apps=bool(expand)))[0])
+
+
+@router.patch("/{product_id}", responses=shows(wire.Product))
+@router.post("/{product_id}", responses=shows(wire.Product))
+@audited("product.updated")
+async def update_product(services: Provided, caller: WriteKey, product_id: str, changes: ProductChanges) -> Response:
+    """Change the given fields. An active subscription keeps the price it was bought at."""
+    changed = await product_catalog.update_product(services.database, caller.project_id, product_id, _given(changes))
+    return reply(render.product(caller.project_id, changed))
+
+
+@router.delete("/{product_id}", responses=shows(Deleted))
+@audited("product.deleted")
+async def delete_product(services: Provided, caller: WriteKey, product_id: str) -> Response:
+    """Take a product off sale. Its owners keep what it grants, and their subscriptions continue."""
+    now = services.now()
+    await product_catalog.delete_product(services.database, caller.project_id, product_id, now)
+    return reply(Deleted(object="product", id=product_id, deleted_at=now))
+
+
+_OWN_FIELDS = ("id", "kind", "price", "currency", "duration", "trial_duration", "credits", "app_ids")
+_APP_FIELDS = ("app_id", "title", "subscription")
+
+
+def _require(given: Collection[str], needed: Iterable[str], *, unknown: Iterable[str]) -> None:
+    """The two forms of a new product do not mix."""
+    for name in needed:
+        if name not in given:
+            raise InvalidParameter(f"{name}: This field is required.", param=name)
+    for name in unknown:
+        if name in given:
+            raise InvalidParameter(f"{name}: There is no such field in this form of a product.", param=name)
+
+
+def _given(body: NewProduct | ProductChanges) -> dict[str, Any]:
+    """The terms that were sent, including nulls."""
+    given = {name: getattr(body, name) for name in body.model_fields_set if name != "id"}
+    if body.credits is not None:
+        given["credits"] = Credit(body.credits.code, body.credits.amount)
+    if "type" in given:
+        given["type"] = ProductType(given["type"])
+    if "app_ids" in given:
+        given["app_ids"] = tuple(dict.fromkeys(given["app_ids"]))
+    return given
+
+
+async def _rendered(
+    request: Request,
+    services: Services,
+    project_id: str,
+    found: Sequence[rules.Product],
+    app_id: str | None,
+    *,
+    apps: bool,
+) -> list[wire.Product]:
+    if not apps:
+        return [render.product(project_id, one, app_id) for one in found]
+    known = await rendered_apps(request, services, project_id)
+    shown = ((one, known.get(app_id or one.app_id or "", UNSET)) for one in found)
+    return [render.product(project_id, one, app_id, app) for one, app in shown]
+
+
+class NewPrice(Body):
+    price: Amount
+    currency: CurrencyCode
+    store: StoreName | None = Field(default=None, description="Null: in any store.")
+    country: CountryCode | None = Field(default=None, description="Null: in any country.")
+
+
+@router.get("/{product_id}/prices", responses=shows(Page[wire.ListedPrice]))
+async def list_prices(services: Provided, caller: ReadKey, product_id: str) -> Response:
+    """The prices of the product beside its own, by store, country and currency. Not paged: there are at most 1,000."""
+    found = await product_catalog.list_prices(services.database, caller.project_id, product_id)
+    path = project_path(caller.project_id, "products", product_id, "prices")
+    return reply(Page(items=[_shown(product_id, one) for one in found], next_page=None, url=path))
+
+
+@router.put("/{product_id}/prices", responses=shows(wire.ListedPrice))
+@audited("product.price_set")
+async def set_price(services: Provided, caller: WriteKey, product_id: str, new: NewPrice) -> Response:
+    """List a price. One of the same store, country and currency is replaced. What was bought keeps its price."""
+    one = await product_catalog.set_price(
+        services.database,
+        caller.project_id,
+        product_id,
+        new.price,
+        new.currency,
+        new.store,
+        new.country,
+        services.now(),
+    )
+    return reply(_shown(product_id, one))
+
+
+@router.delete("/{product_id}/prices/{price_id}", responses=shows(Deleted))
+@audited("product.price_deleted")
+async def delete_price(services: Provided, caller: WriteKey, product_id: str, price_id: str) -> Response:
+    """Take a listed price away. Its id is `store.country.currency`, with `-` for any."""
+    await product_catalog.delete_price(services.database, caller.project_id, product_id, price_id)
+    return reply(Deleted(object="product.price", id=price_id, deleted_at=services.now()))
+
+
+def _shown(product_id: str, one: ListedPrice) -> wire.ListedPrice:
+    return wire.ListedPrice(
+        id=one.id,
+        product_id=product_id,
+        store=one.store,
+        country=one.country,
+        currency=one.price.currency,
+        price=one.price.amount,
+    )

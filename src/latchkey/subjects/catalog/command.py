@@ -1,0 +1,270 @@
+"""`latchkey product`: what customers can buy, and which entitlements it grants."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from latchkey.cli import output
+from latchkey.cli.command import command
+from latchkey.cli.options import NameOption, typed_duration
+from latchkey.cli.output import shown
+from latchkey.cli.project_command import Desk, desk
+from latchkey.domain.catalog import Credit, ProductType
+from latchkey.domain.formats import duration, money
+from latchkey.domain.refusal import Invalid
+from latchkey.now import real_now
+from latchkey.subjects.catalog import render, rules
+from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
+
+app_product = typer.Typer(
+    no_args_is_help=True, help="List, create, change and delete products; attach entitlements to them."
+)
+
+ProductArgument = Annotated[str, typer.Argument(help="The product's id, as in the store.", metavar="PRODUCT")]
+EntitlementArgument = Annotated[str, typer.Argument(help="The entitlement's id.", metavar="ENTITLEMENT")]
+PriceOption = Annotated[float | None, typer.Option(help="The price, such as 9.99.")]
+CurrencyOption = Annotated[str | None, typer.Option(help="The currency's code, such as EUR.")]
+LastsOption = Annotated[
+    str | None, typer.Option("--duration", help="How long a period lasts: '1 month', '7 days', P1Y.")
+]
+TrialOption = Annotated[str | None, typer.Option("--trial", help="How long the free trial lasts, such as '7 days'.")]
+AppsOption = Annotated[
+    list[str] | None, typer.Option("--app", help="Sold only in this app (its id). May be given several times.")
+]
+CreditsOption = Annotated[
+    str | None, typer.Option(help="Virtual currency that comes with it: the code and the amount, such as GEMS:100.")
+]
+
+
+@command(app_product, "list", desk)
+async def show_list_product(at: Desk) -> None:
+    """List the products on sale."""
+    found: list[rules.Product] = []
+    while page := await product_catalog.list_products(
+        at.database, at.project_id, after=found[-1].id if found else None
+    ):
+        found += page
+    at.show_list(
+        found,
+        lambda one: render.product(at.project_id, one),
+        ("id", "name", "type", "price", "lasts", "trial", "entitlements"),
+        lambda one: (
+            *(one.id, one.display_name, (one.type or one.kind).value.replace("_", " ")),
+            *(money(one.price.micros, one.price.currency), duration(one.duration, "for ever")),
+            *(duration(one.trial_duration, "none"), ", ".join(one.entitlement_ids) or "none"),
+        ),
+        "There is no product yet. Create one with `latchkey product create`.",
+    )
+
+
+@command(app_product, "show", desk)
+async def show_one(at: Desk, product: ProductArgument) -> None:
+    """Show one product."""
+    one = await product_catalog.load_product(at.database, at.project_id, product)
+    if at.as_json:
+        output.write(render.product(at.project_id, one))
+        return
+    output.show_facts(
+        (
+            ("id", one.id),
+            ("name", one.display_name),
+            ("type", (one.type or one.kind).value.replace("_", " ")),
+            ("price", money(one.price.micros, one.price.currency)),
+            ("lasts", duration(one.duration, "for ever")),
+            ("trial", duration(one.trial_duration)),
+            ("credits", f"{one.credits.amount:,} {one.credits.code}" if one.credits is not None else ""),
+            ("entitlements", ", ".join(one.entitlement_ids) or "none"),
+            ("apps", ", ".join(one.app_ids) or "every app"),
+            ("created", shown(one.created_at)),
+        )
+    )
+
+
+@command(app_product, "create", desk)
+async def create_product(
+    at: Desk,
+    product: ProductArgument,
+    price: Annotated[float, typer.Option(help="The price, such as 9.99.")],
+    currency: Annotated[str, typer.Option(help="The currency's code, such as EUR.")],
+    product_type: Annotated[
+        ProductType | None, typer.Option("--type", help="Default: a subscription with --duration, else one_time.")
+    ] = None,
+    name: NameOption = None,
+    lasts: LastsOption = None,
+    trial: TrialOption = None,
+    apps: AppsOption = None,
+    credits: CreditsOption = None,
+    grants: Annotated[
+        list[str] | None, typer.Option("--grants", help="Attach this entitlement. May be given several times.")
+    ] = None,
+) -> None:
+    """Create a product. Attach entitlements with --grants, or later with `latchkey product attach`."""
+    given = _given(name, lasts, trial, price, currency, apps, credits)
+    chosen = product_type or (ProductType.SUBSCRIPTION if lasts else ProductType.ONE_TIME)
+    given |= {"kind": chosen.kind} | ({"type": product_type} if product_type is not None else {})
+    for one in grants or []:
+        await entitlement_catalog.load_entitlement(at.database, at.project_id, one)
+    async with at.audited("product.created", product, price=str(price), currency=currency):
+        await product_catalog.create_product(
+            at.database, at.project_id, product, product_catalog.Terms(**given), real_now()
+        )
+    for one in grants or []:
+        async with at.audited("entitlement.products_attached", one, product=product):
+            await entitlement_catalog.attach_products(at.database, at.project_id, one, [product])
+    await show_one(at, product)
+
+
+@command(app_product, "edit", desk)
+async def edit(
+    at: Desk,
+    product: ProductArgument,
+    name: NameOption = None,
+    lasts: LastsOption = None,
+    trial: TrialOption = None,
+    no_trial: Annotated[bool, typer.Option("--no-trial", help="Without a free trial from now on.")] = False,
+    price: PriceOption = None,
+    currency: CurrencyOption = None,
+    apps: AppsOption = None,
+    every_app: Annotated[bool, typer.Option("--every-app", help="Sold in every app.")] = False,
+    credits: CreditsOption = None,
+) -> None:
+    """Change a product. What is not given stays as it is. Active subscriptions keep the price they were bought at."""
+    if (trial and no_trial) or (apps and every_app):
+        raise typer.BadParameter("These options contradict each other.")
+    changes = _given(name, lasts, trial, price, currency, apps, credits)
+    if no_trial:
+        changes["trial_duration"] = None
+    if every_app:
+        changes["app_ids"] = ()
+    if not changes:
+        raise typer.BadParameter("Nothing to change was given. `latchkey product edit --help` lists the options.")
+    detail = {field: str(value) for field, value in changes.items()}
+    async with at.audited("product.updated", product, **detail):
+        await product_catalog.update_product(at.database, at.project_id, product, changes)
+    await show_one(at, product)
+
+
+@command(app_product, "delete", desk, asks="Take the product {product!r} off sale?")
+async def delete_product(at: Desk, product: ProductArgument) -> None:
+    """Take a product off sale. Its owners keep what it grants, and their subscriptions renew. Asks first."""
+    async with at.audited("product.deleted", product):
+        await product_catalog.delete_product(at.database, at.project_id, product, real_now())
+    at.show_deleted(
+        "product", product, f"The product {output.plain(product)} is off sale. Its owners keep what it grants."
+    )
+
+
+@command(app_product, "attach", desk)
+async def attach(at: Desk, product: ProductArgument, entitlement: EntitlementArgument) -> None:
+    """Let a product grant an entitlement, also to customers who already own the product."""
+    async with at.audited("entitlement.products_attached", entitlement, product=product):
+        await entitlement_catalog.attach_products(at.database, at.project_id, entitlement, [product])
+    await show_one(at, product)
+
+
+@command(
+    app_product,
+    "detach",
+    desk,
+    asks="Customers who have {entitlement!r} only through {product!r} lose it at once. Detach it?",
+)
+async def detach(at: Desk, product: ProductArgument, entitlement: EntitlementArgument) -> None:
+    """Stop a product from granting an entitlement. Who has it only through the product loses it. Asks first."""
+    async with at.audited("entitlement.products_detached", entitlement, product=product):
+        await entitlement_catalog.detach_products(at.database, at.project_id, entitlement, [product], real_now())
+    await show_one(at, product)
+
+
+def _given(
+    name: str | None,
+    lasts: str | None,
+    trial: str | None,
+    price: float | None,
+    currency: str | None,
+    apps: list[str] | None,
+    credits: str | None,
+) -> dict[str, Any]:
+    """The terms that were given."""
+    given = {
+        "display_name": name,
+        "duration": typed_duration(lasts, "--duration"),
+        "trial_duration": typed_duration(trial, "--trial"),
+        "price": price,
+        "currency": currency.upper() if currency is not None else None,
+        "app_ids": tuple(dict.fromkeys(apps)) if apps else None,
+        "credits": _typed_credits(credits),
+    }
+    return {field: value for field, value in given.items() if value is not None}
+
+
+def _typed_credits(text: str | None) -> Credit | None:
+    if text is None:
+        return None
+    code, _, amount = text.partition(":")
+    if not code or not amount.isdecimal():
+        raise Invalid("--credits is a code and an amount, such as GEMS:100.", param="credits")
+    return Credit(code, int(amount))
+
+
+# `latchkey entitlement`: what customers may do. Products grant it (`latchkey product attach`).
+
+
+app_entitlement = typer.Typer(
+    no_args_is_help=True, help="List, create, rename and delete entitlements: what customers may do."
+)
+
+
+@command(app_entitlement, "list", desk)
+async def show_list_entitlement(at: Desk) -> None:
+    """List the entitlements, and the products that grant them."""
+    found: list[rules.Entitlement] = []
+    while page := await entitlement_catalog.list_entitlements(
+        at.database, at.project_id, after=found[-1].id if found else None
+    ):
+        found += page
+    granted = await entitlement_catalog.products_of(at.database, at.project_id, [one.id for one in found])
+
+    def row(one: rules.Entitlement) -> tuple[str, ...]:
+        products = ", ".join(product.id for product in granted[one.id])
+        return one.id, one.display_name, products or "none", shown(one.created_at)
+
+    nothing = "There is no entitlement yet. Create one with `latchkey entitlement create`."
+    columns = ("id", "name", "products", "created")
+    at.show_list(found, lambda one: render.entitlement(at.project_id, one), columns, row, nothing)
+
+
+@command(app_entitlement, "create", desk)
+async def create_entitlement(at: Desk, entitlement: EntitlementArgument, name: NameOption = None) -> None:
+    """Create an entitlement."""
+    async with at.audited("entitlement.created", entitlement):
+        made = await entitlement_catalog.create_entitlement(
+            at.database, at.project_id, entitlement, name or entitlement, real_now()
+        )
+    _show(at, made)
+
+
+@command(app_entitlement, "rename", desk)
+async def rename(
+    at: Desk,
+    entitlement: EntitlementArgument,
+    name: Annotated[str, typer.Argument(help="The name that people see.", metavar="NAME")],
+) -> None:
+    """Change the name that people see. The id stays."""
+    async with at.audited("entitlement.renamed", entitlement):
+        renamed = await entitlement_catalog.rename_entitlement(at.database, at.project_id, entitlement, name)
+    _show(at, renamed)
+
+
+@command(app_entitlement, "delete", desk, asks="Delete the entitlement {entitlement!r}?")
+async def delete_entitlement(at: Desk, entitlement: EntitlementArgument) -> None:
+    """Delete an entitlement that no product grants. Asks first."""
+    async with at.audited("entitlement.deleted", entitlement):
+        await entitlement_catalog.delete_entitlement(at.database, at.project_id, entitlement)
+    at.show_deleted("entitlement", entitlement, f"The entitlement {output.plain(entitlement)} is deleted.")
+
+
+def _show(at: Desk, one: rules.Entitlement) -> None:
+    words = f"The entitlement {output.plain(one.id)} ({output.plain(one.display_name)})"
+    at.done(render.entitlement(at.project_id, one), words)

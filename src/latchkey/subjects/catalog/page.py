@@ -1,0 +1,374 @@
+"""Catalog: which products grant which entitlements, changed in a grid after a preview of who is affected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from latchkey.dashboard.counts import counts_of, place_of, written
+from latchkey.dashboard.form import Form
+from latchkey.dashboard.links import curl
+from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.domain.access.remapping import Grant, Remapping, difference
+from latchkey.domain.catalog import Credit, ProductKind, ProductType
+from latchkey.domain.customers.virtual_currency import MAX_BALANCE
+from latchkey.domain.formats import duration, iso_duration
+from latchkey.domain.refusal import Invalid
+from latchkey.subjects.catalog import rules
+from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
+from latchkey.subjects.catalog.usecases.entitlement_catalog import (
+    ChangedMeanwhile,
+    Preview,
+    load_grid,
+    preview_mapping,
+    require_possible,
+    save_mapping,
+)
+from latchkey.subjects.currencies import usecases as currencies
+from latchkey.subjects.projects.usecases import all_apps
+
+pages = Pages()
+
+# A change is part of the preview's URL, so that a reload or a continued count changes nothing.
+MOST_AT_ONCE = 200
+MEANWHILE = (
+    "Somebody changed the catalog meanwhile, so nothing was saved. This is how it is now, with your own changes in it "
+    "again. Look at them and go on."
+)
+
+
+@pages.get("/catalog")
+async def show_mapping(visit: Visit) -> Response:
+    return await _grid(visit)
+
+
+@pages.post("/catalog/mapping", Needs.MANAGE, "catalog.mapping_proposed")
+async def propose(visit: Visit) -> Response:
+    form = visit.form
+    change = difference(_grants(form.all("had")), _grants(form.all("grant")))
+    if not change:
+        return await visit.to(visit.path("catalog"), "Nothing was changed, so there is nothing to save.")
+    if len(change) > MOST_AT_ONCE:
+        raise Invalid(f"That is too much at once. Save in steps of up to {MOST_AT_ONCE} changes.", param="grant")
+    version = form.number("version")
+    grid = await load_grid(visit.database, visit.project_id)
+    if grid.version != version:
+        return await _grid(visit, 409, MEANWHILE, change)
+    require_possible(grid, change)
+    visit.audit("mapping", **_said(change))
+    return await visit.to(_preview_path(visit, change, version))
+
+
+@pages.get("/catalog/preview", Needs.MANAGE)
+async def show_preview(visit: Visit) -> Response:
+    change, version = _change(visit.query), visit.query.number("version")
+    if not change:
+        return await visit.to(visit.path("catalog"))
+    require_possible(await load_grid(visit.database, visit.project_id), change)
+    so_far = Preview(counts_of(visit.query, "gains"), counts_of(visit.query, "losses"), place_of(visit.query))
+    try:
+        preview = await preview_mapping(
+            visit.database, visit.services.catalogs, visit.project_id, change, version, visit.now, so_far
+        )
+    except ChangedMeanwhile:
+        return await _grid(visit, 409, MEANWHILE, change)
+    more = None if preview.place.done else _preview_path(visit, change, version, preview)
+    return visit.page(
+        "catalog_preview.html", here="catalog", change=change, version=version, preview=preview, more=more
+    )
+
+
+@pages.post("/catalog/mapping/save", Needs.MANAGE, "catalog.mapping_changed")
+async def save(visit: Visit) -> Response:
+    change, version = _change(visit.form), visit.form.number("version")
+    visit.audit("mapping", **_said(change))
+    if change.detached:
+        visit.form.confirmed()
+    try:
+        await save_mapping(visit.database, visit.project_id, change, version, visit.now)
+    except ChangedMeanwhile:
+        return await _grid(visit, 409, MEANWHILE, change)
+    return await visit.to(visit.path("catalog"), "Saved. Customers hold what the grid says from their next request on.")
+
+
+async def _grid(visit: Visit, status: int = 200, error: str = "", change: Remapping | None = None) -> Response:
+    grid = await load_grid(visit.database, visit.project_id)
+    change = change or Remapping()
+    on_sale = {one.id for one in grid.products if one.on_sale}
+    known = {one.id for one in grid.entitlements}
+    possible = {one for one in change.attached if one.product_id in on_sale and one.entitlement_id in known}
+    wanted = {(one.product_id, one.entitlement_id) for one in (grid.grants - change.detached) | possible}
+    return visit.page(
+        "catalog.html", status, here="catalog", tab="mapping", grid=grid, error=error, wanted=wanted, curl=curl
+    )
+
+
+def _preview_path(visit: Visit, change: Remapping, version: int, so_far: Preview | None = None) -> str:
+    query = [("version", str(version))]
+    query += [("attach", cell(one)) for one in sorted(change.attached)]
+    query += [("detach", cell(one)) for one in sorted(change.detached)]
+    if so_far is not None:
+        query += written(so_far.place, gains=so_far.gains, losses=so_far.losses)
+    return f"{visit.path('catalog', 'preview')}?{urlencode(query)}"
+
+
+def cell(grant: Grant) -> str:
+    """One box of the grid as a form sends it. Ids never contain the separator."""
+    return f"{grant.product_id}|{grant.entitlement_id}"
+
+
+def _change(form: Form) -> Remapping:
+    return Remapping(_grants(form.all("attach")), _grants(form.all("detach")))
+
+
+def _grants(texts: Iterable[str]) -> frozenset[Grant]:
+    found = set()
+    for text in texts:
+        product_id, sign, entitlement_id = text.partition("|")
+        if not sign:
+            raise Invalid("A box of the grid is a product and an entitlement.", param="grant")
+        found.add(Grant(product_id, entitlement_id))
+    return frozenset(found)
+
+
+def _said(change: Remapping) -> dict[str, list[str]]:
+    return {
+        "attached": [f"{one.product_id} grants {one.entitlement_id}" for one in sorted(change.attached)],
+        "detached": [f"{one.product_id} no longer grants {one.entitlement_id}" for one in sorted(change.detached)],
+    }
+
+
+# The pages of entitlements.
+
+
+ON_A_PAGE_ENTITLEMENTS = 100
+
+
+@pages.get("/catalog/entitlements")
+async def list_entitlements(visit: Visit) -> Response:
+    after = visit.query.text("after") or None
+    found = await entitlement_catalog.list_entitlements(
+        visit.database, visit.project_id, after=after, limit=ON_A_PAGE_ENTITLEMENTS + 1
+    )
+    shown = found[:ON_A_PAGE_ENTITLEMENTS]
+    more = visit.path("catalog", "entitlements", after=shown[-1].id) if len(found) > ON_A_PAGE_ENTITLEMENTS else None
+    return visit.page(
+        "catalog_entitlements.html", here="catalog", tab="entitlements", entitlements=shown, more=more, curl=curl
+    )
+
+
+@pages.get("/catalog/new-entitlement", Needs.MANAGE)
+async def offer_new_entitlement(visit: Visit) -> Response:
+    values = {name: visit.form.text(name) for name in ("id", "display_name")}
+    return visit.page("catalog_new_entitlement.html", here="catalog", values=values)
+
+
+@pages.post("/catalog/new-entitlement", Needs.MANAGE, "entitlement.created", offer_new_entitlement)
+async def create_entitlement(visit: Visit) -> Response:
+    form = visit.form
+    visit.subject = wanted = form.text("id")
+    name = form.text("display_name") or wanted
+    made = await entitlement_catalog.create_entitlement(visit.database, visit.project_id, wanted, name, visit.now)
+    return await visit.to(visit.path("catalog"), f"{made.id} exists now. Tick below which products grant it.")
+
+
+@pages.get("/catalog/entitlements/{entitlement_id}")
+async def show_entitlement(visit: Visit) -> Response:
+    id = visit.param("entitlement_id")
+    entitlement = await entitlement_catalog.load_entitlement(visit.database, visit.project_id, id)
+    granting = await entitlement_catalog.list_products_of(visit.database, visit.project_id, id)
+    return visit.page("catalog_entitlement.html", here="catalog", entitlement=entitlement, products=granting)
+
+
+@pages.post("/catalog/entitlements/{entitlement_id}", Needs.MANAGE, "entitlement.renamed", show_entitlement)
+async def rename(visit: Visit) -> Response:
+    id, name = visit.param("entitlement_id"), visit.form.text("display_name")
+    await entitlement_catalog.rename_entitlement(visit.database, visit.project_id, id, name)
+    return await visit.to(visit.path("catalog", "entitlements", id), "Saved.")
+
+
+@pages.post("/catalog/entitlements/{entitlement_id}/delete", Needs.MANAGE, "entitlement.deleted", show_entitlement)
+async def delete_entitlement(visit: Visit) -> Response:
+    visit.form.confirmed()
+    id = visit.param("entitlement_id")
+    await entitlement_catalog.delete_entitlement(visit.database, visit.project_id, id)
+    return await visit.to(visit.path("catalog", "entitlements"), f"{id} is gone.")
+
+
+# The pages of products.
+
+
+ON_A_PAGE_PRODUCTS = 100
+# What a store may say beyond the kind.
+TYPES = (
+    ("", "As its kind says"),
+    (ProductType.CONSUMABLE, "Consumable: used up, and can be bought again"),
+    (ProductType.NON_CONSUMABLE, "Non-consumable: bought once for ever"),
+    (ProductType.NON_RENEWING_SUBSCRIPTION, "Non-renewing subscription: lasts for a while"),
+)
+KINDS = ((ProductKind.SUBSCRIPTION, "Subscription: it renews"), (ProductKind.ONE_TIME, "One-time: bought once"))
+
+
+@pages.get("/catalog/products")
+async def list_products(visit: Visit) -> Response:
+    after = visit.query.text("after") or None
+    found = await product_catalog.list_products(
+        visit.database, visit.project_id, after=after, limit=ON_A_PAGE_PRODUCTS + 1
+    )
+    shown = found[:ON_A_PAGE_PRODUCTS]
+    more = visit.path("catalog", "products", after=shown[-1].id) if len(found) > ON_A_PAGE_PRODUCTS else None
+    return visit.page(
+        "catalog_products.html", here="catalog", tab="products", products=shown, more=more, after=after, curl=curl
+    )
+
+
+@pages.get("/catalog/new-product", Needs.MANAGE)
+async def offer_new_product(visit: Visit) -> Response:
+    return await _form(visit, None, {"kind": ProductKind.SUBSCRIPTION, "currency": "USD", "duration": "P1M"})
+
+
+@pages.post("/catalog/new-product", Needs.MANAGE, "product.created", offer_new_product)
+async def create_product(visit: Visit) -> Response:
+    product_id = visit.form.text("id")
+    visit.subject = product_id
+    kind = ProductKind(visit.form.choice("kind", list(ProductKind)))
+    terms = product_catalog.Terms(kind=kind, **_terms(visit.form))
+    made = await product_catalog.create_product(visit.database, visit.project_id, product_id, terms, visit.now)
+    grants = " It grants what it granted before it was deleted." if made.entitlement_ids else ""
+    return await visit.to(visit.path("catalog"), f"{made.id} is on sale.{grants} Tick below what it grants.")
+
+
+@pages.get("/catalog/products/{product_id}")
+async def show_product(visit: Visit) -> Response:
+    product = await product_catalog.load_product(visit.database, visit.project_id, visit.param("product_id"))
+    return await _form(visit, product, _filled(product))
+
+
+@pages.post("/catalog/products/{product_id}", Needs.MANAGE, "product.updated", show_product)
+async def update(visit: Visit) -> Response:
+    product_id = visit.param("product_id")
+    before = await product_catalog.load_product(visit.database, visit.project_id, product_id)
+    terms = _terms(visit.form, before)
+    await product_catalog.update_product(visit.database, visit.project_id, product_id, terms)
+    return await visit.to(
+        visit.path("catalog", "products", product_id), "Saved. Running subscriptions keep their price."
+    )
+
+
+@pages.post("/catalog/products/{product_id}/delete", Needs.MANAGE, "product.deleted", show_product)
+async def delete_product(visit: Visit) -> Response:
+    visit.form.confirmed()
+    product_id = visit.param("product_id")
+    await product_catalog.delete_product(visit.database, visit.project_id, product_id, visit.now)
+    return await visit.to(visit.path("catalog", "products"), f"{product_id} is not sold any more. Its owners keep it.")
+
+
+async def _form(visit: Visit, product: rules.Product | None, values: dict[str, Any]) -> Response:
+    if visit.refusal is not None:
+        values |= {**visit.form.values(), "apps": visit.form.all("app")}
+    known = await currencies.list_currencies(visit.database, visit.project_id)
+    codes = [("", "No virtual currency"), *((one.code, one.code) for one in known)] if known else []
+    names = ("id", "display_name", "kind", "type", "price", "currency", "duration", "trial_duration", "code", "amount")
+    shown = {name: values.get(name) if values.get(name) is not None else "" for name in names}
+    shown["apps"] = values.get("apps") or ()
+    return visit.page(
+        "catalog_product.html", here="catalog", product=product, values=shown, kinds=KINDS,
+        codes=codes, types=TYPES, apps=await all_apps(visit.database, visit.project_id),
+    )  # fmt: skip
+
+
+def _terms(form: Form, before: rules.Product | None = None) -> dict[str, Any]:
+    """The fields of a product in a form; an empty field is None. The use case validates them together."""
+    code, wanted = form.text("code"), form.choice("type", list(ProductType), "")
+    return {
+        "display_name": form.text("display_name") or None,
+        "price": price_of(form.needed("price")),
+        "currency": form.needed("currency").upper(),
+        "duration": _duration(form, "duration", before.duration if before else None),
+        "trial_duration": _duration(form, "trial_duration", before.trial_duration if before else None),
+        "credits": Credit(code, form.number("amount", low=1, high=MAX_BALANCE)) if code else None,
+        "type": ProductType(wanted) if wanted else None,
+        "app_ids": tuple(dict.fromkeys(form.all("app"))),
+    }
+
+
+def _duration(form: Form, name: str, known: str | None) -> str | None:
+    text = form.text(name)
+    # What the form shows stays as it was written: P7D, which reads 1 week, and P18M, which reads 1 year 6 months.
+    if known is not None and text == duration(known):
+        return known
+    try:
+        return iso_duration(text) if text else None
+    except ValueError as error:
+        raise Invalid(str(error), param=name) from None
+
+
+def price_of(text: str) -> float:
+    try:
+        # Accept 9,99, which is how many countries write prices.
+        return float(text.replace(",", ".") if text.count(",") == 1 and "." not in text else text)
+    except ValueError:
+        raise Invalid("A price is a number such as 9.99.", param="price") from None
+
+
+def _filled(product: rules.Product) -> dict[str, Any]:
+    credit = product.credits
+    return {
+        "id": product.id,
+        "display_name": product.display_name,
+        "kind": product.kind,
+        "type": product.type if product.type != product.kind.value else None,
+        "apps": product.app_ids,
+        "price": f"{product.price.amount:.2f}" if product.price.micros % 10_000 == 0 else product.price.amount,
+        "currency": product.price.currency,
+        "duration": product.duration,
+        "trial_duration": product.trial_duration,
+        "code": credit.code if credit else None,
+        "amount": credit.amount if credit else None,
+    }
+
+
+# The prices of a product by store, country and currency.
+
+
+_FIELDS = ("price", "currency", "country", "store")
+
+
+@pages.get("/catalog/products/{product_id}/prices")
+async def show(visit: Visit) -> Response:
+    product_id = visit.param("product_id")
+    product = await product_catalog.load_product(visit.database, visit.project_id, product_id)
+    listed = await product_catalog.list_prices(visit.database, visit.project_id, product_id)
+    values = {name: visit.form.text(name) for name in _FIELDS}
+    return visit.page("catalog_prices.html", here="catalog", product=product, prices=listed, values=values)
+
+
+@pages.post("/catalog/products/{product_id}/prices", Needs.MANAGE, "product.price_set", show)
+async def set_price(visit: Visit) -> Response:
+    product_id, form = visit.param("product_id"), visit.form
+    one = await product_catalog.set_price(
+        visit.database,
+        visit.project_id,
+        product_id,
+        price_of(form.needed("price")),
+        form.needed("currency").upper(),
+        form.text("store") or None,
+        form.text("country").upper() or None,
+        visit.now,
+    )
+    visit.audit(price=one.id)
+    return await visit.to(
+        visit.path("catalog", "products", product_id, "prices"), "Saved. What was bought keeps its price."
+    )
+
+
+@pages.post("/catalog/products/{product_id}/prices/{price_id}/delete", Needs.MANAGE, "product.price_deleted", show)
+async def delete_price(visit: Visit) -> Response:
+    product_id, price_id = visit.param("product_id"), visit.param("price_id")
+    await product_catalog.delete_price(visit.database, visit.project_id, product_id, price_id)
+    return await visit.to(
+        visit.path("catalog", "products", product_id, "prices"), f"The price {price_id} is listed no more."
+    )

@@ -1,0 +1,243 @@
+"""Products as an operator sees them. `engine/storage/catalogs.py` loads them for purchases and reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from latchkey.database.pool import Connection, Record
+from latchkey.database.sql import query
+from latchkey.domain.access.remapping import Grant
+from latchkey.domain.catalog import Credit, ListedPrice, ProductKind, ProductType
+from latchkey.domain.instants import Ms
+from latchkey.domain.money.amounts import Price
+from latchkey.subjects.catalog.rules import Entitlement, Product, ProductTerms
+
+_LOAD_PRODUCT = query("load_products")
+_PAGE_PRODUCTS = query("list_products")
+_SAVE_PRODUCT = query("save_product")
+_SET_APPS = query("set_product_apps")
+_DELETE_PRODUCT = query("delete_product")
+
+
+async def load_product(connection: Connection, project_id: str, product_id: str) -> Product | None:
+    """Including deleted ones."""
+    return (await load_some_products(connection, project_id, [product_id])).get(product_id)
+
+
+async def load_some_products(connection: Connection, project_id: str, ids: Iterable[str]) -> dict[str, Product]:
+    """Those that exist, by id, including deleted ones."""
+    rows = await connection.fetch(_LOAD_PRODUCT, project_id, list(ids))
+    return {row["id"]: product_of(row) for row in rows}
+
+
+async def page_products(
+    connection: Connection,
+    project_id: str,
+    after: str | None = None,
+    limit: int | None = None,
+    *,
+    app_id: str | None = None,
+    entitlement_id: str | None = None,
+    with_deleted: bool = False,
+) -> list[Product]:
+    """By id: products on sale, in one app if it is given, or those that grant an entitlement. `after` is the last id of
+    the page before."""
+    rows = await connection.fetch(_PAGE_PRODUCTS, project_id, after, limit, with_deleted, app_id, entitlement_id)
+    return [product_of(row) for row in rows]
+
+
+async def save_product(
+    connection: Connection, project_id: str, product_id: str, terms: ProductTerms, created_at: Ms
+) -> None:
+    """Creates a product, or changes an existing one. A deleted product is on sale again."""
+    await connection.execute(
+        _SAVE_PRODUCT,
+        project_id,
+        product_id,
+        terms.display_name,
+        terms.kind,
+        terms.duration,
+        terms.trial_duration,
+        terms.price.micros,
+        terms.price.currency,
+        terms.credits.code if terms.credits is not None else None,
+        terms.credits.amount if terms.credits is not None else None,
+        created_at,
+        terms.type,
+    )
+
+
+async def set_apps(connection: Connection, project_id: str, product_id: str, app_ids: Sequence[str]) -> None:
+    """The apps in which it is sold; none means in every app."""
+    await connection.execute(_SET_APPS, project_id, product_id, list(app_ids))
+
+
+async def delete_product(connection: Connection, project_id: str, product_id: str, now: Ms) -> bool:
+    """Takes a product off sale. False: no such product is on sale."""
+    return await connection.execute(_DELETE_PRODUCT, project_id, product_id, now) != "UPDATE 0"
+
+
+def product_of(row: Record) -> Product:
+    return Product(
+        id=row["id"],
+        display_name=row["display_name"],
+        kind=ProductKind(row["kind"]),
+        price=Price(row["price_micros"], row["currency"]),
+        duration=row["duration"],
+        trial_duration=row["trial_duration"],
+        credits=Credit(row["credits_code"], row["credits_amount"]) if row["credits_code"] is not None else None,
+        type=ProductType(row["type"]),
+        app_ids=tuple(row["app_ids"]),
+        app_id=row["app_id"],
+        entitlement_ids=tuple(row["entitlement_ids"]),
+        created_at=row["created_at"],
+        deleted_at=row["deleted_at"],
+    )
+
+
+# The listed prices of products. They are not part of the catalog that every read needs: there can be hundreds each.
+
+
+_LOAD_PRICE = query("load_product_prices")
+_SAVE_PRICE = query("save_product_price")
+_DELETE_PRICE = query("delete_product_price")
+_CUSTOMER = query("customer_state")
+
+
+async def load_price(
+    connection: Connection, project_id: str, product_ids: Sequence[str]
+) -> dict[str, tuple[ListedPrice, ...]]:
+    """By product, those without listed prices left out."""
+    found: dict[str, tuple[ListedPrice, ...]] = {}
+    for row in await connection.fetch(_LOAD_PRICE, project_id, list(product_ids)):
+        price = Price(row["price_micros"], row["currency"])
+        one = ListedPrice(price, row["store"] or None, row["country"] or None)
+        found[row["product_id"]] = (*found.get(row["product_id"], ()), one)
+    return found
+
+
+async def save_price(connection: Connection, project_id: str, product_id: str, one: ListedPrice, now: Ms) -> None:
+    """A new one, or another amount for one that is listed."""
+    await connection.execute(
+        _SAVE_PRICE,
+        project_id,
+        product_id,
+        one.store or "",
+        one.country or "",
+        one.price.currency,
+        one.price.micros,
+        now,
+    )
+
+
+async def delete_price(
+    connection: Connection, project_id: str, product_id: str, store: str, country: str, currency: str
+) -> bool:
+    """False: it is not listed. An empty store or country is any."""
+    return await connection.execute(_DELETE_PRICE, project_id, product_id, store, country, currency) != "DELETE 0"
+
+
+async def delete_all(connection: Connection, project_id: str, product_id: str) -> None:
+    await connection.execute(_DELETE_PRICE, project_id, product_id, None, None, None)
+
+
+async def country_of(connection: Connection, project_id: str, app_user_id: str) -> str | None:
+    """Where the customer was seen last."""
+    row = await connection.fetchrow(_CUSTOMER, project_id, app_user_id)
+    return None if row is None else row["last_seen_country"]
+
+
+# Entitlements, and which products grant them.
+
+
+_CREATE = query("create_entitlement")
+_PAGE_ENTITLEMENTS = query("list_entitlements")
+_RENAME = query("rename_entitlement")
+_DELETE_ENTITLEMENT = query("delete_entitlement")
+_ATTACH = query("insert_grants")
+_FORGET_DETACHED = query("forget_former_grants")
+_DETACH = query("remove_grants")
+_NOTE_DETACHED = query("insert_former_grants")
+_SETTINGS = query("project_settings")
+
+
+async def create(
+    connection: Connection, project_id: str, entitlement_id: str, display_name: str, now: Ms
+) -> Entitlement | None:
+    """None: the id is taken."""
+    return _found(await connection.fetchrow(_CREATE, project_id, entitlement_id, display_name, now))
+
+
+async def load_entitlement(connection: Connection, project_id: str, entitlement_id: str) -> Entitlement | None:
+    return (await load_some_entitlements(connection, project_id, [entitlement_id])).get(entitlement_id)
+
+
+async def load_some_entitlements(connection: Connection, project_id: str, ids: Iterable[str]) -> dict[str, Entitlement]:
+    """Those that exist, by id."""
+    rows = await connection.fetch(_PAGE_ENTITLEMENTS, project_id, None, None, sorted(ids))
+    return {row["id"]: _entitlement(row) for row in rows}
+
+
+async def page_entitlements(
+    connection: Connection, project_id: str, after: str | None, limit: int | None
+) -> list[Entitlement]:
+    """By id; `after` is the last id of the page before."""
+    return [_entitlement(row) for row in await connection.fetch(_PAGE_ENTITLEMENTS, project_id, after, limit, None)]
+
+
+async def rename(connection: Connection, project_id: str, entitlement_id: str, display_name: str) -> Entitlement | None:
+    """None: there is no such entitlement."""
+    return _found(await connection.fetchrow(_RENAME, project_id, entitlement_id, display_name))
+
+
+async def delete_entitlement(connection: Connection, project_id: str, entitlement_id: str) -> None:
+    await connection.execute(_DELETE_ENTITLEMENT, project_id, entitlement_id)
+
+
+async def attach(connection: Connection, project_id: str, entitlement_id: str, product_ids: Sequence[str]) -> None:
+    """As if they had never been detached."""
+    async with connection.transaction():
+        for statement in (_FORGET_DETACHED, _ATTACH):
+            await connection.execute(statement, project_id, entitlement_id, list(product_ids))
+
+
+async def detach(
+    connection: Connection, project_id: str, entitlement_id: str, product_ids: Sequence[str], now: Ms
+) -> None:
+    """Records when customers who own one of these products lost the entitlement."""
+    async with connection.transaction():
+        rows = await connection.fetch(_DETACH, project_id, entitlement_id, list(product_ids))
+        gone = [row["product_id"] for row in rows]
+        await connection.execute(_NOTE_DETACHED, project_id, entitlement_id, gone, now)
+
+
+def _found(row: Record | None) -> Entitlement | None:
+    return None if row is None else _entitlement(row)
+
+
+def _entitlement(row: Record) -> Entitlement:
+    return Entitlement(id=row["id"], display_name=row["display_name"], created_at=row["created_at"])
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """What each product grants. A deleted product is part of it while it still grants something."""
+
+    version: int
+    products: list[Product]
+    entitlements: list[Entitlement]
+
+    @property
+    def grants(self) -> frozenset[Grant]:
+        return frozenset(Grant(product.id, id) for product in self.products for id in product.entitlement_ids)
+
+
+async def load_mapping(connection: Connection, project_id: str) -> Grid | None:
+    """None: there is no such project. Whatever changes after the version was read makes the version outdated."""
+    settings = await connection.fetchrow(_SETTINGS, [project_id])
+    if settings is None:
+        return None
+    every = await page_products(connection, project_id, with_deleted=True)
+    shown = [product for product in every if product.on_sale or product.entitlement_ids]
+    return Grid(settings["catalog_version"], shown, await page_entitlements(connection, project_id, None, None))

@@ -1,0 +1,230 @@
+"""Entitlements, and which products grant them. Attaching and detaching change customers' access at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from latchkey.database.pool import Connection, Database
+from latchkey.domain.access.remapping import Grant, Remapping, gains_and_losses, remapped
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.domain.naming import checked_id, checked_name
+from latchkey.domain.refusal import Conflict, InUse, NotFound
+from latchkey.engine.clock import Progress, walk
+from latchkey.engine.due_transitions import at_present
+from latchkey.engine.storage.catalogs import Catalogs, load_version
+from latchkey.engine.storage.scans import mention
+from latchkey.subjects.catalog import storage
+from latchkey.subjects.catalog.rules import Entitlement, Product
+from latchkey.subjects.catalog.storage import Grid
+from latchkey.subjects.catalog.usecases.version import changing_catalog
+
+
+async def create_entitlement(
+    database: Database, project_id: str, entitlement_id: str, display_name: str, now: Ms
+) -> Entitlement:
+    checked_id(entitlement_id)
+    name = checked_name(display_name, "display_name")
+    async with changing_catalog(database, project_id) as connection:
+        created = await storage.create(connection, project_id, entitlement_id, name, now)
+        if created is None:
+            raise Conflict(f"There is already an entitlement {entitlement_id!r} in this project.", param="id")
+    return created
+
+
+async def load_entitlement(database: Database, project_id: str, entitlement_id: str) -> Entitlement:
+    async with database.acquire() as connection:
+        return await _load_entitlement(connection, project_id, entitlement_id)
+
+
+async def list_entitlements(
+    database: Database, project_id: str, *, after: str | None = None, limit: int = 100
+) -> list[Entitlement]:
+    async with database.acquire() as connection:
+        return await storage.page_entitlements(connection, project_id, after, limit)
+
+
+async def rename_entitlement(
+    database: Database, project_id: str, entitlement_id: str, display_name: str
+) -> Entitlement:
+    name = checked_name(display_name, "display_name")
+    async with changing_catalog(database, project_id) as connection:
+        return _found(await storage.rename(connection, project_id, entitlement_id, name), entitlement_id)
+
+
+async def delete_entitlement(database: Database, project_id: str, entitlement_id: str) -> None:
+    """Refused while a product grants it: taking access from customers must be an explicit step, not a side effect."""
+    async with changing_catalog(database, project_id) as connection:
+        await _load_entitlement(connection, project_id, entitlement_id)
+        granting = await storage.page_products(connection, project_id, entitlement_id=entitlement_id, with_deleted=True)
+        if granting:
+            names = ", ".join(repr(product.id) for product in granting)
+            raise InUse(
+                f"{entitlement_id!r} is granted by {names}, and customers may hold it by them. "
+                "Detach the products first; that is what takes it from customers.",
+                param="entitlement_id",
+            )
+        await storage.delete_entitlement(connection, project_id, entitlement_id)
+
+
+async def attach_products(
+    database: Database, project_id: str, entitlement_id: str, product_ids: Sequence[str]
+) -> Entitlement:
+    """Attaches all of them, or none if one is unknown. Idempotent."""
+    async with changing_catalog(database, project_id) as connection:
+        entitlement = await _load_entitlement(connection, project_id, entitlement_id)
+        await require_known(connection, project_id, product_ids, on_sale=True)
+        await storage.attach(connection, project_id, entitlement_id, product_ids)
+    return entitlement
+
+
+async def detach_products(
+    database: Database, project_id: str, entitlement_id: str, product_ids: Sequence[str], now: Ms
+) -> Entitlement:
+    """Customers who held the entitlement only through one of these products lose it now. Deleted products can be named
+    too."""
+    async with changing_catalog(database, project_id) as connection:
+        entitlement = await _load_entitlement(connection, project_id, entitlement_id)
+        await require_known(connection, project_id, product_ids, on_sale=False)
+        await storage.detach(connection, project_id, entitlement_id, product_ids, now)
+    return entitlement
+
+
+async def list_products_of(
+    database: Database, project_id: str, entitlement_id: str, *, after: str | None = None, limit: int = 100
+) -> list[Product]:
+    """Every product that grants it, including deleted ones: their owners still have the entitlement."""
+    async with database.acquire() as connection:
+        await _load_entitlement(connection, project_id, entitlement_id)
+        return await storage.page_products(
+            connection, project_id, after, limit, entitlement_id=entitlement_id, with_deleted=True
+        )
+
+
+async def products_of(
+    database: Database, project_id: str, entitlement_ids: Sequence[str], *, limit: int = 101
+) -> dict[str, list[Product]]:
+    """For each of these entitlements, the first products that grant it, including deleted ones."""
+    async with database.acquire() as connection:
+        return {
+            id: await storage.page_products(connection, project_id, limit=limit, entitlement_id=id, with_deleted=True)
+            for id in entitlement_ids
+        }
+
+
+async def require_known(
+    connection: Connection,
+    project_id: str,
+    product_ids: Sequence[str],
+    *,
+    on_sale: bool,
+    param: str = "product_ids",
+) -> None:
+    """Raises NotFound for a product that does not exist or, if required, is not on sale."""
+    known = await storage.load_some_products(connection, project_id, product_ids)
+    for product_id in product_ids:
+        if product_id not in known or (on_sale and not known[product_id].on_sale):
+            raise NotFound(f"There is no product {product_id!r} in this project.", param=param)
+
+
+async def _load_entitlement(connection: Connection, project_id: str, entitlement_id: str) -> Entitlement:
+    return _found(await storage.load_entitlement(connection, project_id, entitlement_id), entitlement_id)
+
+
+def _found(entitlement: Entitlement | None, entitlement_id: str) -> Entitlement:
+    if entitlement is None:
+        raise NotFound(f"There is no entitlement {entitlement_id!r} in this project.", param="entitlement_id")
+    return entitlement
+
+
+# The mapping of products to entitlements as one grid, changed in one step or not at all; and how many customers a
+# change would affect.
+
+
+class ChangedMeanwhile(Conflict):
+    """Somebody else changed the catalog after it was read."""
+
+
+async def load_grid(database: Database, project_id: str) -> Grid:
+    async with database.acquire() as connection:
+        return await _load_mapping(connection, project_id)
+
+
+async def save_mapping(database: Database, project_id: str, change: Remapping, version: int, now: Ms) -> int:
+    """Saves the whole change if the catalog is still at `version`, and returns the new version."""
+    async with changing_catalog(database, project_id) as connection:
+        # `changing_catalog` has incremented the version. Any other difference is a change by somebody else.
+        now_at = version + 1
+        if await load_version(connection, project_id) != now_at:
+            raise ChangedMeanwhile("The catalog was changed meanwhile, so nothing was saved.", param="version")
+        require_possible(await _load_mapping(connection, project_id), change)
+        for entitlement_id in change.entitlement_ids:
+            attached, detached = (_products(one, entitlement_id) for one in (change.attached, change.detached))
+            await storage.attach(connection, project_id, entitlement_id, attached)
+            await storage.detach(connection, project_id, entitlement_id, detached, now)
+    return now_at
+
+
+def require_possible(grid: Grid, change: Remapping) -> None:
+    """Only products and entitlements of the grid can be mapped; a deleted product cannot get new grants."""
+    known = {one.id for one in grid.entitlements}
+    products = {one.id for one in grid.products}
+    on_sale = {one.id for one in grid.products if one.on_sale}
+    for one in sorted(change.attached | change.detached):
+        if one.entitlement_id not in known:
+            raise NotFound(f"There is no entitlement {one.entitlement_id!r} in this project.", param="grant")
+        if one.product_id not in (on_sale if one in change.attached else products):
+            raise NotFound(f"There is no product {one.product_id!r} in this project.", param="grant")
+
+
+async def _load_mapping(connection: Connection, project_id: str) -> Grid:
+    grid = await storage.load_mapping(connection, project_id)
+    if grid is None:
+        raise NotFound(f"There is no project {project_id}.", param="project_id")
+    return grid
+
+
+def _products(grants: frozenset[Grant], entitlement_id: str) -> list[str]:
+    return sorted(one.product_id for one in grants if one.entitlement_id == entitlement_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Customers by entitlement, counted so far."""
+
+    gains: Mapping[str, int] = field(default_factory=dict)
+    losses: Mapping[str, int] = field(default_factory=dict)
+    place: Progress = field(default_factory=Progress)
+
+
+async def preview_mapping(
+    database: Database,
+    catalogs: Catalogs,
+    project_id: str,
+    change: Remapping,
+    version: int,
+    now: Ms,
+    so_far: Preview | None = None,
+    seconds: float | None = None,
+) -> Preview:
+    """How many customers would gain and lose if the change were made now. Counts for at most `seconds`. If `place.done`
+    is false, pass the result as `so_far` to continue."""
+    so_far = so_far or Preview()
+    async with database.acquire() as connection:
+        if await load_version(connection, project_id) != version:
+            raise ChangedMeanwhile("The catalog was changed meanwhile.", param="version")
+        before = await catalogs.at(connection, project_id, version)
+    after = remapped(before, change)
+    gains, losses = Counter(so_far.gains), Counter(so_far.losses)
+
+    def look(customer: Customer, lives_at: Ms) -> None:
+        gained, lost = gains_and_losses(at_present(customer, before, lives_at), before, after, lives_at)
+        gains.update(gained)
+        losses.update(lost)
+
+    # A customer who never had one of these products is not affected.
+    words = [mention("product_id", product_id) for product_id in change.product_ids]
+    place = await walk(database, project_id, words, look, now, so_far.place, seconds)
+    return Preview(dict(gains), dict(losses), place)

@@ -1,0 +1,310 @@
+"""Products: what customers can buy, at which price, for how long, and with which credits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from latchkey.database.pool import Connection, Database
+from latchkey.domain.catalog import Catalog, Credit, ListedPrice, ProductKind, ProductType, price_for
+from latchkey.domain.catalog import Product as CatalogProduct
+from latchkey.domain.customers.promotion import PREFIX
+from latchkey.domain.customers.virtual_currency import MAX_BALANCE
+from latchkey.domain.instants import Ms
+from latchkey.domain.money.amounts import NO_CURRENCY, Price, to_micros
+from latchkey.domain.naming import (
+    checked_country,
+    checked_currency,
+    checked_duration,
+    checked_id,
+    checked_name,
+    checked_store,
+)
+from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
+from latchkey.domain.stores.store import TEST_STORE
+from latchkey.subjects.catalog import storage
+from latchkey.subjects.catalog.rules import Product, ProductTerms
+from latchkey.subjects.catalog.usecases.version import changing_catalog
+from latchkey.subjects.currencies import storage as currencies_storage
+from latchkey.subjects.projects import storage as projects_storage
+from latchkey.subjects.projects.rules import App
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """The fields of a product that an operator sets. Its kind can never change, because customers may own it."""
+
+    kind: ProductKind
+    price: float
+    currency: str
+    # Defaults to the product's id.
+    display_name: str | None = None
+    duration: str | None = None
+    trial_duration: str | None = None
+    credits: Credit | None = None
+    # Of this kind; None: only the kind is known.
+    type: ProductType | None = None
+    # The apps in which it is sold; empty means in every app.
+    app_ids: tuple[str, ...] = ()
+    # Only the store knows how long a subscription lasts. The test store cannot sell it.
+    store_decides_duration: bool = False
+
+
+async def create_product(database: Database, project_id: str, product_id: str, terms: Terms, now: Ms) -> Product:
+    """A new product, or a deleted one on new terms. Its existing owners keep what it grants."""
+    checked_id(product_id)
+    if product_id.startswith(PREFIX):
+        raise Invalid(f"Ids that begin with {PREFIX} are kept for promotional grants. Choose another id.", param="id")
+    async with changing_catalog(database, project_id) as connection:
+        before = await storage.load_product(connection, project_id, product_id)
+        if before is not None and before.deleted_at is None:
+            raise Conflict(f"There is already a product {product_id!r} in this project.", param="id")
+        if before is not None and before.kind is not terms.kind:
+            raise Conflict(
+                f"{product_id!r} was a {before.kind} product once, and customers may hold it. "
+                "Make it one again, or choose another id.",
+                param="kind",
+            )
+        for app_id in terms.app_ids:
+            await _app(connection, project_id, app_id, "app_ids")
+        return await _save(connection, project_id, product_id, terms, now)
+
+
+async def create_in_app(
+    database: Database,
+    project_id: str,
+    product_id: str,
+    app_id: str,
+    type: ProductType,
+    display_name: str | None,
+    duration: str | None,
+    now: Ms,
+) -> Product:
+    """A product as one app sells it. It costs nothing until its price is set. If other apps sell a product of this id
+    and type, this app sells it too, and its terms stay as they are."""
+    async with changing_catalog(database, project_id) as connection:
+        app = await _app(connection, project_id, app_id)
+        before = await storage.load_product(connection, project_id, product_id)
+        if before is not None and before.deleted_at is None:
+            _require_same_type(before, type)
+            if not before.app_ids or app_id in before.app_ids:
+                raise Conflict(
+                    f"There is already a product {product_id!r} in the app {app_id!r}.", param="store_identifier"
+                )
+            await storage.set_apps(connection, project_id, product_id, (*before.app_ids, app_id))
+            return _on_sale_products(await storage.load_product(connection, project_id, product_id), product_id)
+    if type is ProductType.SUBSCRIPTION and duration is None and app.store == TEST_STORE:
+        raise Invalid("A subscription of the test store needs a duration, such as P1M.", param="subscription.duration")
+    terms = Terms(
+        kind=type.kind,
+        price=0,
+        currency="USD",
+        display_name=display_name,
+        duration=duration if type is ProductType.SUBSCRIPTION else None,
+        type=type,
+        app_ids=(app_id,),
+        store_decides_duration=True,
+    )
+    return await create_product(database, project_id, product_id, terms, now)
+
+
+async def update_product(database: Database, project_id: str, product_id: str, changes: dict[str, Any]) -> Product:
+    """The product with some terms changed. An active subscription keeps the price it was bought at."""
+    async with changing_catalog(database, project_id) as connection:
+        before = _on_sale_products(await storage.load_product(connection, project_id, product_id), product_id)
+        terms = replace(_terms(before), **changes)
+        for app_id in set(terms.app_ids) - set(before.app_ids):
+            await _app(connection, project_id, app_id, "app_ids")
+        return await _save(connection, project_id, product_id, terms, before.created_at)
+
+
+async def delete_product(database: Database, project_id: str, product_id: str, now: Ms) -> None:
+    """Takes it off sale, with its listed prices. Its owners keep what it grants; their subscriptions renew."""
+    async with changing_catalog(database, project_id) as connection:
+        if not await storage.delete_product(connection, project_id, product_id, now):
+            raise _missing(product_id)
+        await storage.delete_all(connection, project_id, product_id)
+
+
+async def load_product(database: Database, project_id: str, product_id: str) -> Product:
+    async with database.acquire() as connection:
+        return _on_sale_products(await storage.load_product(connection, project_id, product_id), product_id)
+
+
+async def list_products(
+    database: Database, project_id: str, *, after: str | None = None, limit: int = 100, app_id: str | None = None
+) -> list[Product]:
+    """Those that are sold in this app, if one is given."""
+    async with database.acquire() as connection:
+        if app_id is not None:
+            await _app(connection, project_id, app_id)
+        return await storage.page_products(connection, project_id, after, limit, app_id=app_id)
+
+
+async def _save(connection: Connection, project_id: str, product_id: str, terms: Terms, created_at: Ms) -> Product:
+    price = _checked(terms)
+    credit = terms.credits
+    if credit is not None and await currencies_storage.load(connection, project_id, credit.code) is None:
+        raise NotFound(f"There is no virtual currency {credit.code!r} in this project.", param="credits.code")
+    checked = ProductTerms(
+        display_name=product_id if terms.display_name is None else checked_name(terms.display_name, "display_name"),
+        kind=terms.kind,
+        price=price,
+        duration=terms.duration,
+        trial_duration=terms.trial_duration,
+        credits=credit,
+        type=terms.type or ProductType(terms.kind),
+    )
+    await storage.save_product(connection, project_id, product_id, checked, created_at)
+    await storage.set_apps(connection, project_id, product_id, terms.app_ids)
+    return _on_sale_products(await storage.load_product(connection, project_id, product_id), product_id)
+
+
+def _checked(terms: Terms) -> Price:
+    """The price, if the terms are valid together."""
+    subscribes = terms.kind is ProductKind.SUBSCRIPTION
+    if terms.type is not None and terms.type.kind is not terms.kind:
+        raise Invalid(f"A product of the type {terms.type} is of the kind {terms.type.kind}.", param="type")
+    if terms.duration is not None:
+        checked_duration(terms.duration)
+    elif subscribes and not terms.store_decides_duration:
+        raise Invalid("A subscription needs a duration, such as P1M.", param="duration")
+    if terms.trial_duration is not None:
+        if not subscribes:
+            raise Invalid("Only a subscription can have a trial.", param="trial_duration")
+        checked_duration(terms.trial_duration, "trial_duration")
+    if terms.credits is not None:
+        checked_id(terms.credits.code, "credits.code")
+        if not 1 <= terms.credits.amount <= MAX_BALANCE:
+            raise Invalid("The amount of credits is a whole number from 1 on.", param="credits.amount")
+    checked_currency(terms.currency)
+    try:
+        return Price(to_micros(terms.price), terms.currency)
+    except ValueError as error:
+        raise Invalid(str(error), param="price") from None
+
+
+def _terms(product: Product) -> Terms:
+    return Terms(
+        kind=product.kind,
+        price=product.price.amount,
+        currency=product.price.currency,
+        display_name=product.display_name,
+        duration=product.duration,
+        trial_duration=product.trial_duration,
+        credits=product.credits,
+        type=product.type,
+        app_ids=product.app_ids,
+        store_decides_duration=product.duration is None,
+    )
+
+
+async def _app(connection: Connection, project_id: str, app_id: str, param: str = "app_id") -> App:
+    app = await projects_storage.load_app(connection, project_id, app_id)
+    if app is None:
+        raise NotFound(f"There is no app {app_id!r} in this project.", param=param)
+    return app
+
+
+def _require_same_type(product: Product, type: ProductType) -> None:
+    if product.type is not type:
+        raise Conflict(
+            f"Another app sells {product.id!r} as {product.type}. A product has the same type in every app.",
+            param="type",
+        )
+
+
+def _on_sale_products(product: Product | None, product_id: str) -> Product:
+    if product is None or product.deleted_at is not None:
+        raise _missing(product_id)
+    return product
+
+
+def _missing(product_id: str) -> NotFound:
+    return NotFound(f"There is no product {product_id!r} in this project.", param="product_id")
+
+
+# Prices of a product for a store, a country, a currency; and the price that one buyer sees.
+
+
+# Every country in its currency, in several stores.
+MOST = 1000
+
+
+async def list_prices(database: Database, project_id: str, product_id: str) -> tuple[ListedPrice, ...]:
+    """By store, country and currency."""
+    async with database.acquire() as connection:
+        await _on_sale_prices(connection, project_id, product_id)
+        return (await storage.load_price(connection, project_id, [product_id])).get(product_id, ())
+
+
+async def set_price(
+    database: Database,
+    project_id: str,
+    product_id: str,
+    amount: float,
+    currency: str,
+    store: str | None,
+    country: str | None,
+    now: Ms,
+) -> ListedPrice:
+    """Lists a price, or changes one of the same store, country and currency."""
+    one = ListedPrice(_price(amount, currency), store and checked_store(store), country and checked_country(country))
+    async with changing_catalog(database, project_id) as connection:
+        await _on_sale_prices(connection, project_id, product_id)
+        await storage.save_price(connection, project_id, product_id, one, now)
+        if len((await storage.load_price(connection, project_id, [product_id]))[product_id]) > MOST:
+            raise Refusal(f"A product has at most {MOST:,} prices. Delete some first.")
+    return one
+
+
+async def delete_price(database: Database, project_id: str, product_id: str, price_id: str) -> None:
+    async with changing_catalog(database, project_id) as connection:
+        await _on_sale_prices(connection, project_id, product_id)
+        parts = [part if part != "-" else "" for part in price_id.split(".")]
+        if len(parts) != 3 or not await storage.delete_price(connection, project_id, product_id, *parts):
+            raise NotFound(f"The product {product_id!r} has no price {price_id[:100]!r}.", param="price_id")
+
+
+async def shown_prices(
+    database: Database,
+    project_id: str,
+    catalog: Catalog,
+    shown: Sequence[CatalogProduct],
+    app_user_id: str,
+    *,
+    store: str | None,
+    country: str | None,
+    currency: str | None,
+) -> list[CatalogProduct]:
+    """The products at the prices that this buyer sees. `country` is where the request comes from; where that is not
+    known, the place counts where the customer was seen last."""
+    if not catalog.lists_prices or not shown:
+        return list(shown)
+    async with database.acquire() as connection:
+        listed = await storage.load_price(connection, project_id, [one.id for one in shown])
+        if listed and country is None:
+            country = await storage.country_of(connection, project_id, app_user_id)
+
+    def at_its_price(one: CatalogProduct) -> CatalogProduct:
+        price = price_for(one.price, listed.get(one.id, ()), store=store, country=country, currency=currency)
+        return replace(one, price=price)
+
+    return [at_its_price(one) for one in shown]
+
+
+def _price(amount: float, currency: str) -> Price:
+    checked_currency(currency)
+    if currency == NO_CURRENCY:
+        raise Invalid(f"{NO_CURRENCY} is no currency.", param="currency")
+    try:
+        return Price(to_micros(amount), currency)
+    except ValueError as error:
+        raise Invalid(str(error), param="price") from None
+
+
+async def _on_sale_prices(connection: Connection, project_id: str, product_id: str) -> None:
+    product = await storage.load_product(connection, project_id, product_id)
+    if product is None or product.deleted_at is not None:
+        raise NotFound(f"There is no product {product_id!r} in this project.", param="product_id")

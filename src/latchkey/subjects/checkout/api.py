@@ -1,0 +1,235 @@
+"""The checkout of the web SDK, over the payment provider that the app is connected to; and the products of web pages
+and of the test store, with their prices. Other apps ask their own store."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Path, Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from latchkey.domain.instants import MINUTE
+from latchkey.engine.admission import Caller
+from latchkey.http.authentication import AppReadKey, AppWriteKey, address_of
+from latchkey.http.errors import ApiError, BadRequest, Missing, TooManyRequests, Unprocessable
+from latchkey.http.exchange import SCOPE_KEY
+from latchkey.http.hot_reads import country_of
+from latchkey.http.models import AppBody, AppUserId, PathUserId
+from latchkey.http.routing import Router, reply, shows
+from latchkey.http.services import Provided, Services
+from latchkey.subjects.accounts.rules import network_of
+from latchkey.subjects.catalog.usecases.product_catalog import shown_prices
+from latchkey.subjects.catalog.usecases.version import load_catalog
+from latchkey.subjects.checkout import render, wire
+from latchkey.subjects.checkout.render import product_details
+from latchkey.subjects.checkout.usecases import steps
+from latchkey.subjects.checkout.usecases.steps import Wanted, branding_of
+from latchkey.subjects.checkout.wire import ProductDetailsList
+from latchkey.wire.errors import V1Error
+
+router = Router(prefix="/rcbilling/v1", tags=["Apps: products and checkout"])
+
+# The codes that the web SDK knows, and what it makes of them.
+CONFIGURATION = 7000  # a configuration error
+INVALID_EMAIL = 7012  # the buyer is asked for another one
+ALREADY_BOUGHT = 7772  # "already subscribed"
+NOT_FOR_SALE = 7814  # an invalid purchase
+NO_SESSION = 7877  # an invalid purchase
+CANNOT_COMPLETE = 7878  # an invalid purchase
+NO_QUICK_PURCHASE = 8172  # the ordinary checkout is used instead
+
+_REFUSALS: dict[type[steps.CheckoutRefusal], tuple[type[ApiError], int]] = {
+    steps.CannotSell: (Unprocessable, CONFIGURATION),
+    steps.InvalidEmail: (BadRequest, INVALID_EMAIL),
+    steps.HasAlready: (Unprocessable, ALREADY_BOUGHT),
+    steps.NotForSale: (Unprocessable, NOT_FOR_SALE),
+    steps.NoSuchCheckout: (Missing, NO_SESSION),
+    steps.CannotComplete: (Unprocessable, CANNOT_COMPLETE),
+    steps.NotInThisWay: (Unprocessable, NO_QUICK_PURCHASE),
+}
+
+ProductId = Annotated[str, Field(min_length=1, max_length=200)]
+Email = Annotated[str | None, Field(description="The buyer's address.")]
+SessionId = Annotated[str, Path(max_length=200)]
+
+
+class ProductInQuestion(AppBody):
+    """`price_id` and `offer_id`, which the SDK sends too, change nothing: a product has one price."""
+
+    product_id: ProductId
+
+
+class NewCheckout(ProductInQuestion):
+    app_user_id: AppUserId
+    email: Email = None
+    locale: Annotated[str | None, Field(description="The language of the page.")] = None
+    presented_offering_identifier: Annotated[
+        Any,
+        Field(
+            description="The offering that the product is bought from. It is kept if the project has an offering with "
+            "this lookup key."
+        ),
+    ] = None
+    product_change: Annotated[
+        dict[str, Any] | None,
+        Field(description="A change of a subscription that the user has: refused with code 7878."),
+    ] = None
+    purchase_flow: Annotated[
+        str | None, Field(description="A way to pay beside the checkout: refused with code 8172.")
+    ] = None
+
+
+class Refreshed(AppBody):
+    """The buyer's address, which the SDK sends too, does not change the price."""
+
+    discount_code: Annotated[str | None, Field(description="There are none: refused with code 7814.")] = None
+
+
+class Completed(AppBody):
+    email: Email = None
+
+
+def refused(refusal: steps.CheckoutRefusal) -> ApiError:
+    error, code = _REFUSALS[type(refusal)]
+    return error(refusal.message, code=code)
+
+
+_no = shows(V1Error, 422, "The checkout does not go on: the code says why")
+_gone = shows(V1Error, 404, "This app has no such checkout, or it is over (7877)")
+
+
+@router.get("/branding", responses=shows(wire.Branding) | _no)
+async def read_branding(services: Provided, caller: AppReadKey) -> Response:
+    """How a checkout looks: the app's name, and its address for help."""
+    if caller.app_id is None:
+        raise Unprocessable("A checkout needs the public key of an app.", code=CONFIGURATION)
+    found = await branding_of(services.database, caller.project_id, caller.app_id)
+    return reply(wire.Branding(id=found.app_id, app_name=found.app_name, support_email=found.support_email))
+
+
+@router.post("/checkout/prepare", responses=shows(wire.PreparedCheckout) | _no)
+async def prepare_checkout(
+    request: Request, services: Provided, caller: AppWriteKey, new: ProductInQuestion
+) -> Response:
+    """What a page needs to show a payment form for a product. Nothing is created. Only for web billing (`rcb_`)."""
+    _require_room(request, services, caller, "")
+    try:
+        form = await services.checkouts.form_for(caller.project_id, caller.app_id, new.product_id)
+    except steps.CheckoutRefusal as refusal:
+        raise refused(refusal) from refusal
+    return reply(wire.PreparedCheckout(stripe_gateway_params=render.gateway_params(form)))
+
+
+@router.post("/checkout/start", responses=shows(wire.StartedCheckout) | _no)
+async def start_checkout(request: Request, services: Provided, caller: AppWriteKey, new: NewCheckout) -> Response:
+    """Begin a checkout. The provider charges its own price of the product, whatever else the body says."""
+    _require_room(request, services, caller, new.app_user_id)
+    wanted = Wanted(
+        product_id=new.product_id,
+        app_user_id=new.app_user_id,
+        email=new.email,
+        locale=new.locale,
+        offering=new.presented_offering_identifier if isinstance(new.presented_offering_identifier, str) else None,
+        changes_product=new.product_change is not None,
+        flow=new.purchase_flow,
+    )
+    try:
+        started = await services.checkouts.start(caller.project_id, caller.app_id, wanted)
+    except steps.CheckoutRefusal as refusal:
+        raise refused(refusal) from refusal
+    return reply(render.started(started))
+
+
+@router.get("/checkout/{operation_session_id}", responses=shows(wire.CheckoutStatus) | _no | _gone)
+async def read_checkout(services: Provided, caller: AppReadKey, operation_session_id: SessionId) -> Response:
+    """How far a checkout is. What the provider says was paid is the customer's from then on."""
+    try:
+        progress = await services.checkouts.status(caller.project_id, caller.app_id, operation_session_id)
+    except steps.CheckoutRefusal as refusal:
+        raise refused(refusal) from refusal
+    return reply(render.status(progress))
+
+
+@router.patch("/checkout/{operation_session_id}", responses=shows(wire.CheckoutPricing) | _no | _gone)
+async def refresh_checkout(
+    request: Request, services: Provided, caller: AppWriteKey, operation_session_id: SessionId, new: Refreshed
+) -> Response:
+    """The price once more. It does not depend on the address, and there are no discount codes."""
+    _require_room(request, services, caller, operation_session_id)
+    try:
+        form = await services.checkouts.refresh(
+            caller.project_id, caller.app_id, operation_session_id, discount=new.discount_code is not None
+        )
+    except steps.CheckoutRefusal as refusal:
+        raise refused(refusal) from refusal
+    return reply(render.pricing(operation_session_id, form))
+
+
+@router.post(
+    "/checkout/{operation_session_id}/complete",
+    responses=shows(wire.CompletedCheckout) | _no | _gone,
+    response_class=Response,
+)
+async def complete_checkout(
+    request: Request, services: Provided, caller: AppWriteKey, operation_session_id: SessionId, new: Completed
+) -> Response:
+    """The payment of a checkout, for the browser to confirm with the provider. Asking again gives the same payment."""
+    _require_room(request, services, caller, operation_session_id)
+    try:
+        made = await services.checkouts.complete(caller.project_id, caller.app_id, operation_session_id, new.email)
+    except steps.CheckoutRefusal as refusal:
+        raise refused(refusal) from refusal
+    confirmation = wire.ConfirmationParams(client_secret=made.client_secret)
+    return reply(wire.CompletedCheckout(operation_session_id=operation_session_id, gateway_params=confirmation))
+
+
+def _require_room(request: Request, services: Services, caller: Caller, who: str) -> None:
+    """Each of these makes the provider work."""
+    now = services.now()
+    address = network_of(address_of(request.scope[SCOPE_KEY], services))
+    if not services.checkouts.limit.takes(caller.project_id, who, address, now):
+        raise TooManyRequests(MINUTE - now % MINUTE, "Too many checkouts from this user or this address.")
+
+
+MOST = 500
+
+
+@router.get("/subscribers/{app_user_id}/products", responses=shows(ProductDetailsList))
+async def read_store_products(
+    request: Request,
+    services: Provided,
+    caller: AppReadKey,
+    app_user_id: PathUserId,
+    id: Annotated[list[str] | None, Query(description="A product's id; repeat it for several.")] = None,
+    currency: Annotated[str | None, Query(description="Prices in this currency, where there are any.")] = None,
+) -> Response:
+    """The products on sale in this app among these ids, with the catalog's prices for the buyer's country and this
+    currency. Other ids are left out. The SDK's parameter `discount_code` changes nothing. Where a payment provider
+    sells on web pages, a product has one price, which is the provider's, and a user who has had a subscription there
+    sees no free trial."""
+    catalog = await load_catalog(services.changes, caller.project_id)
+    asked = list(dict.fromkeys(id or ()))[:MOST]
+    found = [
+        (one, product)
+        for one in asked
+        if (product := catalog.offered(one)) is not None
+        # A secret key belongs to no app.
+        and (not product.apps or caller.app_id is None or caller.app_id in product.apps)
+    ]
+    shown = await services.checkouts.without_used_trials(
+        caller.project_id, caller.store, app_user_id, [product for _, product in found]
+    )
+    if not services.checkouts.sells(caller.store):
+        shown = await shown_prices(
+            services.database,
+            caller.project_id,
+            catalog,
+            shown,
+            app_user_id,
+            store=caller.store,
+            country=country_of(dict(request.scope["headers"])),
+            currency=(currency or "").upper() or None,
+        )
+    details = [product_details(catalog, product, one) for (one, _), product in zip(found, shown, strict=True)]
+    return reply(ProductDetailsList(product_details=details))

@@ -1,0 +1,127 @@
+"""Checkouts of web pages. A row is found by the hash of the id that only the page knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Literal
+
+from latchkey.database.pool import Connection, Record
+from latchkey.database.sql import affected, query
+from latchkey.domain.instants import Ms
+from latchkey.domain.money.amounts import Price
+
+_SAVE = query("save_checkout")
+_LOAD = query("load_checkout")
+_SET_HANDLE = query("set_checkout_handle")
+_CLAIM = query("claim_checkouts")
+_SET_CHECK = query("set_checkout_check")
+_FINISH = query("finish_checkout")
+_FORGET = query("forget_checkouts")
+_PRUNE = query("prune_checkouts")
+_PRUNED_AT_ONCE = 1000
+
+Status = Literal["open", "succeeded", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkout:
+    id_hash: bytes = field(repr=False)
+    project_id: str
+    app_id: str
+    app_user_id: str
+    product_id: str
+    # What the page shows.
+    price: Price
+    trial_days: int | None
+    # The lookup key of the offering that the page showed.
+    offering: str | None = None
+    # What the provider knows the payment by; None until there is something to pay.
+    handle: str | None = field(default=None, repr=False)
+    status: Status = "open"
+    # Of a checkout that succeeded.
+    transaction_id: str | None = None
+    purchased_at: Ms | None = None
+    created_at: Ms
+    expires_at: Ms
+
+
+def hash_of(id: str) -> bytes:
+    return sha256(id.encode()).digest()
+
+
+async def save(connection: Connection, new: Checkout) -> None:
+    await connection.execute(
+        _SAVE,
+        new.id_hash,
+        new.project_id,
+        new.app_id,
+        new.app_user_id,
+        new.product_id,
+        new.price.micros,
+        new.price.currency,
+        new.trial_days,
+        new.handle,
+        new.created_at,
+        new.expires_at,
+        new.offering,
+    )
+
+
+async def load(connection: Connection, project_id: str, app_id: str, id: str) -> Checkout | None:
+    """None: this app has no checkout with this id."""
+    row = await connection.fetchrow(_LOAD, hash_of(id), project_id, app_id)
+    return None if row is None else _checkout(row)
+
+
+async def claim(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Checkout]:
+    return [_checkout(row) for row in await connection.fetch(_CLAIM, now, lease_until, limit)]
+
+
+async def set_check(connection: Connection, id_hash: bytes, at: Ms | None) -> None:
+    await connection.execute(_SET_CHECK, id_hash, at)
+
+
+def _checkout(row: Record) -> Checkout:
+    return Checkout(
+        id_hash=row["id_hash"],
+        project_id=row["project_id"],
+        app_id=row["app_id"],
+        app_user_id=row["app_user_id"],
+        product_id=row["product_id"],
+        price=Price(row["price_micros"], row["currency"]),
+        trial_days=row["trial_days"],
+        offering=row["offering"],
+        handle=row["handle"],
+        status=row["status"],
+        transaction_id=row["transaction_id"],
+        purchased_at=row["purchased_at"],
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+    )
+
+
+async def set_handle(connection: Connection, id_hash: bytes, handle: str, check_at: Ms | None) -> str | None:
+    """The handle that counts: the first one. None: the checkout is gone."""
+    kept: str | None = await connection.fetchval(_SET_HANDLE, id_hash, handle, check_at)
+    return kept
+
+
+async def finish(
+    connection: Connection,
+    id_hash: bytes,
+    status: Literal["succeeded", "failed"],
+    transaction_id: str | None = None,
+    purchased_at: Ms | None = None,
+) -> None:
+    await connection.execute(_FINISH, id_hash, status, transaction_id, purchased_at)
+
+
+async def forget(connection: Connection, project_id: str, app_user_ids: Iterable[str]) -> None:
+    await connection.execute(_FORGET, project_id, list(app_user_ids))
+
+
+async def prune(connection: Connection, before: Ms) -> bool:
+    """Remove a batch of old checkouts. True: there may be more."""
+    return affected(await connection.execute(_PRUNE, before, _PRUNED_AT_ONCE)) == _PRUNED_AT_ONCE

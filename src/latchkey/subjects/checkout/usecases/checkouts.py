@@ -1,0 +1,365 @@
+"""A checkout of a web page: begun, paid at the payment provider, and taken in as a purchase.
+
+Everything that a page sends is public, and so is its key. The page names a product, a user and the offering that it
+showed (for charts; it decides nothing), and nothing else of what it sends counts: the price is the provider's, the user
+is written to the payment by us, and access follows only from what the provider says was paid. A checkout has an id that
+cannot be guessed; whoever has it can ask how it stands.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import structlog
+
+from latchkey.domain.catalog import Catalog, Product, ProductKind, without_plan
+from latchkey.domain.customers import eligibility
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import DAY, MINUTE, Ms
+from latchkey.domain.purchases.presented import has_offering
+from latchkey.domain.refusal import NotFound, OwnedByAnother, StoreUnreachable
+from latchkey.engine.changes import Changes
+from latchkey.engine.customer_view import look_at
+from latchkey.engine.reads import Reader
+from latchkey.stores.adapter import ConnectedApp
+from latchkey.stores.errors import ActionRefused, StoreDown, StoreError
+from latchkey.stores.selling import Confirmation, NotPayable, Order, PaymentForm, Sale, Sells, Standing
+from latchkey.subjects.catalog.usecases.version import load_catalog
+from latchkey.subjects.checkout import storage
+from latchkey.subjects.checkout.storage import Checkout
+from latchkey.subjects.checkout.usecases.steps import (
+    CannotComplete,
+    CannotSell,
+    CheckoutLimit,
+    CheckoutRefusal,
+    HasAlready,
+    InvalidEmail,
+    NoSuchCheckout,
+    NotForSale,
+    NotInThisWay,
+    Progress,
+    Started,
+    Wanted,
+)
+from latchkey.subjects.projects.usecases import load_app
+from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt
+from latchkey.subjects.purchase_intake.usecases.receipts import Receipts
+from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import CannotCheck, InvalidReceipt
+from latchkey.subjects.store_connections.usecases import Connections
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+# A form that nobody has paid by then is started anew.
+OPEN_FOR: Ms = DAY
+# A page asks every second while its buyer waits. After this time we ask too: the buyer may have closed it.
+FIRST_ASKED: Ms = MINUTE
+_LEASE: Ms = 2 * MINUTE
+_AT_ONCE = 20
+_LONGEST_EMAIL = 254
+
+NOT_CONNECTED = (
+    "Purchases on web pages need a payment provider, and none is connected to this app. To try a purchase, use the key "
+    "of an app in the test store (test_...)."
+)
+NOT_SET_UP = "This product cannot be bought here at the moment. The seller has to set it up."
+
+
+@dataclass(frozen=True, slots=True)
+class _Till:
+    """A connected app and what sells in it."""
+
+    app: ConnectedApp
+    provider: Sells
+    # The account at the provider, where the app's details name it.
+    account_id: str | None
+
+
+class Checkouts:
+    def __init__(self, connections: Connections, changes: Changes, reader: Reader, receipts: Receipts) -> None:
+        self._connections = connections
+        self._changes = changes
+        self._reader = reader
+        self._receipts = receipts
+        self.limit = CheckoutLimit()
+
+    def sells(self, store: str | None) -> bool:
+        """Whether the apps of this store sell through a payment provider, whose price counts."""
+        return store is not None and isinstance(self._connections.adapters.get(store), Sells)
+
+    async def without_used_trials(
+        self, project_id: str, store: str | None, app_user_id: str, products: Sequence[Product]
+    ) -> Sequence[Product]:
+        """The products as a page shows them to this user: with a free trial only where the checkout would give one."""
+        if not self.sells(store) or store is None:
+            return products
+        if all(one.trial is None for one in products):
+            return products
+        customer, _, now = await self._customer(project_id, app_user_id)
+        return [
+            one if eligibility.trial_days(customer, store, one, now) is not None else replace(one, trial=None)
+            for one in products
+        ]
+
+    async def form_for(self, project_id: str, app_id: str | None, product_id: str) -> PaymentForm:
+        """What a page needs to show a payment form before anybody has decided to buy. Nothing is created."""
+        till = await self._till(project_id, app_id)
+        catalog = await load_catalog(self._changes, project_id)
+        order = self._order(till, catalog, None, Wanted(product_id=product_id, app_user_id=""), key="")
+        return await _asked(till, till.provider.payment_form(till.app, order, till.account_id))
+
+    async def start(self, project_id: str, app_id: str | None, wanted: Wanted) -> Started:
+        till = await self._till(project_id, app_id)
+        if wanted.flow is not None:
+            raise NotInThisWay("Quick purchases are not offered here: use the checkout.")
+        if wanted.changes_product:
+            raise CannotComplete(
+                "A subscription cannot be changed from a web page. Cancel it and buy the other one, or let your server "
+                "change it at the payment provider."
+            )
+        customer, catalog, now = await self._customer(project_id, wanted.app_user_id)
+        id = f"lkc_{secrets.token_urlsafe(32)}"
+        key = storage.hash_of(id)
+        order = self._order(till, catalog, customer, wanted, key=key.hex(), now=now)
+        begun = await _asked(till, till.provider.begin_sale(till.app, order, till.account_id))
+        real_now = self._connections.now()
+        new = Checkout(
+            id_hash=key,
+            project_id=project_id,
+            app_id=till.app.app_id,
+            app_user_id=wanted.app_user_id,
+            product_id=wanted.product_id,
+            price=order.price,
+            trial_days=order.trial_days,
+            offering=order.offering,
+            handle=begun.handle,
+            created_at=real_now,
+            expires_at=begun.expires_at or real_now + OPEN_FOR,
+        )
+        async with self._connections.database.transaction() as connection:
+            await storage.save(connection, new)
+        return Started(id=id, page=begun.page)
+
+    async def refresh(self, project_id: str, app_id: str | None, id: str, *, discount: bool) -> PaymentForm:
+        """The price once more, after the buyer has given an address. It does not depend on it. `discount`: the buyer
+        has typed a code."""
+        till = await self._till(project_id, app_id)
+        known = await self._open(till, id)
+        if discount:
+            raise NotForSale("There is no such discount code.")
+        return await _asked(till, till.provider.payment_form(till.app, await self._ordered(till, known), None))
+
+    async def complete(self, project_id: str, app_id: str | None, id: str, email: str | None) -> Confirmation:
+        """The payment that the browser then confirms. Asking again gives the same one."""
+        till = await self._till(project_id, app_id)
+        known = await self._open(till, id)
+        customer, catalog, now = await self._customer(project_id, known.app_user_id)
+        product = eligibility.on_sale(catalog, till.app.app_id, till.app.store, known.product_id)
+        if product is None:
+            raise NotForSale("This product is no longer sold here.")
+        if eligibility.has_already(customer, catalog, till.app.store, product, now):
+            raise HasAlready("This was bought already.")
+        order = replace(await self._ordered(till, known), email=_checked_email(email))
+        made = await _asked(till, till.provider.confirm_sale(till.app, order, known.handle))
+        async with self._connections.database.transaction() as connection:
+            check_at = None if made.told else self._connections.now() + FIRST_ASKED
+            kept = await storage.set_handle(connection, known.id_hash, made.handle, check_at)
+        if kept is None:
+            raise NoSuchCheckout("There is no such checkout.")
+        if kept != made.handle:
+            # Two requests at once: the payment of the first one counts.
+            return await _asked(till, till.provider.confirm_sale(till.app, order, kept))
+        return made
+
+    async def status(self, project_id: str, app_id: str | None, id: str) -> Progress:
+        """What was paid is taken in at once, so that the customer has access even before the provider's notification.
+        Taking in the same purchase again changes nothing."""
+        till = await self._till(project_id, app_id)
+        known = await self._load(till, id)
+        return await self._progress(till, known)
+
+    async def ask_due(self) -> int:
+        """Asks about payments that the provider tells nobody of, less and less often. Returns how many there were."""
+        now = self._connections.now()
+        async with self._connections.database.acquire() as connection:
+            due = await storage.claim(connection, now, now + _LEASE, _AT_ONCE)
+        for known in due:
+            try:
+                await self._progress(await self._till(known.project_id, known.app_id), known)
+            except (CheckoutRefusal, NotFound, StoreUnreachable) as error:
+                log.warning("checkout could not be asked for", app_id=known.app_id, reason=error.message)
+            async with self._connections.database.transaction() as connection:
+                await storage.set_check(connection, known.id_hash, _next_check(known, now))
+        return len(due)
+
+    async def _progress(self, till: _Till, known: Checkout) -> Progress:
+        now = self._connections.now()
+        if known.status == "succeeded":
+            return _progress(known, Standing.PAID)
+        if known.status == "failed":
+            return _progress(known, Standing.FAILED, expired=now >= known.expires_at)
+        if known.handle is None:
+            over = now >= known.expires_at
+            return _progress(known, Standing.EXPIRED if over else Standing.OPEN, expired=over)
+        if not self.limit.asks(known.id_hash, now):
+            return _progress(known, Standing.PENDING)
+        sale = await _asked(till, till.provider.sale(till.app, await self._ordered(till, known), known.handle))
+        if sale.standing is Standing.PAID:
+            return await self._taken(till, known, sale)
+        if sale.standing in (Standing.FAILED, Standing.EXPIRED):
+            async with self._connections.database.transaction() as connection:
+                await storage.finish(connection, known.id_hash, "failed")
+        return _progress(known, sale.standing, expired=sale.standing is Standing.EXPIRED)
+
+    async def _taken(self, till: _Till, known: Checkout, sale: Sale) -> Progress:
+        app = till.app
+        shown = ShownReceipt(
+            app_user_id=known.app_user_id, token=sale.receipt or known.handle, product_ids=(known.product_id,)
+        )
+        try:
+            answered = await self._receipts.take(app.project_id, app.app_id, app.store, shown, {})
+        except (CannotCheck, InvalidReceipt) as error:
+            # It is in the journal, and the provider tells of it too. The page asks again in a second.
+            log.warning("paid checkout not taken in yet", app_id=app.app_id, reason=error.message)
+            return _progress(known, Standing.PENDING)
+        except OwnedByAnother:
+            log.warning("paid checkout belongs to another customer", app_id=app.app_id)
+            return _progress(known, Standing.FAILED)
+        bought = _newest(answered.committed.customer, app.store, known.product_id)
+        transaction_id, at = bought or (known.handle or "", self._connections.now())
+        async with self._connections.database.transaction() as connection:
+            await storage.finish(connection, known.id_hash, "succeeded", transaction_id, at)
+        return _progress(replace(known, transaction_id=transaction_id, purchased_at=at), Standing.PAID)
+
+    async def _till(self, project_id: str, app_id: str | None) -> _Till:
+        """Raises CannotSell for a secret key, which belongs to no app, and for an app without a provider."""
+        found = await self._connections.of_app(project_id, app_id) if app_id is not None else None
+        if found is None or found.connected is None:
+            raise CannotSell(NOT_CONNECTED)
+        provider = self._connections.adapters[found.store]
+        if not isinstance(provider, Sells):
+            raise CannotSell(NOT_CONNECTED)
+        details = (await load_app(self._connections.database, project_id, found.app_id)).details
+        return _Till(found.connected, provider, details.get("stripe_account_id"))
+
+    async def _load(self, till: _Till, id: str) -> Checkout:
+        async with self._connections.database.acquire() as connection:
+            known = await storage.load(connection, till.app.project_id, till.app.app_id, id)
+        if known is None:
+            raise NoSuchCheckout("There is no such checkout.")
+        return known
+
+    async def _open(self, till: _Till, id: str) -> Checkout:
+        known = await self._load(till, id)
+        if known.status == "succeeded":
+            raise HasAlready("This checkout was paid already.")
+        if known.status == "failed" or self._connections.now() >= known.expires_at:
+            raise NoSuchCheckout("This checkout is over. Start a new one.")
+        return known
+
+    async def _customer(self, project_id: str, app_user_id: str) -> tuple[Customer | None, Catalog, Ms]:
+        """With the customer's own time, which is that of its test clock if it is on one."""
+        row = await self._reader.read(project_id, app_user_id)
+        if row is None:
+            return None, await load_catalog(self._changes, project_id), self._connections.now()
+        view = look_at(row, self._connections.now())
+        return view.customer, view.catalog, view.now
+
+    def _order(
+        self,
+        till: _Till,
+        catalog: Catalog,
+        customer: Customer | None,
+        wanted: Wanted,
+        *,
+        key: str,
+        now: Ms | None = None,
+    ) -> Order:
+        store, now = till.app.store, now if now is not None else self._connections.now()
+        product = eligibility.on_sale(catalog, till.app.app_id, store, wanted.product_id)
+        if product is None:
+            raise NotForSale("This app does not sell this product.")
+        if eligibility.has_already(customer, catalog, store, product, now):
+            raise HasAlready("This was bought already.")
+        return Order(
+            key=key,
+            app_user_id=wanted.app_user_id,
+            product_id=product.id,
+            subscription=product.kind is ProductKind.SUBSCRIPTION,
+            price=product.price,
+            trial_days=eligibility.trial_days(customer, store, product, now),
+            email=_checked_email(wanted.email),
+            locale=wanted.locale,
+            offering=wanted.offering if has_offering(catalog, wanted.offering) else None,
+        )
+
+    async def _ordered(self, till: _Till, known: Checkout) -> Order:
+        """The order as the page showed it when the checkout began."""
+        catalog = await load_catalog(self._changes, till.app.project_id)
+        product = catalog.products.get(known.product_id)
+        return Order(
+            key=known.id_hash.hex(),
+            app_user_id=known.app_user_id,
+            product_id=known.product_id,
+            subscription=product is None or product.kind is ProductKind.SUBSCRIPTION,
+            price=known.price,
+            trial_days=known.trial_days,
+            offering=known.offering,
+        )
+
+
+async def _asked(till: _Till, answer: Awaitable[T]) -> T:
+    """The provider's answer. What it says against it is for the operator, not for every visitor of the shop."""
+    try:
+        return await answer
+    except StoreDown as error:
+        raise StoreUnreachable(
+            "The payment provider cannot be reached. Try again in a moment.", retry_after_ms=error.retry_after_ms
+        ) from error
+    except NotPayable as error:
+        raise CannotComplete("This checkout cannot be paid so, or not any more. Start a new one.") from error
+    except ActionRefused as error:
+        log.error("checkout not possible", app_id=till.app.app_id, store=till.app.store, reason=error.message)
+        raise CannotSell(NOT_SET_UP) from error
+    except StoreError as error:
+        log.error("payment provider refuses", app_id=till.app.app_id, store=till.app.store, reason=error.message)
+        raise CannotSell(NOT_SET_UP) from error
+
+
+def _next_check(known: Checkout, now: Ms) -> Ms | None:
+    """The last time is after the end."""
+    if now >= known.expires_at:
+        return None
+    return min(now + max(FIRST_ASKED, now - known.created_at), known.expires_at + MINUTE)
+
+
+def _checked_email(email: str | None) -> str | None:
+    if not email:
+        return None
+    name, at, host = email.partition("@")
+    if not (name and at and host) or "@" in host or len(email) > _LONGEST_EMAIL or not email.isprintable():
+        raise InvalidEmail("That is not an email address.")
+    return email
+
+
+def _newest(customer: Customer, store: str, product_id: str) -> tuple[str, Ms] | None:
+    """The transaction and its time of the customer's newest purchase of this product in this store."""
+    periods = [one.current for one in customer.subscriptions if one.store == store]
+    found = [(one.purchased_at, one.id, one.product_id) for one in periods]
+    found += [(one.purchased_at, one.id, one.product_id) for one in customer.purchases if one.store == store]
+    fitting = [(at, id) for at, id, sold in found if product_id in (sold, without_plan(sold))]
+    return (max(fitting)[1], max(fitting)[0]) if fitting else None
+
+
+def _progress(known: Checkout, standing: Standing, *, expired: bool = False) -> Progress:
+    return Progress(
+        standing=standing,
+        expired=expired,
+        product_id=known.product_id,
+        transaction_id=known.transaction_id,
+        purchased_at=known.purchased_at,
+    )

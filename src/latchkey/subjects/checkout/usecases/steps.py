@@ -1,0 +1,115 @@
+"""What a page asks for, and what it learns, at each step of a checkout; how often it may ask, and why it is
+refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from latchkey.database.pool import Database
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import Refusal
+from latchkey.engine.rate_limits import RecentCounts
+from latchkey.stores.selling import HostedPage, PaymentForm, Standing
+from latchkey.subjects.projects.usecases import load_app
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a page asks for."""
+
+    product_id: str
+    app_user_id: str
+    email: str | None = None
+    locale: str | None = None
+    # The lookup key of the offering that the page says it showed.
+    offering: str | None = None
+    # A change of a subscription that the customer has.
+    changes_product: bool = False
+    # A way to pay beside the checkout, such as a wallet's own sheet.
+    flow: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    id: str
+    page: HostedPage | PaymentForm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How a checkout stands."""
+
+    standing: Standing
+    expired: bool
+    product_id: str
+    # Once it was paid.
+    transaction_id: str | None = None
+    purchased_at: Ms | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Branding:
+    app_id: str
+    app_name: str
+    support_email: str | None
+
+
+async def branding_of(database: Database, project_id: str, app_id: str) -> Branding:
+    app = await load_app(database, project_id, app_id)
+    return Branding(app.id, app.details.get("app_name") or app.name, app.details.get("support_email"))
+
+
+# Somebody who changes their mind a few times.
+PER_USER = 20
+# Many buyers share an address behind a carrier's or an office's gateway.
+PER_ADDRESS = 120
+# The SDK asks once a second how a payment stands.
+STATUS_PER_MINUTE = 90
+
+
+class CheckoutLimit:
+    def __init__(self, per_user: int = PER_USER, per_address: int = PER_ADDRESS) -> None:
+        self._per_user = per_user
+        self._per_address = per_address
+        self._counts = RecentCounts()
+
+    def takes(self, project_id: str, user: str, address: str, now: Ms) -> bool:
+        """Count a request of this user, or of this checkout. False: one of the two limits is used up in this minute."""
+        who = (address, project_id, user)
+        return self._counts.within(now, (who, self._per_user), (address, self._per_address))
+
+    def asks(self, id_hash: bytes, now: Ms) -> bool:
+        """Count a question how a checkout stands. False: the provider was asked often enough in this minute."""
+        return self._counts.count(id_hash, now) <= STATUS_PER_MINUTE
+
+
+class CheckoutRefusal(Refusal):
+    pass
+
+
+class CannotSell(CheckoutRefusal):
+    """An operator has to act: the app or the product is not set up for it. The log says what is wrong."""
+
+
+class NotForSale(CheckoutRefusal):
+    """This app does not sell the product."""
+
+
+class HasAlready(CheckoutRefusal):
+    """The customer has it."""
+
+
+class NoSuchCheckout(CheckoutRefusal):
+    """This app has no such checkout, or it has expired."""
+
+
+class CannotComplete(CheckoutRefusal):
+    """The checkout cannot be paid in this way, or not any more."""
+
+
+class InvalidEmail(CheckoutRefusal):
+    pass
+
+
+class NotInThisWay(CheckoutRefusal):
+    """The shortcut that the page asked for is not there; the ordinary checkout is."""

@@ -1,0 +1,87 @@
+"""Virtual currencies, and crediting or debiting a customer by hand."""
+
+from __future__ import annotations
+
+import secrets
+
+from starlette.responses import Response
+
+from latchkey.dashboard.links import curl, isolated_snippets
+from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.domain.customers.virtual_currency import MAX_BALANCE
+from latchkey.subjects.currencies import usecases
+from latchkey.subjects.currencies.usecases import adjust
+
+pages = Pages()
+
+ON_A_PAGE = 100
+
+
+@pages.get("/currencies")
+async def list_currencies(visit: Visit) -> Response:
+    after = visit.query.text("after") or None
+    found = await usecases.list_currencies(visit.database, visit.project_id, after=after, limit=ON_A_PAGE + 1)
+    shown = found[:ON_A_PAGE]
+    more = visit.path("currencies", after=shown[-1].code) if len(found) > ON_A_PAGE else None
+    return visit.page("currencies.html", here="currencies", currencies=shown, more=more, after=after, curl=curl)
+
+
+@pages.get("/new-currency", Needs.MANAGE)
+async def offer_new(visit: Visit) -> Response:
+    values = {name: visit.form.text(name) for name in ("code", "name", "description")}
+    return visit.page("currency_new.html", here="currencies", values=values)
+
+
+@pages.post("/new-currency", Needs.MANAGE, "currency.created", offer_new)
+async def create(visit: Visit) -> Response:
+    form = visit.form
+    visit.subject = code = form.text("code")
+    made = await usecases.create_currency(
+        visit.database, visit.project_id, code, form.text("name"), form.text("description"), visit.now
+    )
+    return await visit.to(visit.path("currencies", made.code), f"{made.code} exists now.")
+
+
+@pages.get("/currencies/{code}")
+async def show_currency(visit: Visit) -> Response:
+    currency = await usecases.load_currency(visit.database, visit.project_id, visit.param("code"))
+    form = visit.form
+    return visit.page(
+        "currency.html",
+        here="currencies",
+        currency=currency,
+        name=form.text("name", currency.name),
+        description=form.text("description", currency.description),
+        moving={name: form.text(name) for name in ("customer", "amount", "direction")},
+        key=secrets.token_urlsafe(12),
+    )
+
+
+@pages.post("/currencies/{code}", Needs.MANAGE, "currency.updated", show_currency)
+async def update(visit: Visit) -> Response:
+    code, form = visit.param("code"), visit.form
+    await usecases.update_currency(
+        visit.database, visit.project_id, code, name=form.text("name"), description=form.text("description")
+    )
+    return await visit.to(visit.path("currencies", code), "Saved.")
+
+
+@pages.post("/currencies/{code}/move", Needs.MANAGE, "currency.moved", show_currency)
+async def move(visit: Visit) -> Response:
+    code, form = visit.param("code"), visit.form
+    who = form.needed("customer")
+    amount = form.number("amount", low=1, high=MAX_BALANCE)
+    signed = amount if form.choice("direction", ("credit", "debit")) == "credit" else -amount
+    visit.audit(customer=who, amount=signed)
+    # The form contains an idempotency key: sent twice, it is done once.
+    key = f"dashboard:{form.needed('key')[:100]}"
+    done = await adjust(visit.services.changes, visit.project_id, who, {code: signed}, key)
+    balance = done.customer.balances.get(code, 0)
+    return await visit.to(visit.path("currencies", code), f"{isolated_snippets(who)} now has {balance:,} {code}.")
+
+
+@pages.post("/currencies/{code}/delete", Needs.MANAGE, "currency.deleted", show_currency)
+async def delete(visit: Visit) -> Response:
+    visit.form.confirmed()
+    await usecases.delete_currency(visit.database, visit.project_id, visit.param("code"))
+    return await visit.to(visit.path("currencies"), f"{visit.param('code')} is gone.")

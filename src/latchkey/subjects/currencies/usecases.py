@@ -1,0 +1,215 @@
+"""Virtual currencies: the currencies in which customers can have a balance, and which products credit them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from latchkey.database.pool import Connection, Database
+from latchkey.domain.catalog import ProductKind
+from latchkey.domain.customers.customer import CurrencyTransaction, Customer
+from latchkey.domain.customers.virtual_currency import MAX_BALANCE, move
+from latchkey.domain.instants import Ms
+from latchkey.domain.naming import checked_id, checked_name, checked_text
+from latchkey.domain.refusal import Conflict, InUse, Invalid, KeyReused, NotFound, Refusal
+from latchkey.engine.changes import Changes, Committed
+from latchkey.engine.storage import records, state
+from latchkey.engine.storage.read_rows import load_projects
+from latchkey.engine.unit_of_work import UnitOfWork
+from latchkey.subjects.catalog import storage as catalog_storage
+from latchkey.subjects.catalog.usecases.version import changing_catalog
+from latchkey.subjects.currencies import storage
+from latchkey.subjects.currencies.rules import Currency
+from latchkey.subjects.currencies.storage import CreditedProduct
+
+PARAM = "product_grants"
+
+
+@dataclass(frozen=True, slots=True)
+class ProductGrant:
+    """Each of these products credits this amount with a purchase."""
+
+    product_ids: tuple[str, ...]
+    amount: int
+
+
+async def load_grants(database: Database, project_id: str, codes: Sequence[str]) -> dict[str, list[ProductGrant]]:
+    """The grants of each of these currencies, by products on sale; the products with the same amount are one grant."""
+    async with database.acquire() as connection:
+        found = await storage.credited_products(connection, project_id, codes)
+    return {code: _grouped(one for one in found if one.code == code) for code in codes}
+
+
+async def set_grants(connection: Connection, project_id: str, code: str, grants: Sequence[ProductGrant]) -> None:
+    """From now on these products credit the currency, and no others. Needs a transaction of `changing_catalog`."""
+    wanted: dict[str, int] = {}
+    for grant in grants:
+        if not 1 <= grant.amount <= MAX_BALANCE:
+            raise Invalid("The amount of a grant is a whole number from 1 on.", param=PARAM)
+        for product_id in grant.product_ids:
+            if product_id in wanted:
+                raise Invalid(f"{product_id!r} is in the grants twice.", param=PARAM)
+            wanted[product_id] = grant.amount
+    for product_id, amount in wanted.items():
+        await _require(connection, project_id, product_id, code)
+        await storage.set_credit(connection, project_id, product_id, code, amount)
+    for one in await storage.credited_products(connection, project_id, [code]):
+        if one.product_id not in wanted:
+            await storage.set_credit(connection, project_id, one.product_id, None, None)
+
+
+async def _require(connection: Connection, project_id: str, product_id: str, code: str) -> None:
+    product = await catalog_storage.load_product(connection, project_id, product_id)
+    if product is None or product.deleted_at is not None:
+        raise NotFound(f"There is no product {product_id!r} in this project.", param=PARAM)
+    if product.kind is not ProductKind.ONE_TIME:
+        raise Refusal(f"{product_id!r} is a subscription; only one-time products credit virtual currency.", param=PARAM)
+    if product.credits is not None and product.credits.code != code:
+        raise Refusal(
+            f"{product_id!r} credits {product.credits.code} already, and a product credits one currency.", param=PARAM
+        )
+
+
+def _grouped(credited: Iterable[CreditedProduct]) -> list[ProductGrant]:
+    by_amount: dict[int, list[str]] = {}
+    for one in credited:
+        by_amount.setdefault(one.amount, []).append(one.product_id)
+    return [ProductGrant(tuple(ids), amount) for amount, ids in sorted(by_amount.items())]
+
+
+async def create_currency(
+    database: Database,
+    project_id: str,
+    code: str,
+    name: str,
+    description: str,
+    now: Ms,
+    grants: Sequence[ProductGrant] = (),
+) -> Currency:
+    """A new currency, which the products in `grants` credit from now on."""
+    checked_id(code, "code")
+    name, description = checked_name(name), checked_text(description, "description")
+    async with changing_catalog(database, project_id) as connection:
+        created = await storage.create(connection, project_id, code, name, description, now)
+        if created is None:
+            raise Conflict(f"There is already a virtual currency {code!r} in this project.", param="code")
+        if grants:
+            await set_grants(connection, project_id, code, grants)
+    return created
+
+
+async def load_currency(database: Database, project_id: str, code: str) -> Currency:
+    async with database.acquire() as connection:
+        return _found(await storage.load(connection, project_id, code), code)
+
+
+async def list_currencies(
+    database: Database, project_id: str, *, after: str | None = None, limit: int = 100
+) -> list[Currency]:
+    async with database.acquire() as connection:
+        return await storage.page(connection, project_id, after, limit)
+
+
+async def update_currency(
+    database: Database,
+    project_id: str,
+    code: str,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    grants: Sequence[ProductGrant] | None = None,
+) -> Currency:
+    """Fields that are not given stay as they are. `grants` replaces all grants of the currency."""
+    if name is not None:
+        name = checked_name(name)
+    if description is not None:
+        description = checked_text(description, "description")
+    changing = database.transaction() if grants is None else changing_catalog(database, project_id)
+    async with changing as connection:
+        changed = _found(await storage.update(connection, project_id, code, name, description), code)
+        if grants is not None:
+            await set_grants(connection, project_id, code, grants)
+    return changed
+
+
+async def delete_currency(database: Database, project_id: str, code: str) -> None:
+    """Refused if a product on sale credits it or a customer ever had any: balances must not disappear."""
+    async with changing_catalog(database, project_id) as connection:
+        _found(await storage.load(connection, project_id, code), code)
+        crediting = await storage.credited_products(connection, project_id, [code])
+        if crediting:
+            names = ", ".join(repr(product.product_id) for product in crediting)
+            raise InUse(f"{code!r} comes with {names}. Take it out of the products first.", param="code")
+        if await storage.was_moved(connection, project_id, code):
+            raise InUse(f"Customers have had {code!r}, so it cannot be deleted.", param="code")
+        await storage.delete(connection, project_id, code)
+
+
+def _found(currency: Currency | None, code: str) -> Currency:
+    if currency is None:
+        raise NotFound(f"There is no virtual currency {code!r} in this project.", param="code")
+    return currency
+
+
+# Credits and debits of virtual currency, idempotent by a key.
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    code: str
+    name: str
+    description: str
+    balance: int
+
+
+async def balances(
+    changes: Changes, project_id: str, app_user_id: str, *, unknown_has_none: bool = False
+) -> list[Balance]:
+    """Every currency of the project, with the balance of this customer. An unknown customer is refused, or has 0 of
+    each."""
+    async with changes.database.acquire() as connection:
+        customer = await state.load(connection, project_id, app_user_id)
+        if customer is None and not unknown_has_none:
+            raise NotFound(f"There is no customer {app_user_id!r}.", param="customer_id")
+        known = await storage.page(connection, project_id)
+    held = customer.balances if customer is not None else {}
+    return [Balance(one.code, one.name, one.description, held.get(one.code, 0)) for one in known]
+
+
+async def adjust(
+    changes: Changes,
+    project_id: str,
+    app_user_id: str,
+    adjustments: Mapping[str, int],
+    idempotency_key: str,
+    reference: str | None = None,
+) -> Committed:
+    """All of the adjustments, or none. The same key again returns the first response and changes nothing.
+    `reference` is kept with the transactions, for people."""
+    wall = changes.now()
+    async with changes.database.transaction() as connection:
+        asked = [(project_id, app_user_id)]
+        project = (await load_projects(connection, changes.catalogs, {project_id}))[project_id]
+        clocks = await records.share_clocks(connection, asked)
+        stored = (await records.lock(connection, asked)).get((project_id, app_user_id))
+        if stored is None:
+            raise NotFound(f"There is no customer {app_user_id!r}.", param="customer_id")
+        now = next(iter(clocks.values()), wall)
+        done = await records.currency_by_key(connection, project_id, stored.key, idempotency_key)
+        if done:
+            if done != dict(adjustments):
+                raise KeyReused("This idempotency key was used for other adjustments.", param="Idempotency-Key")
+            return Committed(stored.customer, project.catalog, now)
+        known = {one.code for one in await storage.page(connection, project_id)}
+        for code in adjustments:
+            if code not in known:
+                raise NotFound(f"There is no virtual currency {code!r} in this project.", param="adjustments")
+        unit = UnitOfWork(wall)
+        after: Customer = unit.catch_up(stored, project.catalog, now, tag=-1)
+        for code, amount in sorted(adjustments.items()):
+            after = move(after, CurrencyTransaction(idempotency_key, code, amount, now))
+        after = unit.change(stored, after, project.catalog, now)
+        told = await unit.commit(connection)
+        if reference is not None:
+            await records.refer_currency(connection, project_id, stored.key, idempotency_key, reference)
+        return Committed(after, project.catalog, now, tuple(told.get(0, ())))

@@ -1,0 +1,298 @@
+"""Grants, revocations and extensions by the operator."""
+
+from __future__ import annotations
+
+import math
+from itertools import islice
+from typing import Annotated, Any
+
+from fastapi import Request
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
+from starlette.responses import Response
+
+from latchkey.domain.customers.customer import MAX_COUNT, Attribute, problem_with_attribute
+from latchkey.domain.instants import DAY, Ms
+from latchkey.http.audited import audited
+from latchkey.http.authentication import AppReadKey, AppWriteKey, SecretWriteKey, documented
+from latchkey.http.errors import BadRequest, InvalidParameter, said
+from latchkey.http.exchange import READS_KEY, SCOPE_KEY
+from latchkey.http.hot_reads import V1_ROUTE, subscriber, subscriber_reply, view_of_reply
+from latchkey.http.models import AppBody, AppUserId, Body, GrantLength, Instant, PathUserId, any_of, one_of
+from latchkey.http.routing import Router, reply, shows
+from latchkey.http.services import Provided
+from latchkey.stores import adapter
+from latchkey.subjects.currencies.usecases import balances
+from latchkey.subjects.currencies.wire import V1Currencies, V1Currency
+from latchkey.subjects.customers.usecases import edits
+from latchkey.subjects.customers.usecases.edits import set_attributes
+from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.identities import join, log_in
+from latchkey.subjects.customers.wire import V1Deleted
+from latchkey.subjects.purchases.usecases import store_actions
+from latchkey.wire.errors import RejectedAttribute
+from latchkey.wire.v1 import AttributesSaved, SubscriberResponse
+
+router_access = Router(prefix="/v1/subscribers/{app_user_id}", tags=["V1 subscribers"])
+
+
+class NewGrant(Body):
+    """A duration, or the end time. If both are sent, the end time counts."""
+
+    model_config = ConfigDict(json_schema_extra=any_of(duration="string", end_time_ms="integer"))
+
+    duration: GrantLength | None = None
+    end_time_ms: Instant | None = None
+    # The duration counts from here. The grant itself begins now.
+    start_time_ms: Instant | None = None
+
+
+class NewEnd(Body):
+    """Either the new end, or the number of days to add."""
+
+    model_config = ConfigDict(json_schema_extra=one_of(expiry_time_ms="integer", extend_by_days="integer"))
+
+    expiry_time_ms: Instant | None = None
+    extend_by_days: Annotated[int, Field(ge=1, le=3650)] | None = None
+
+
+@router_access.post(
+    "/entitlements/{entitlement_id}/promotional",
+    responses=shows(SubscriberResponse, 201),
+    status_code=201,
+    response_class=Response,
+)
+@audited("customer.granted")
+async def grant_promotional(
+    request: Request,
+    services: Provided,
+    caller: SecretWriteKey,
+    app_user_id: PathUserId,
+    entitlement_id: str,
+    new: NewGrant,
+) -> Response:
+    """Grant an entitlement for a while, or for ever. An unknown user is created."""
+    if new.duration is None and new.end_time_ms is None:
+        raise InvalidParameter("Send duration or end_time_ms.", param="duration")
+    await edits.grant(
+        services.changes,
+        caller.project_id,
+        app_user_id,
+        entitlement_id,
+        ends_at=new.end_time_ms,
+        duration=new.duration if new.end_time_ms is None else None,
+        counted_from=new.start_time_ms,
+        create=True,
+    )
+    return await subscriber_reply(request, services, caller, app_user_id, 201)
+
+
+@router_access.post(
+    "/entitlements/{entitlement_id}/revoke_promotionals",
+    responses=shows(SubscriberResponse),
+    response_class=Response,
+)
+@audited("customer.grant_revoked")
+async def revoke_promotionals(
+    request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId, entitlement_id: str
+) -> Response:
+    """End every active grant of an entitlement; purchases are not affected."""
+    await edits.revoke(services.changes, caller.project_id, app_user_id, entitlement_id)
+    return await subscriber_reply(request, services, caller, app_user_id)
+
+
+@router_access.post("/subscriptions/{product_id}/revoke", responses=shows(SubscriberResponse))
+@audited("customer.refunded")
+async def revoke_subscription(
+    request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId, product_id: str
+) -> Response:
+    """Refund the current period and end access at once. A real store is asked to do it: one that refunds nothing on
+    request gets a 422."""
+    view = await view_of_reply(services, caller, app_user_id)
+    await store_actions.revoke(services, store_actions.by_product(view.customer, product_id))
+    return await subscriber_reply(request, services, caller, app_user_id)
+
+
+@router_access.post("/subscriptions/{product_id}/defer", responses=shows(SubscriberResponse))
+@audited("customer.extended")
+async def defer_subscription(
+    request: Request,
+    services: Provided,
+    caller: SecretWriteKey,
+    app_user_id: PathUserId,
+    product_id: str,
+    new: NewEnd,
+) -> Response:
+    """Move the end of an active subscription to a later time, free of charge. A real store is asked to do it."""
+    if (new.expiry_time_ms is None) == (new.extend_by_days is None):
+        raise InvalidParameter("Send either expiry_time_ms or extend_by_days.", param="expiry_time_ms")
+    view = await view_of_reply(services, caller, app_user_id)
+    by = new.extend_by_days * DAY if new.extend_by_days is not None else None
+    extension = adapter.Extension(by=by, until=new.expiry_time_ms)
+    await store_actions.extend(services, store_actions.by_product(view.customer, product_id), extension)
+    return await subscriber_reply(request, services, caller, app_user_id)
+
+
+# Setting a subscriber's attributes.
+
+
+router_attributes = Router(tags=["V1 subscribers"])
+
+
+def _whole(value: Any) -> Any:
+    """A number that was sent as text or with a fraction, as some clients do."""
+    if isinstance(value, float) and math.isfinite(value):
+        return int(value)
+    return int(value) if isinstance(value, str) and len(value) <= 20 and value.isascii() and value.isdigit() else value
+
+
+class NewAttribute(AppBody):
+    value: str | None
+    # Without it the value counts from now on.
+    updated_at_ms: Annotated[Instant | None, BeforeValidator(_whole)] = None
+
+
+class NewAttributes(AppBody):
+    attributes: Annotated[
+        dict[str, Any],
+        Field(
+            description="By name, each with `value` (a text; null deletes) and `updated_at_ms`. At most "
+            f"{MAX_COUNT} are read."
+        ),
+    ]
+
+
+def sorted_out(attributes: Any, now: Ms) -> tuple[dict[str, Attribute], list[RejectedAttribute]]:
+    """The valid attributes, and the problems of the others, whatever their type. At most 100 are read, so that the
+    reply stays small."""
+    if attributes is None:
+        return {}, []
+    if not isinstance(attributes, dict):
+        return {}, [RejectedAttribute(key_name="attributes", message="The attributes are not an object.")]
+    good: dict[str, Attribute] = {}
+    problems: list[RejectedAttribute] = []
+    for name, sent in islice(attributes.items(), MAX_COUNT):
+        try:
+            one = NewAttribute.model_validate(sent)
+        except ValidationError as invalid:
+            problem: str | None = _first_problem(invalid)
+        else:
+            problem = problem_with_attribute(name, one.value)
+            if problem is None:
+                good[name] = Attribute(one.value or "", now if one.updated_at_ms is None else one.updated_at_ms)
+        if problem is not None:
+            problems.append(RejectedAttribute(key_name=name, message=problem))
+    if len(attributes) > MAX_COUNT:
+        message = f"There are {len(attributes)} attributes; only the first {MAX_COUNT} were read."
+        problems.append(RejectedAttribute(key_name="attributes", message=message))
+    return good, problems
+
+
+def _first_problem(invalid: ValidationError) -> str:
+    first = invalid.errors(include_url=False, include_input=False)[0]
+    if not first["loc"]:
+        return "An attribute is an object with value and updated_at_ms."
+    return f"{first['loc'][0]}: {said(first)}"
+
+
+@router_attributes.post("/v1/subscribers/{app_user_id}/attributes", responses=shows(AttributesSaved))
+async def post_attributes(
+    request: Request, services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: NewAttributes
+) -> Response:
+    """Set attributes; of two values the newer `updated_at_ms` wins, and null or an empty one deletes. The valid ones
+    are saved also if others are not: the SDKs never send an attribute again after a 4xx. Then the reply is 400 with
+    code 7263, and `attribute_errors` names those that were not saved."""
+    good, problems = sorted_out(new.attributes, services.now())
+    saved = None
+    if good or not problems:
+        saved = await set_attributes(services.changes, caller.project_id, app_user_id, good, create=True)
+    if saved is None or problems:
+        raise BadRequest(
+            "Some attributes cannot be stored; the others were saved.",
+            code=7263,
+            type="parameter_error",
+            param="attributes",
+            attribute_errors=problems,
+        )
+    body = subscriber(request.scope[SCOPE_KEY], services, caller, saved.view(services.now()))
+    return reply(
+        AttributesSaved(
+            request_date=body.request_date,
+            request_date_ms=body.request_date_ms,
+            subscriber=body.subscriber,
+            attribute_errors=[],
+        )
+    )
+
+
+# A V1 subscriber: reading it with its virtual currency, logging in, deleting.
+
+
+router_subscribers = Router(tags=["V1 subscribers"])
+
+
+@router_subscribers.get(
+    V1_ROUTE,
+    responses=shows(SubscriberResponse) | shows(SubscriberResponse, 201, "Created"),
+    response_class=Response,
+    dependencies=[documented],
+)
+async def read_subscriber(request: Request, app_user_id: PathUserId) -> Response:
+    """The subscriber with this id or alias. An unknown id is created, with any key that may read."""
+    status, body = await request.scope[READS_KEY].subscriber(request.scope[SCOPE_KEY], app_user_id)
+    return Response(body, status, media_type="application/json")
+
+
+@router_subscribers.get("/v1/subscribers/{app_user_id}/virtual_currencies", responses=shows(V1Currencies))
+async def read_virtual_currencies(services: Provided, caller: AppReadKey, app_user_id: PathUserId) -> Response:
+    """Every currency of the project with this subscriber's balance. To an app's key, an unknown subscriber has 0."""
+    # An app may ask this before anything else about a new user.
+    held = await balances(services.changes, caller.project_id, app_user_id, unknown_has_none=caller.is_public)
+    return reply(
+        V1Currencies(
+            virtual_currencies={
+                one.code: V1Currency(balance=one.balance, code=one.code, name=one.name, description=one.description)
+                for one in held
+            }
+        )
+    )
+
+
+class LogIn(AppBody):
+    app_user_id: AppUserId
+    new_app_user_id: AppUserId
+
+
+class NewAlias(AppBody):
+    """The SDK also sends `app_user_id`, the id of the path; it is ignored."""
+
+    new_app_user_id: AppUserId
+
+
+@router_subscribers.post(
+    "/v1/subscribers/identify",
+    responses=shows(SubscriberResponse) | shows(SubscriberResponse, 201, "The new id was created"),
+    response_class=Response,
+)
+async def identify(request: Request, services: Provided, caller: AppWriteKey, new: LogIn) -> Response:
+    """The app's user signed in. An anonymous user becomes the new id, unless that would merge two different people."""
+    logged_in = await log_in(services.changes, caller.project_id, new.app_user_id, new.new_app_user_id)
+    status = 201 if logged_in.created else 200
+    return await subscriber_reply(request, services, caller, new.new_app_user_id, status)
+
+
+@router_subscribers.post("/v1/subscribers/{app_user_id}/alias", responses=shows(SubscriberResponse))
+async def alias(
+    request: Request, services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: NewAlias
+) -> Response:
+    """Join an anonymous user, found again on a new device, to the id that the app uses there. Only anonymous users can
+    be joined; whoever knows their random id is taken for the same person."""
+    await join(services.changes, caller.project_id, app_user_id, new.new_app_user_id)
+    return await subscriber_reply(request, services, caller, new.new_app_user_id)
+
+
+@router_subscribers.delete("/v1/subscribers/{app_user_id}", responses=shows(V1Deleted))
+@audited("customer.deleted", erases=True)
+async def delete_subscriber(services: Provided, caller: SecretWriteKey, app_user_id: PathUserId) -> Response:
+    """Erase the person; sales stay in the charts under a pseudonym."""
+    await erase(services.changes, caller.project_id, app_user_id)
+    return reply(V1Deleted(app_user_id=app_user_id, deleted=True))

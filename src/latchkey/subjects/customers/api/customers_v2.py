@@ -1,0 +1,277 @@
+"""The list of customers, a V2 customer and its two lists."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, TypeAlias
+
+from fastapi import Query, Request
+from pydantic import AfterValidator, Field
+from starlette.responses import Response
+
+from latchkey.domain.access.explanation import explain
+from latchkey.domain.customers.customer import MAX_NAME, MAX_VALUE, problem_with_attribute
+from latchkey.http.audited import audited
+from latchkey.http.authentication import ReadKey, WriteKey, documented
+from latchkey.http.errors import InvalidParameter
+from latchkey.http.exchange import READS_KEY, SCOPE_KEY
+from latchkey.http.hot_reads import V2_ROUTE, view_of_customers
+from latchkey.http.models import AnyId, AppUserId, Body, Instant, Paging, PathUserId, without_nul
+from latchkey.http.routing import Router, reply, shows
+from latchkey.http.services import Provided
+from latchkey.subjects.customers import wire
+from latchkey.subjects.customers.render import customer_v2
+from latchkey.subjects.customers.usecases import edits
+from latchkey.subjects.customers.usecases.edits import list_customers as find
+from latchkey.subjects.customers.usecases.edits import put_attributes
+from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.identities import transfer
+from latchkey.subjects.customers.wire import Alias, Deleted, Explanation, Transferred
+from latchkey.subjects.offerings.usecases.offerings import assign_offering, clear_offering
+from latchkey.subjects.test_clocks.usecases import create_customer
+from latchkey.wire import paging as wire_paging
+from latchkey.wire import v2
+from latchkey.wire.v2 import Page
+
+router_customers = Router(tags=["V2 customers"])
+
+Expand = Annotated[
+    list[str] | None, Query(alias="expand", description="`attributes` is always there, asked for or not.")
+]
+
+
+@router_customers.get(V2_ROUTE, responses=shows(v2.Customer), dependencies=[documented])
+async def read_customer(request: Request, project_id: str, customer_id: PathUserId, _: Expand = None) -> Response:
+    """The customer with this id or alias, with the first page of each of its lists."""
+    status, body = await request.scope[READS_KEY].customer(request.scope[SCOPE_KEY], project_id, customer_id)
+    return Response(body, status, media_type="application/json")
+
+
+@router_customers.get(f"{V2_ROUTE}/active_entitlements", responses=shows(v2.Page[v2.ActiveEntitlement]))
+async def list_active_entitlements(
+    services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging
+) -> Response:
+    """The customer's active entitlements."""
+    view = await view_of_customers(services, caller.project_id, customer_id)
+    return reply(customer_v2.active_entitlements(view, paging.limit, paging.after))
+
+
+@router_customers.get(f"{V2_ROUTE}/attributes", responses=shows(v2.Page[v2.Attribute]))
+async def list_attributes(services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
+    """The customer's attributes."""
+    view = await view_of_customers(services, caller.project_id, customer_id)
+    return reply(customer_v2.attributes(view, paging.limit, paging.after))
+
+
+_Address = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(without_nul)]
+Search = Annotated[_Address | None, Query(description="A whole e-mail address, in any case.")]
+
+
+@router_customers.get("/v2/projects/{project_id}/customers", responses=shows(Page[wire.ListedCustomer]))
+async def list_customers(services: Provided, caller: ReadKey, paging: Paging, search: Search = None) -> Response:
+    """The project's customers by id, each with its own fields; read one to see its entitlements. `search` is a whole
+    e-mail address: only customers with this `$email` are listed."""
+    found = await find(services.database, caller.project_id, after=paging.after, limit=paging.limit + 1, email=search)
+    filters = {"search": search} if search is not None else None
+    path = caller.project_id, "customers"
+    return reply(
+        wire_paging.listed(
+            found, customer_v2.listed_customer, lambda item: item.id, paging.limit, *path, filters=filters
+        )
+    )
+
+
+# Actions on a customer, its attributes and the offering assigned to it.
+
+
+router_customer_actions = Router(prefix="/v2/projects/{project_id}/customers", tags=["V2 customers"])
+
+MOST_ATTRIBUTES = 50
+
+
+class NewAttribute(Body):
+    """Null deletes the attribute."""
+
+    name: Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+    value: Annotated[str, Field(max_length=MAX_VALUE)] | None
+
+
+NewAttributes: TypeAlias = list[NewAttribute]
+
+
+class AttributeChanges(Body):
+    attributes: NewAttributes = Field(min_length=1, max_length=MOST_ATTRIBUTES)
+
+
+@router_customer_actions.post("/{customer_id}/attributes", responses=shows(v2.Page[v2.Attribute]))
+@audited("customer.attributes_set")
+async def set_attributes(
+    services: Provided, caller: WriteKey, customer_id: PathUserId, changes: AttributeChanges
+) -> Response:
+    """Set attributes now: all of them, or none. Null deletes one. The reply is the first page of all attributes."""
+    values = checked(changes.attributes)
+    done = await put_attributes(services.changes, caller.project_id, customer_id, values)
+    return reply(customer_v2.attributes(done.view(services.now()), wire_paging.DEFAULT_LIMIT, None))
+
+
+def checked(attributes: Sequence[NewAttribute]) -> dict[str, str | None]:
+    """The values by name, or one error that names every attribute that cannot be kept."""
+    problems = [
+        f"{one.name!r}: {problem}"
+        for one in attributes
+        if (problem := problem_with_attribute(one.name, one.value)) is not None
+    ]
+    named = Counter(one.name for one in attributes)
+    problems += [f"{name!r}: It is there {times} times." for name, times in named.items() if times > 1]
+    if problems:
+        raise InvalidParameter(
+            f"Some attributes cannot be stored; none was saved. {' '.join(problems)}", param="attributes"
+        )
+    return {one.name: one.value for one in attributes}
+
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class NewCustomer(Body):
+    id: AppUserId
+    attributes: NewAttributes = Field(default_factory=list, max_length=MOST_ATTRIBUTES)
+    test_clock_id: Name | None = None
+
+
+class Target(Body):
+    """With `app_ids`, only the purchases that were made in one of these apps."""
+
+    target_customer_id: AppUserId
+    app_ids: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = None
+
+
+class NewGrant(Body):
+    """Until `expires_at`, or for ever if it is null or omitted."""
+
+    entitlement_id: Name
+    expires_at: Instant | None = None
+
+
+class EntitlementName(Body):
+    entitlement_id: Name
+
+
+@router_customer_actions.post("", responses=shows(v2.Customer, 201), status_code=201)
+@audited("customer.created")
+async def create(services: Provided, caller: WriteKey, new: NewCustomer) -> Response:
+    """Create a customer, with attributes, and on a test clock if one is given."""
+    values = checked(new.attributes)
+    await create_customer(services.changes, caller.project_id, new.id, new.test_clock_id, values)
+    return reply(customer_v2.customer(await view_of_customers(services, caller.project_id, new.id)), 201)
+
+
+@router_customer_actions.delete("/{customer_id}", responses=shows(Deleted))
+@audited("customer.deleted", erases=True)
+async def delete(services: Provided, caller: WriteKey, customer_id: PathUserId) -> Response:
+    """Erase the person; sales stay in the charts under a pseudonym."""
+    await erase(services.changes, caller.project_id, customer_id)
+    return reply(Deleted(object="customer", id=customer_id, deleted_at=services.now()))
+
+
+@router_customer_actions.post("/{customer_id}/actions/transfer", responses=shows(Transferred))
+@audited("customer.transferred")
+async def transfer_purchases(services: Provided, caller: WriteKey, customer_id: PathUserId, new: Target) -> Response:
+    """Transfer the purchases of this customer to another one, who gets a TRANSFER event. With `app_ids`, only those
+    made in these apps; grants have no app and stay."""
+    project_id = caller.project_id
+    await transfer(services.changes, project_id, customer_id, new.target_customer_id, new.app_ids)
+    return reply(
+        Transferred(
+            source_customer=customer_v2.customer(await view_of_customers(services, project_id, customer_id)),
+            target_customer=customer_v2.customer(await view_of_customers(services, project_id, new.target_customer_id)),
+        )
+    )
+
+
+@router_customer_actions.post(
+    "/{customer_id}/actions/grant_entitlement",
+    responses=shows(v2.Customer, 201),
+    status_code=201,
+    response_class=Response,
+)
+@audited("customer.granted")
+async def grant_entitlement(services: Provided, caller: WriteKey, customer_id: PathUserId, new: NewGrant) -> Response:
+    """Grant an entitlement until a given time, or for ever."""
+    await edits.grant(services.changes, caller.project_id, customer_id, new.entitlement_id, ends_at=new.expires_at)
+    return reply(customer_v2.customer(await view_of_customers(services, caller.project_id, customer_id)), 201)
+
+
+@router_customer_actions.post("/{customer_id}/actions/revoke_granted_entitlement", responses=shows(v2.Customer))
+@audited("customer.grant_revoked")
+async def revoke_granted_entitlement(
+    services: Provided, caller: WriteKey, customer_id: PathUserId, new: EntitlementName
+) -> Response:
+    """End every active grant of an entitlement; purchases are not affected."""
+    await edits.revoke(services.changes, caller.project_id, customer_id, new.entitlement_id)
+    return reply(customer_v2.customer(await view_of_customers(services, caller.project_id, customer_id)))
+
+
+@router_customer_actions.get("/{customer_id}/aliases", responses=shows(v2.Page[Alias]))
+async def list_aliases(services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
+    """All ids of this customer, and since when it has each of them."""
+    view = await view_of_customers(services, caller.project_id, customer_id)
+    found = await edits.list_aliases(services.database, caller.project_id, view.key)
+    items = [Alias(id=one.app_user_id, created_at=one.created_at) for one in found]
+    return reply(
+        wire_paging.page(
+            items, lambda item: item.id, f"{customer_v2.customer_path(view)}/aliases", paging.limit, paging.after
+        )
+    )
+
+
+@router_customer_actions.get(
+    "/{customer_id}/entitlements/{entitlement_id}/explanation",
+    responses=shows(Explanation),
+    response_class=Response,
+)
+async def explain_entitlement(
+    services: Provided, caller: ReadKey, customer_id: PathUserId, entitlement_id: str
+) -> Response:
+    """Why this customer has, or lacks, an entitlement: since when, until when, by what, and what would change it."""
+    view = await view_of_customers(services, caller.project_id, customer_id)
+    found = explain(view.customer, view.catalog, entitlement_id, view.now)
+    return reply(
+        Explanation(
+            customer_id=view.customer.app_user_id,
+            entitlement_id=found.entitlement_id,
+            has_access=found.has_access,
+            reason=found.reason,
+            since=found.since,
+            until=found.until,
+            product_id=found.product_id,
+            store=found.store,
+            transaction_id=found.transaction_id,
+            renews=found.renews,
+            granting_products=list(found.granting_products),
+            would_change=list(found.would_change),
+            sentence=found.sentence,
+        )
+    )
+
+
+class Assignment(Body):
+    """Null: the customer sees the current offering again."""
+
+    offering_id: AnyId | None
+
+
+@router_customer_actions.post(
+    "/{customer_id}/actions/assign_offering",
+    responses={200: {"description": "Done. There is no body."}},
+    response_class=Response,
+)
+@audited("customer.offering_assigned")
+async def assign(services: Provided, caller: WriteKey, customer_id: PathUserId, new: Assignment) -> Response:
+    """Show this offering to the customer as the current one."""
+    if new.offering_id is None:
+        await clear_offering(services.changes, caller.project_id, customer_id)
+    else:
+        await assign_offering(services.changes, caller.project_id, customer_id, new.offering_id)
+    return Response()

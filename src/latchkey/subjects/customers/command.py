@@ -1,0 +1,333 @@
+"""`latchkey customer`: look at customers, grant and revoke entitlements, and delete a customer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from msgspec import to_builtins
+
+from latchkey.cli import output
+from latchkey.cli.command import command
+from latchkey.cli.output import shown, typed_ahead
+from latchkey.cli.project_command import Desk, desk
+from latchkey.domain.access.entitlements import held
+from latchkey.domain.access.explanation import Explanation, explain
+from latchkey.domain.customers.customer import visible
+from latchkey.domain.customers.identity import ERASED
+from latchkey.domain.customers.promotion import DURATIONS
+from latchkey.domain.formats import in_words, money
+from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.reference import v2_id
+from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.purchases.summary import gives_access, purchase_status, summary_of
+from latchkey.engine.customer_view import View
+from latchkey.now import real_now
+from latchkey.subjects.customers.render import customer_v2
+from latchkey.subjects.customers.usecases import edits
+from latchkey.subjects.customers.usecases.edits import list_aliases
+from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.search import usecases as search
+from latchkey.subjects.segments.render import entry
+from latchkey.subjects.segments.rules.facets import statuses
+from latchkey.subjects.segments.rules.filter import NAMES, Filter, Sort, parse, single
+from latchkey.subjects.segments.usecases.customer_lists import COLUMNS, csv_pieces, list_page, missing_customers
+from latchkey.subjects.segments.usecases.segments import load_segment
+from latchkey.wire import paging
+
+_SAMPLE = "status=trial, country=DE, last_seen_before=30d"
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="NAME=VALUE",
+        help=f"A condition, such as {_SAMPLE}. Repeat it for more; all must hold. The names are {', '.join(NAMES)}.",
+    ),
+]
+SegmentOption = Annotated[str | None, typer.Option(help="The id of a saved segment, instead of --where.")]
+SortOption = Annotated[Sort | None, typer.Option(help="The highest first; key is the order of creation.")]
+CsvOption = Annotated[bool, typer.Option("--csv", help="All customers of the list as CSV, without --limit.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the options ask for."""
+
+    where: tuple[str, ...] = ()
+    segment: str | None = None
+    sort: Sort | None = None
+    csv: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.where or self.segment or self.sort or self.csv)
+
+    async def filter(self, at: Desk) -> tuple[Filter, Sort]:
+        if self.segment is not None:
+            if self.where:
+                raise typer.BadParameter("cannot be given together with --where.", param_hint="--segment")
+            saved = await load_segment(at.database, at.project_id, self.segment)
+            return saved.filter, self.sort or saved.sort
+        pairs = [one.partition("=") for one in self.where]
+        if wrong := [name for name, equals, _ in pairs if not equals]:
+            raise typer.BadParameter(f"{wrong[0]!r} is not NAME=VALUE, such as status=trial.", param_hint="--where")
+        said = single([(name.strip(), text) for name, _, text in pairs], NAMES)
+        return parse(said), self.sort or Sort.LAST_SEEN
+
+
+async def _show_filtered(at: Desk, wanted: Wanted, limit: int) -> None:
+    chosen, sort = await wanted.filter(at)
+    if wanted.csv:
+        pieces = csv_pieces(at.database, at.catalogs, at.project_id, chosen, tuple(COLUMNS), real_now())
+        async for piece in pieces:
+            sys.stdout.write(piece.decode())
+        sys.stdout.flush()
+        _tell(await missing_customers(at.database, at.project_id, real_now()))
+        return
+    found = await list_page(at.database, at.project_id, chosen, real_now(), sort=sort, limit=limit)
+    more = found.next is not None
+    if at.as_json:
+        items = [to_builtins(entry(one)) for one in found.entries]
+        said = {"complete": found.complete, "missing_customers": found.missing}
+        output.write({"object": "list", "items": items, "has_more": more, **said})
+        return
+    rows = [
+        (
+            one.app_user_id or "",
+            ", ".join(sorted(statuses(one.facets, one.now))),
+            ", ".join(one.facets.products),
+            money(one.facets.spent_usd),
+            one.facets.country or "",
+            shown(one.facets.last_seen_at),
+        )
+        for one in found.entries
+    ]
+    columns = ("id", "status", "products", "spent", "country", "last seen")
+    output.show_list(rows, columns, "No customers found.", "There are more. See --limit." if more else "")
+    _tell(found.missing)
+
+
+def _tell(missing: int) -> None:
+    if missing:
+        output.told(f"{missing:,} new customers are not in the lists yet. Try again in a while.")
+
+
+def _wanted(where: Sequence[str] | None, segment: str | None, sort: Sort | None, csv: bool, as_json: bool) -> Wanted:
+    if csv and as_json:
+        raise typer.BadParameter("cannot be given together with --json.", param_hint="--csv")
+    if csv and sort is not None:
+        raise typer.BadParameter(
+            "has no order of its own: customers come in the order of creation.", param_hint="--csv"
+        )
+    return Wanted(tuple(where or ()), segment, sort, csv)
+
+
+app = typer.Typer(no_args_is_help=True, help="Show, list and find customers; grant and revoke entitlements; delete.")
+
+CustomerArgument = Annotated[str, typer.Argument(help="Any id of the customer.", metavar="CUSTOMER")]
+EntitlementArgument = Annotated[str, typer.Argument(help="The entitlement's id.", metavar="ENTITLEMENT")]
+LimitOption = Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)]
+
+_LENGTHS = {name: "for ever" if length is None else in_words(length) for name, length in DURATIONS.items()}
+
+
+@command(app, "show", desk)
+async def show_one(at: Desk, customer: CustomerArgument) -> None:
+    """Show one customer: entitlements and why, purchases, attributes and ids."""
+    view = await at.customer(customer)
+    ids = [one.app_user_id for one in await list_aliases(at.database, at.project_id, view.key)]
+    if at.as_json:
+        output.write(_as_data(view, ids))
+    else:
+        _show(view, ids)
+
+
+@command(app, "list", desk)
+async def show_list(
+    at: Desk,
+    where: WhereOption = None,
+    segment: SegmentOption = None,
+    sort: SortOption = None,
+    csv: CsvOption = False,
+    limit: LimitOption = 50,
+) -> None:
+    """List customers: the newest first, or those that match conditions.
+
+    With --where, --segment or --sort, the JSON has the fields of customer_list in the API."""
+    wanted = _wanted(where, segment, sort, csv, at.as_json)
+    if wanted:
+        await _show_filtered(at, wanted, limit)
+    else:
+        found = await search.newest(at.database, at.catalogs, at.project_id, real_now(), limit=limit)
+        _show_views(found.views, [""] * len(found.views), at.as_json, more=found.before is not None)
+
+
+@command(app, "find", desk)
+async def find(
+    at: Desk,
+    text: Annotated[str, typer.Argument(help="An id, an e-mail address, a transaction, or how one of them begins.")],
+    limit: LimitOption = 50,
+) -> None:
+    """Find customers by an id, an e-mail address or a transaction. Exact matches come first."""
+    found = await search.search(at.database, at.catalogs, at.project_id, text, real_now(), limit=limit)
+    if found.erased and not at.as_json:
+        output.console().print("This transaction belongs to a customer who was deleted.")
+        return
+    matched = [f"{one.by.value} {one.matched}" for one in found.matches]
+    _show_views([one.view for one in found.matches], matched, at.as_json, more=found.more)
+
+
+@command(app, "grant", desk)
+async def grant(
+    at: Desk,
+    customer: CustomerArgument,
+    entitlement: EntitlementArgument,
+    lasts: Annotated[
+        str | None,
+        typer.Option("--for", help=f"For how long: {', '.join(f'{k} ({v})' for k, v in _LENGTHS.items())}."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Until when: a date and time in UTC such as 2027-01-31T08:00, or 12h, 90d.")
+    ] = None,
+    create: Annotated[bool, typer.Option("--create", help="Create the customer if there is none.")] = False,
+) -> None:
+    """Grant an entitlement to a customer, for a time or (--for lifetime) for ever."""
+    if (lasts is None) == (until is None):
+        raise typer.BadParameter("Give either --for or --until.", param_hint="--for")
+    if lasts is not None and lasts not in DURATIONS:
+        raise typer.BadParameter(f"{lasts!r} is none of {', '.join(DURATIONS)}.", param_hint="--for")
+    ends = typed_ahead(until, real_now()) if until is not None else None
+    detail = {"entitlement": entitlement, "for": lasts or "", "until_ms": str(ends or "")}
+    async with at.audited("customer.granted", customer, **{k: v for k, v in detail.items() if v}):
+        await edits.grant(at.changes, at.project_id, customer, entitlement, ends_at=ends, duration=lasts, create=create)
+    await _show_access(at, customer, entitlement)
+
+
+@command(app, "revoke", desk)
+async def revoke(at: Desk, customer: CustomerArgument, entitlement: EntitlementArgument) -> None:
+    """End every active grant of an entitlement. Purchases are not changed."""
+    async with at.audited("customer.grant_revoked", customer, entitlement=entitlement):
+        await edits.revoke(at.changes, at.project_id, customer, entitlement)
+    await _show_access(at, customer, entitlement)
+
+
+@command(
+    app,
+    "delete",
+    desk,
+    asks="Delete the customer {customer!r}? Access ends at once, and this cannot be undone.",
+)
+async def delete(at: Desk, customer: CustomerArgument) -> None:
+    """Delete a customer: ids, attributes and access. Sales stay in the charts under a pseudonym. Asks first."""
+    async with at.audited("customer.deleted", customer, afterwards=ERASED):
+        await erase(at.changes, at.project_id, customer)
+    at.show_deleted("customer", customer, f"The customer {output.plain(customer)} is deleted.")
+
+
+def _show_views(views: list[View], matched: list[str], as_json: bool, *, more: bool) -> None:
+    if as_json:
+        output.write_list((customer_v2.customer(one) for one in views), more=more)
+        return
+    found_by = ("found by",) if any(matched) else ()
+    rows = []
+    for view, by in zip(views, matched, strict=True):
+        active = [one.entitlement_id for one in customer_v2.active_entitlements(view, paging.LARGEST_LIMIT, None).items]
+        row = [
+            view.customer.app_user_id,
+            ", ".join(active) or "none",
+            shown(view.customer.first_seen_at),
+            shown(view.last_seen.at),
+            view.last_seen.country or "",
+        ]
+        rows.append([*row, by] if found_by else row)
+    columns = ("id", "entitlements", "first seen", "last seen", "country", *found_by)
+    output.show_list(rows, columns, "No customers found.", "There are more. See --limit." if more else "")
+
+
+async def _show_access(at: Desk, customer: str, entitlement: str) -> None:
+    view = await at.customer(customer)
+    sentence = explain(view.customer, view.catalog, entitlement, view.now).sentence
+    at.done(customer_v2.customer(view), output.plain(sentence))
+
+
+def _explanations(view: View) -> list[Explanation]:
+    known = view.catalog.entitlements | held(view.customer, view.catalog).keys()
+    return [explain(view.customer, view.catalog, id, view.now) for id in sorted(known)]
+
+
+def _as_data(view: View, ids: list[str]) -> dict[str, Any]:
+    """The customer as V2 shows it, and what V2 shows on other paths."""
+    return {
+        **to_builtins(customer_v2.customer(view)),
+        "aliases": ids,
+        "test_clock_id": view.customer.test_clock_id,
+        "explanations": [to_builtins(one) for one in _explanations(view)],
+        "purchases": [_purchase(view, one) for one in _bought(view)],
+    }
+
+
+def _bought(view: View) -> list[Subscription | Purchase]:
+    return [*view.customer.subscriptions, *view.customer.purchases]
+
+
+def _purchase(view: View, one: Subscription | Purchase) -> dict[str, Any]:
+    price = one.price if isinstance(one, Purchase) else one.current.price
+    return {
+        "id": v2_id(one),
+        "kind": one.kind.value if isinstance(one, Purchase) else "subscription",
+        "product_id": one.product_id if isinstance(one, Purchase) else one.current.product_id,
+        "store": one.store,
+        "environment": one.environment.value.lower(),
+        "status": _status(view, one),
+        "gives_access": gives_access(one, view.now),
+        "purchased_at": one.purchased_at if isinstance(one, Purchase) else one.started_at,
+        "ends_at": one.access_ends_at,
+        "price": price.amount if price.known else None,
+        "currency": price.currency if price.known else None,
+    }
+
+
+def _status(view: View, one: Subscription | Purchase) -> str:
+    if isinstance(one, Purchase):
+        return purchase_status(one).value
+    return summary_of(one, view.catalog, view.now).status.value
+
+
+def _show(view: View, ids: list[str]) -> None:
+    one, seen = view.customer, view.last_seen
+    output.show_facts(
+        (
+            ("id", one.app_user_id),
+            ("other ids", ", ".join(id for id in ids if id != one.app_user_id)),
+            ("first seen", shown(one.first_seen_at)),
+            ("last seen", shown(seen.at)),
+            ("country", seen.country or ""),
+            ("platform", f"{seen.platform or ''} {seen.platform_version or ''}".strip()),
+            ("app version", seen.app_version or ""),
+            ("test clock", f"{one.test_clock_id}, at {shown(view.now)}" if one.test_clock_id else ""),
+            *((f"attribute {name}", attribute.value) for name, attribute in visible(one).items()),
+        )
+    )
+    console = output.console()
+    access = output.table("entitlement", "access", "why")
+    for explained in _explanations(view):
+        has = "[green]yes[/green]" if explained.has_access else "no"
+        access.add_row(output.plain(explained.entitlement_id), has, output.plain(explained.sentence))
+    if access.row_count:
+        output.show_table(access)
+    else:
+        console.print("The project has no entitlements.")
+    # The id is last, because it is the longest; nothing is broken in two, so that it can be copied.
+    bought = output.table("product", "store", "status", "since", "until", "price", "purchase", ids=7)
+    for purchase in _bought(view):
+        price = purchase.price if isinstance(purchase, Purchase) else purchase.current.price
+        fields = _purchase(view, purchase)
+        cells = (fields["product_id"], fields["store"], fields["status"])
+        times = (shown(fields["purchased_at"]), shown(fields["ends_at"]) or "for ever")
+        bought.add_row(*map(output.plain, (*cells, *times, money(price.micros, price.currency), fields["id"])))
+    if bought.row_count:
+        output.show_table(bought, widest=400)
+    else:
+        console.print("No purchases.")

@@ -1,0 +1,190 @@
+"""Actions on a customer. Each needs a confirmation and is in the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from starlette.responses import Response
+
+from latchkey.dashboard.links import address, customer_id
+from latchkey.dashboard.page import Answer, Needs, Pages, Visit, status_of
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.identity import ERASED
+from latchkey.domain.customers.promotion import DURATIONS
+from latchkey.domain.formats import instant
+from latchkey.domain.instants import DAY, LATEST, Ms
+from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.stores.store import store_of
+from latchkey.engine.customer_view import View
+from latchkey.stores import adapter
+from latchkey.subjects.customers.page.profile_page import profile_page
+from latchkey.subjects.customers.usecases import edits, profile
+from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.identities import transfer
+from latchkey.subjects.customers.usecases.profile import view_of
+from latchkey.subjects.purchases.usecases import store_actions
+
+pages = Pages()
+
+Act = Callable[[Visit, View], Awaitable[Response]]
+LONGEST_EXTENSION = 3650
+
+
+def shown_when_refused(act: Act) -> Answer:
+    """If the action is refused, shows the customer again with the reason."""
+
+    async def answer(visit: Visit) -> Response:
+        view = await view_of(visit.services, visit.project_id, customer_id(visit))
+        visit.audit(view.customer.app_user_id)
+        try:
+            return await act(visit, view)
+        except Refusal as refusal:
+            visit.audit(refusal=refusal.message)
+            status, words = status_of(refusal)
+            return await profile_page(visit, view.customer.app_user_id, status, words)
+
+    return answer
+
+
+@pages.post("/customers/{customer_id}/grant", Needs.GRANT, "customer.granted")
+@shown_when_refused
+async def grant(visit: Visit, view: View) -> Response:
+    visit.form.confirmed()
+    entitlement_id = visit.form.needed("entitlement_id")
+    until = _moment(visit, "until")
+    duration = None if until is not None else visit.form.choice("duration", DURATIONS)
+    visit.audit(entitlement=entitlement_id, until=instant(until) if until is not None else duration)
+    await edits.grant(
+        visit.services.changes,
+        visit.project_id,
+        view.customer.app_user_id,
+        entitlement_id,
+        ends_at=until,
+        duration=duration,
+    )
+    return await _done(visit, view, f"{entitlement_id} is granted.")
+
+
+@pages.post("/customers/{customer_id}/revoke", Needs.GRANT, "customer.grant_revoked")
+@shown_when_refused
+async def revoke(visit: Visit, view: View) -> Response:
+    visit.form.confirmed()
+    entitlement_id = visit.form.needed("entitlement_id")
+    visit.audit(entitlement=entitlement_id)
+    await edits.revoke(visit.services.changes, visit.project_id, view.customer.app_user_id, entitlement_id)
+    return await _done(visit, view, f"Every grant of {entitlement_id} is revoked. What was bought is not touched.")
+
+
+@pages.post("/customers/{customer_id}/refund", Needs.MANAGE, "customer.refunded")
+@shown_when_refused
+async def refund(visit: Visit, view: View) -> Response:
+    await store_actions.revoke(visit.services, _named(visit, view))
+    return await _done(visit, view, "Refunded. Access by this purchase has ended.")
+
+
+@pages.post("/customers/{customer_id}/cancel", Needs.MANAGE, "customer.cancelled")
+@shown_when_refused
+async def cancel(visit: Visit, view: View) -> Response:
+    await store_actions.cancel(visit.services, _named(visit, view))
+    return await _done(visit, view, "Cancelled. It is not renewed; access stays until the end of what was paid.")
+
+
+@pages.post("/customers/{customer_id}/extend", Needs.MANAGE, "customer.extended")
+@shown_when_refused
+async def extend(visit: Visit, view: View) -> Response:
+    until = _moment(visit, "until")
+    days = 0 if until is not None else visit.form.number("days", low=1, high=LONGEST_EXTENSION)
+    item = _named(visit, view)
+    visit.audit(until=instant(until) if until is not None else f"{days} days more")
+    await store_actions.extend(visit.services, item, adapter.Extension(by=days * DAY if days else None, until=until))
+    after = (await view_of(visit.services, visit.project_id, view.customer.app_user_id)).customer
+    extended = after.subscription(item.bought.store, item.bought.id)
+    ends = f" It runs until {instant(extended.current.ends_at)}." if extended is not None else ""
+    return await _done(visit, view, f"Extended.{ends}")
+
+
+def _named(visit: Visit, view: View) -> store_actions.Item:
+    """What the form is about, once it is confirmed."""
+    visit.form.confirmed()
+    key = visit.form.needed("store"), visit.form.needed("purchase_id")
+    visit.audit(store=key[0], purchase=key[1])
+    bought = view.customer.subscription(*key) or view.customer.purchase(*key)
+    if bought is None or not store_of(bought.store).takes_orders:
+        raise Refusal("This purchase cannot be changed here.")
+    return store_actions.item_of(view.customer, bought)
+
+
+@pages.post("/customers/{customer_id}/transfer", Needs.MANAGE, "customer.transferred")
+@shown_when_refused
+async def transfer_purchases(visit: Visit, view: View) -> Response:
+    visit.form.confirmed()
+    source = view.customer.app_user_id
+    target = await _target(visit)
+    visit.audit(target=target.app_user_id)
+    await transfer(visit.services.changes, visit.project_id, source, target.app_user_id)
+    return await visit.to(address(visit, target.app_user_id), f"All purchases of {source!r} are here now.")
+
+
+@pages.post("/customers/{customer_id}/delete", Needs.MANAGE, "customer.deleted")
+@shown_when_refused
+async def delete(visit: Visit, view: View) -> Response:
+    id = view.customer.app_user_id
+    typed = visit.form.raw("customer_id")
+    if id not in (typed, typed.strip()):
+        raise Invalid("Type the customer's id, exactly as it stands at the top, to delete them.", param="customer_id")
+    await erase(visit.services.changes, visit.project_id, id)
+    visit.audit(ERASED)
+    return await visit.to(visit.path("customers"), f"{id!r} is deleted. Sales stay in the charts, without a name.")
+
+
+@pages.post("/customers/{customer_id}/notes", Needs.GRANT, "customer.note_added")
+@shown_when_refused
+async def add_note(visit: Visit, view: View) -> Response:
+    author = visit.account
+    id = await profile.add_note(
+        visit.database, visit.project_id, view.key, author.id, author.email, visit.form.raw("text"), visit.now
+    )
+    visit.audit(note=id)
+    return await _done(visit, view, "The note is added.")
+
+
+@pages.post("/customers/{customer_id}/notes/{note_id}", Needs.GRANT, "customer.note_changed")
+@shown_when_refused
+async def change_note(visit: Visit, view: View) -> Response:
+    id = visit.param("note_id")
+    visit.audit(note=id)
+    await profile.change_note(
+        visit.database, visit.project_id, view.key, id, visit.account.id, visit.form.raw("text"), visit.now
+    )
+    return await _done(visit, view, "The note is changed.")
+
+
+@pages.post("/customers/{customer_id}/notes/{note_id}/delete", Needs.GRANT, "customer.note_deleted")
+@shown_when_refused
+async def delete_note(visit: Visit, view: View) -> Response:
+    visit.form.confirmed()
+    id = visit.param("note_id")
+    visit.audit(note=id)
+    await profile.delete_note(visit.database, visit.project_id, view.key, id, visit.account.id)
+    return await _done(visit, view, "The note is deleted.")
+
+
+async def _target(visit: Visit) -> Customer:
+    """An id may have surrounding spaces, and so may pasted text."""
+    typed = visit.form.raw("target")
+    visit.form.needed("target")
+    try:
+        return (await view_of(visit.services, visit.project_id, typed)).customer
+    except NotFound:
+        return (await view_of(visit.services, visit.project_id, typed.strip())).customer
+
+
+def _moment(visit: Visit, name: str) -> Ms | None:
+    at = visit.form.instant(name)
+    if at is not None and not 0 < at <= LATEST:
+        raise Invalid("That date is too far in the future.", param=name)
+    return at
+
+
+async def _done(visit: Visit, view: View, words: str) -> Response:
+    return await visit.to(address(visit, view.customer.app_user_id), words)

@@ -1,0 +1,199 @@
+"""The timeline of a customer's subscriptions and grants. Pure geometry; `customer_life.html` draws it.
+
+Horizontal positions are percentages: the picture is as wide as its page, and text keeps its size on a phone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from latchkey.domain.customers.subscription_timeline import Kind, Life, Span
+from latchkey.domain.formats import day, instant
+from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
+
+WORDS: dict[Kind, str] = {
+    Kind.TRIAL: "Trial",
+    Kind.INTRO: "Introductory price",
+    Kind.PAID: "Paid",
+    Kind.GRANTED: "Granted",
+    Kind.TEMPORARY: "Given while the store was away",
+    Kind.GRACE: "Grace period",
+    Kind.RETRY: "Payment failed, no access",
+    Kind.PAUSE: "Paused",
+    Kind.GAP: "Gap",
+    Kind.REFUNDED: "Refunded",
+}
+
+# The height of one row with its title, bar and labels; and of the axis above the rows.
+ROW, AXIS = 48, 26
+# The most rows that are drawn; the table has all of them.
+MOST_ROWS = 12
+MOST_TICKS = 6
+# The minimum width of a bar; narrower neighbours of one kind are drawn as one.
+_THINNEST, _NARROW = 0.4, 0.9
+_LONGEST_TITLE = 44
+# How far the picture may reach into the future: enough for an annual subscription.
+_AHEAD: Ms = 400 * DAY
+_STEPS: tuple[Ms, ...] = (HOUR, 6 * HOUR, DAY, 2 * DAY, 7 * DAY)
+_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    kind: Kind
+    x: float
+    width: float
+    words: str
+    # Continues beyond the picture.
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    x: float
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    title: str
+    store: str
+    y: int
+    bars: tuple[Bar, ...]
+    flags: tuple[Flag, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    x: float
+    words: str
+    # Hidden on narrow screens.
+    is_extra: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    lanes: tuple[Lane, ...]
+    ticks: tuple[Tick, ...]
+    now: float
+    height: int
+    # A summary in one sentence, for screen readers.
+    words: str
+    kinds: tuple[Kind, ...]
+    left_out: int
+
+
+def picture(lives: Sequence[Life], now: Ms) -> Picture | None:
+    """None if there is nothing to draw."""
+    if not lives:
+        return None
+    shown = sorted(lives, key=_last, reverse=True)[:MOST_ROWS]
+    shown = [one for one in lives if one in shown]
+    begin, end = window(shown, now)
+
+    def x(at: Ms) -> float:
+        return round(100 * (min(max(at, begin), end) - begin) / (end - begin), 2)
+
+    lanes = []
+    for number, life in enumerate(shown):
+        spans = [one for one in life.spans if one.start < end]
+        bars = [_bar(one, x(one.start), x(end if one.end is None else one.end), end) for one in spans]
+        flags = tuple(Flag(x(one.at), f"{one.words}, {day(one.at)}") for one in life.marks if begin <= one.at <= end)
+        lanes.append(Lane(_short(life.title), life.store, AXIS + number * ROW, tuple(_joined(bars)), flags))
+    ticks = ticks_between(begin, end)
+    kinds = {one.kind for life in shown for one in life.spans}
+    return Picture(
+        tuple(lanes),
+        tuple(Tick(x(at), words, number % 2 == 1) for number, (at, words) in enumerate(ticks)),
+        x(now),
+        AXIS + len(lanes) * ROW + 10,
+        _sentence(shown, begin, end, now),
+        tuple(kind for kind in Kind if kind in kinds),
+        len(lives) - len(shown),
+    )
+
+
+def window(lives: Sequence[Life], now: Ms) -> tuple[Ms, Ms]:
+    """From the first start to the last end. The future is cut off so that the past has enough room."""
+    spans = [span for life in lives for span in life.spans]
+    begin = min([now, *(span.start for span in spans)])
+    ends = [span.end for span in spans if span.end is not None and span.end <= now + _AHEAD]
+    end = max([now, *ends])
+    if any(span.end is None or span.end > end for span in spans):
+        end = max(end, now + max(30 * DAY, (now - begin) // 4))
+    edge = max((end - begin) // 50, HOUR // 4)
+    return begin - edge, end + edge
+
+
+def ticks_between(begin: Ms, end: Ms) -> list[tuple[Ms, str]]:
+    """As many round instants as fit, each with its label."""
+    for step in _STEPS:
+        if (end - begin) / step <= MOST_TICKS:
+            form = "%-d %b %H:%M" if step < DAY else "%-d %b"
+            first = -(-begin // step) * step
+            return [(at, _date(at).strftime(form)) for at in range(first, end, step)]
+    for months in _MONTHS:
+        found = [
+            (at, moment.strftime("%Y" if months >= 12 else "%b %Y")) for at, moment in _month_starts(begin, end, months)
+        ]
+        if len(found) <= MOST_TICKS:
+            return found
+    return []
+
+
+def _month_starts(begin: Ms, end: Ms, months: int) -> list[tuple[Ms, datetime]]:
+    moment = _date(begin)
+    number = (moment.year * 12 + moment.month - 1) // months * months
+    found: list[tuple[Ms, datetime]] = []
+    while True:
+        if number // 12 > 9998:
+            return found
+        start = datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC)
+        at = int(start.timestamp() * 1000)
+        if at >= end:
+            return found
+        if at >= begin:
+            found.append((at, start))
+        number += months
+
+
+def _bar(span: Span, left: float, right: float, end: Ms) -> Bar:
+    until = "for ever" if span.end is None or span.end >= LATEST else f"to {instant(span.end)}"
+    words = f"{WORDS[span.kind]}: {span.product_id}, {instant(span.start)} {until}"
+    width = round(max(right - left, _THINNEST), 2)
+    return Bar(span.kind, left, width, words, span.end is None or span.end > end)
+
+
+def _joined(bars: Sequence[Bar]) -> list[Bar]:
+    found: list[Bar] = []
+    many = 1
+    for bar in bars:
+        last = found[-1] if found else None
+        narrow = last is not None and bar.width < _NARROW and (last.width < _NARROW or many > 1)
+        if last is not None and narrow and last.kind is bar.kind and bar.x - (last.x + last.width) < _THINNEST:
+            many += 1
+            width = round(bar.x + bar.width - last.x, 2)
+            found[-1] = replace(last, width=width, words=f"{WORDS[bar.kind]}: {many} periods", is_open=bar.is_open)
+        else:
+            many = 1
+            found.append(bar)
+    return found
+
+
+def _last(life: Life) -> Ms:
+    return max(LATEST if span.end is None else span.end for span in life.spans)
+
+
+def _sentence(lives: Sequence[Life], begin: Ms, end: Ms, now: Ms) -> str:
+    count = f"{len(lives)} subscriptions or grants" if len(lives) != 1 else "One subscription or grant"
+    return f"{count} between {day(begin)} and {day(end)}; now is {instant(now)}. The table below says the same."
+
+
+def _short(title: str) -> str:
+    return title if len(title) <= _LONGEST_TITLE else title[: _LONGEST_TITLE - 1] + "…"
+
+
+def _date(at: Ms) -> datetime:
+    return datetime.fromtimestamp(at / 1000, UTC)

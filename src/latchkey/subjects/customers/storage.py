@@ -1,0 +1,296 @@
+"""Customers as the API lists them. The stored state is not read: a page costs one index scan."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from msgspec import json
+
+from latchkey.database.pool import Connection
+from latchkey.database.sql import query
+from latchkey.domain.instants import Ms
+from latchkey.engine.storage.records import LastSeen, folded
+from latchkey.wire.event import Event
+
+_PAGE = query("list_customers")
+_BY_EMAIL = query("list_customers_by_email")
+_ALIASES = query("aliases_of_customer")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedCustomer:
+    app_user_id: str
+    first_seen_at: Ms
+    last_seen: LastSeen
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    app_user_id: str
+    created_at: Ms
+
+
+async def page(
+    connection: Connection, project_id: str, after: str | None, limit: int, email: str | None = None
+) -> list[ListedCustomer]:
+    """By app user id; `after` is the last id of the page before. With `email`, only those with this address."""
+    if email is None:
+        rows = await connection.fetch(_PAGE, project_id, after, limit)
+    else:
+        rows = await connection.fetch(_BY_EMAIL, project_id, after, limit, folded(email))
+    return [
+        ListedCustomer(
+            app_user_id=row["app_user_id"],
+            first_seen_at=row["first_seen_at"],
+            last_seen=LastSeen(
+                at=row["last_seen_at"],
+                platform=row["last_seen_platform"],
+                platform_version=row["last_seen_platform_version"],
+                app_version=row["last_seen_app_version"],
+                country=row["last_seen_country"],
+            ),
+        )
+        for row in rows
+    ]
+
+
+async def aliases(connection: Connection, project_id: str, key: int) -> list[Alias]:
+    """All ids of a customer."""
+    return [Alias(row["app_user_id"], row["created_at"]) for row in await connection.fetch(_ALIASES, project_id, key)]
+
+
+# A customer's events with their deliveries, and its virtual currency transactions, newest first.
+
+
+_PLACE = query("event_by_id")
+_NEWEST = query("newest_events_of_customer")
+_DELIVERIES = query("deliveries_of_events")
+_MOVEMENTS = query("movements_of_customer")
+_MAX = 2**63 - 1
+
+
+class Cursor(NamedTuple):
+    """The position of an event in a customer's timeline. Higher is newer."""
+
+    position: int
+    # The customer key and sequence with which it was created.
+    customer_key: int
+    sequence: int
+
+
+# After every event.
+END = Cursor(_MAX, 0, _MAX)
+
+
+class MovementCursor(NamedTuple):
+    """The position of a currency transaction among a customer's. Higher is newer."""
+
+    at: Ms
+    key: str
+    code: str
+
+
+# After every movement.
+LAST_MOVEMENT = MovementCursor(_MAX, "", "")
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEvent:
+    id: str
+    # The customer's key and sequence when the event was created; its deliveries are stored under these.
+    customer_key: int
+    sequence: int
+    type: str
+    environment: str
+    occurred_at: Ms
+    # The event exactly as delivered, as JSON.
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An event's delivery to one webhook. The delivery has the event's id."""
+
+    webhook_id: str
+    webhook_name: str
+    status: str
+    attempts: int
+    created_at: Ms
+    finished_at: Ms | None
+    response_status: int | None
+    error: str | None
+    # The webhook and its log were deleted since.
+    is_gone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    key: str
+    code: str
+    amount: int
+    balance: int
+    at: Ms
+    reference: str | None
+
+
+async def place_of(connection: Connection, project_id: str, event_id: str) -> Cursor | None:
+    row = await connection.fetchrow(_PLACE, project_id, event_id)
+    return None if row is None else Cursor(row["position"], row["customer_id"], row["sequence"])
+
+
+async def newest(
+    connection: Connection, project_id: str, customer_key: int, before: Cursor, limit: int
+) -> list[TimelineEvent]:
+    return [
+        TimelineEvent(
+            id=row["id"],
+            customer_key=row["customer_id"],
+            sequence=row["sequence"],
+            type=row["type"],
+            environment=row["environment"],
+            occurred_at=row["occurred_at"],
+            body=row["body"],
+        )
+        for row in await connection.fetch(_NEWEST, project_id, customer_key, *before, limit)
+    ]
+
+
+async def deliveries(
+    connection: Connection, project_id: str, events: Sequence[tuple[int, int]]
+) -> dict[str, list[Sent]]:
+    """Of events by customer key and sequence: by event id; an event without deliveries is left out."""
+    rows = await connection.fetch(_DELIVERIES, project_id, [key for key, _ in events], [number for _, number in events])
+    by_event: dict[str, list[Sent]] = defaultdict(list)
+    for row in rows:
+        by_event[row["event_id"]].append(
+            Sent(
+                webhook_id=row["webhook_id"],
+                webhook_name=row["webhook_name"],
+                status=row["status"],
+                attempts=row["attempts"],
+                created_at=row["created_at"],
+                finished_at=row["finished_at"],
+                response_status=row["response_status"],
+                error=row["error"],
+                is_gone=row["is_gone"],
+            )
+        )
+    return by_event
+
+
+async def movements(
+    connection: Connection, project_id: str, customer_key: int, before: MovementCursor, limit: int
+) -> list[Movement]:
+    rows = await connection.fetch(_MOVEMENTS, project_id, customer_key, *before, limit)
+    return [
+        Movement(
+            key=row["idempotency_key"],
+            code=row["code"],
+            amount=row["amount"],
+            balance=row["balance"],
+            at=row["at"],
+            reference=row["reference"],
+        )
+        for row in rows
+    ]
+
+
+# The events that erasing a customer rewrites.
+
+
+_OF_CUSTOMER_ERASURE = query("events_of_customer")
+_TRANSFERS = query("transfers_from")
+_REPLACE = query("replace_bodies")
+
+_DECODER = json.Decoder(Event)
+_ENCODER = json.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    event: Event
+    # The current id of the customer who received the purchases; None if that customer was erased.
+    receiver: str | None
+
+
+async def events_of(connection: Connection, project_id: str, customer_key: int) -> list[Event]:
+    """Every event of the customer, including those of customers merged into it."""
+    rows = await connection.fetch(_OF_CUSTOMER_ERASURE, project_id, customer_key, -1, None)
+    return [_DECODER.decode(row["body"]) for row in rows]
+
+
+async def transfers_from(connection: Connection, project_id: str, ids: Collection[str]) -> list[Transfer]:
+    """TRANSFER events of purchases that came from one of these ids."""
+    rows = await connection.fetch(_TRANSFERS, project_id, ids)
+    return [Transfer(_DECODER.decode(row["body"]), row["app_user_id"]) for row in rows]
+
+
+async def replace_events(connection: Connection, project_id: str, events: Mapping[str, Event]) -> None:
+    """New bodies, by event id."""
+    bodies = [_ENCODER.encode(event) for event in events.values()]
+    await connection.execute(_REPLACE, project_id, list(events), bodies)
+
+
+# What the team wrote about a customer.
+
+
+_ADD = query("add_note")
+_CHANGE = query("change_note")
+_DELETE = query("delete_note")
+_OF_CUSTOMER_NOTES = query("notes_of_customer")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    id: str
+    account_id: str
+    # The author's e-mail address when it was written.
+    author: str
+    body: str
+    created_at: Ms
+    edited_at: Ms | None
+
+
+async def add(
+    connection: Connection, project_id: str, key: int, id: str, account_id: str, author: str, body: str, now: Ms
+) -> bool:
+    """False: there is no such customer any more."""
+    return await connection.fetchval(_ADD, project_id, key, id, account_id, author, body, now) is not None
+
+
+async def change(
+    connection: Connection, project_id: str, key: int, id: str, account_id: str, body: str, now: Ms
+) -> bool:
+    """False: there is no such note of this account."""
+    return await connection.fetchval(_CHANGE, project_id, key, id, account_id, body, now) is not None
+
+
+async def delete(connection: Connection, project_id: str, key: int, id: str, account_id: str) -> bool:
+    """False: there is no such note of this account."""
+    return await connection.fetchval(_DELETE, project_id, key, id, account_id) is not None
+
+
+async def of_customer(connection: Connection, project_id: str, key: int, limit: int) -> list[Note]:
+    return [Note(**row) for row in await connection.fetch(_OF_CUSTOMER_NOTES, project_id, key, limit)]
+
+
+# What a customer's events say of failed payments and pauses of the past. The state keeps only those of the present.
+
+
+_PAST = query("past_troubles_of_customer")
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    type: str
+    at: Ms
+    event: Event
+
+
+async def past(connection: Connection, project_id: str, key: int, limit: int) -> list[Trouble]:
+    """The latest ones, newest first; also those of customers that were merged into this one."""
+    rows = await connection.fetch(_PAST, project_id, key, limit)
+    return [Trouble(row["type"], row["occurred_at"], json.decode(row["body"], type=Event)) for row in rows]

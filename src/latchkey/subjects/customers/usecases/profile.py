@@ -1,0 +1,236 @@
+"""Notes about a customer, for the team. They are erased with the customer; a merge keeps those of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import uuid4
+
+from msgspec import UNSET
+
+from latchkey.database.pool import Database
+from latchkey.domain.access.entitlements import held
+from latchkey.domain.access.explanation import Explanation, explain
+from latchkey.domain.customers.customer import Attribute, Customer, visible
+from latchkey.domain.customers.subscription_timeline import FailedPayment, Past
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind, Reason
+from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.stores.store import Store, store_of
+from latchkey.engine.customer_view import View, look_at
+from latchkey.engine.storage.records import PurchaseKey
+from latchkey.http.services import Services
+from latchkey.subjects.currencies.usecases import Balance, balances
+from latchkey.subjects.customers import storage
+from latchkey.subjects.customers.rules import Spend, spend_of
+from latchkey.subjects.customers.storage import Movement, MovementCursor, Note, Sent, Trouble
+
+LONGEST_NOTE = 4000
+MOST_NOTES = 200
+
+
+async def notes_of(database: Database, project_id: str, customer_key: int) -> list[Note]:
+    """Newest first."""
+    async with database.acquire() as connection:
+        return await storage.of_customer(connection, project_id, customer_key, MOST_NOTES)
+
+
+async def add_note(
+    database: Database, project_id: str, customer_key: int, account_id: str, author: str, text: str, now: Ms
+) -> str:
+    """Returns the note's id."""
+    text, id = checked(text), f"note_{uuid4().hex[:24]}"
+    async with database.transaction() as connection:
+        if len(await storage.of_customer(connection, project_id, customer_key, MOST_NOTES)) >= MOST_NOTES:
+            raise Refusal(f"A customer has at most {MOST_NOTES} notes. Delete one first.")
+        if not await storage.add(connection, project_id, customer_key, id, account_id, author, text, now):
+            raise NotFound("There is no such customer any more.")
+    return id
+
+
+async def change_note(
+    database: Database, project_id: str, customer_key: int, id: str, account_id: str, text: str, now: Ms
+) -> None:
+    """Only its author may."""
+    async with database.acquire() as connection:
+        if not await storage.change(connection, project_id, customer_key, id, account_id, checked(text), now):
+            raise NotFound("There is no such note of yours.", param="note_id")
+
+
+async def delete_note(database: Database, project_id: str, customer_key: int, id: str, account_id: str) -> None:
+    """Only its author may."""
+    async with database.acquire() as connection:
+        if not await storage.delete(connection, project_id, customer_key, id, account_id):
+            raise NotFound("There is no such note of yours.", param="note_id")
+
+
+def checked(text: str) -> str:
+    """Plain text. Browsers send line breaks as CR LF."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n").strip()
+    if not text:
+        raise Invalid("A note needs some text.", param="text")
+    if len(text) > LONGEST_NOTE:
+        raise Invalid(f"A note has at most {LONGEST_NOTE:,} characters.", param="text")
+    if any((char < " " and char not in "\n\t") or char == "\x7f" for char in text):
+        raise Invalid("A note is plain text, without control characters.", param="text")
+    return text
+
+
+# Everything the customer page shows: the customer, their entitlements with reasons, the possible actions, and the
+# timeline.
+
+
+@dataclass(frozen=True, slots=True)
+class Remedies:
+    refund: bool = False
+    cancel: bool = False
+    extend: bool = False
+    # Whether a promotional grant can be revoked or extended.
+    revoke: bool = False
+    # The store to use instead, where it takes no orders from Latchkey.
+    elsewhere: Store | None = None
+
+
+def remedies(customer: Customer, now: Ms) -> dict[PurchaseKey, Remedies]:
+    """For every purchase and grant of this customer, by store and id."""
+    found = {(one.store, one.id): _of_subscription(one, now) for one in customer.subscriptions}
+    return found | {(one.store, one.id): _of_purchase(one, now) for one in customer.purchases}
+
+
+def _of_subscription(one: Subscription, now: Ms) -> Remedies:
+    store = store_of(one.store)
+    if not store.takes_orders:
+        return Remedies(elsewhere=store)
+    runs = one.access_ends_at > now
+    refund = one.current.price.micros > 0 and one.current.refunded_at is None
+    return Remedies(refund=refund, cancel=runs and one.status.goes_on, extend=runs)
+
+
+def _of_purchase(one: Purchase, now: Ms) -> Remedies:
+    runs = one.access_ends_at is None or one.access_ends_at > now
+    if one.kind is not PurchaseKind.ONE_TIME:
+        return Remedies(revoke=runs and one.kind is PurchaseKind.PROMOTIONAL)
+    store = store_of(one.store)
+    return Remedies(refund=one.refunded_at is None) if store.takes_orders else Remedies(elsewhere=store)
+
+
+# Enough for years of monthly trouble.
+MOST = 200
+
+
+async def past_of(database: Database, project_id: str, customer_key: int) -> Past:
+    async with database.acquire() as connection:
+        return read_past(await storage.past(connection, project_id, customer_key, MOST))
+
+
+def read_past(found: list[Trouble]) -> Past:
+    failed: dict[PurchaseKey, tuple[FailedPayment, ...]] = {}
+    paused: dict[PurchaseKey, tuple[Ms, ...]] = {}
+    for one in reversed(found):
+        event = one.event
+        if event.store is None or event.original_transaction_id is UNSET:
+            continue
+        key = event.store.lower(), event.original_transaction_id
+        if one.type == "BILLING_ISSUE":
+            until = event.grace_period_expires_at_ms
+            issue = FailedPayment(one.at, until if isinstance(until, int) else None)
+            failed[key] = (*failed.get(key, ()), issue)
+        elif one.type == "EXPIRATION" and event.expiration_reason == Reason.SUBSCRIPTION_PAUSED:
+            paused[key] = (*paused.get(key, ()), one.at)
+    return Past(failed, paused)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    view: View
+    # One for every entitlement of the project and every one the customer ever had: active first, never granted last.
+    explanations: list[Explanation]
+    balances: list[Balance]
+    attributes: dict[str, Attribute]
+    remedies: dict[PurchaseKey, Remedies]
+    # What was paid in production, and in the sandbox; without those where nothing was.
+    spent: list[Spend]
+    past: Past
+    notes: list[Note]
+
+
+async def load_profile(services: Services, project_id: str, customer_id: str) -> Profile:
+    view = await view_of(services, project_id, customer_id)
+    customer = view.customer
+    known = view.catalog.entitlements | held(customer, view.catalog).keys()
+    explained = [explain(customer, view.catalog, id, view.now) for id in sorted(known)]
+    return Profile(
+        view,
+        sorted(explained, key=lambda one: (not one.has_access, one.reason == "never_granted", one.entitlement_id)),
+        await balances(services.changes, project_id, customer.app_user_id),
+        visible(customer),
+        remedies(customer, view.now),
+        [spent for one in Environment if (spent := spend_of(customer, one)) is not None],
+        await past_of(services.database, project_id, view.key),
+        await notes_of(services.database, project_id, view.key),
+    )
+
+
+async def view_of(services: Services, project_id: str, customer_id: str) -> View:
+    """The customer with this id, which may be any of their ids."""
+    row = await services.reader.read(project_id, customer_id)
+    if row is None:
+        raise NotFound(f"There is no customer {customer_id!r}.", param="customer_id")
+    return look_at(row, services.now())
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    id: str
+    type: str
+    environment: str
+    occurred_at: Ms
+    # The event exactly as delivered, as JSON.
+    body: bytes
+    deliveries: tuple[Sent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    happenings: list[Happening]
+    # The next page begins after the event with this id.
+    before: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Movements:
+    items: list[Movement]
+    more: bool
+
+
+async def timeline(
+    database: Database, project_id: str, key: int, *, before: str | None = None, limit: int = 25
+) -> Timeline:
+    """A page of the events of the customer with this key; `before` is the id of the last event seen."""
+    async with database.acquire() as connection:
+        place = storage.END
+        if before is not None:
+            known = await storage.place_of(connection, project_id, before)
+            if known is None:
+                raise NotFound(f"There is no event {before!r} to go on from.", param="before")
+            place = known
+        events = await storage.newest(connection, project_id, key, place, limit + 1)
+        shown = events[:limit]
+        sent = await storage.deliveries(
+            connection, project_id, [(event.customer_key, event.sequence) for event in shown]
+        )
+    happenings = [
+        Happening(one.id, one.type, one.environment, one.occurred_at, one.body, tuple(sent.get(one.id, ())))
+        for one in shown
+    ]
+    return Timeline(happenings, happenings[-1].id if len(events) > limit else None)
+
+
+async def movements(
+    database: Database, project_id: str, key: int, *, before: tuple[Ms, str, str] | None = None, limit: int = 50
+) -> Movements:
+    """Credits and debits of virtual currency, newest first; `before` is (at, key, code) of the last one seen."""
+    place = storage.LAST_MOVEMENT if before is None else MovementCursor(*before)
+    async with database.acquire() as connection:
+        found = await storage.movements(connection, project_id, key, place, limit + 1)
+    return Movements(found[:limit], len(found) > limit)

@@ -1,0 +1,154 @@
+"""What has to be done once after a database was restored, before the service starts on it.
+
+The restored database believes that deliveries wait which were sent long ago, and it would give sequences, positions and
+keys to new events that receivers have already seen with others. And stores have sent notifications
+meanwhile. Every step can be interrupted and repeated: what is done is not done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+
+import structlog
+
+from latchkey.database import database_identity
+from latchkey.database.pool import Connection, Database
+from latchkey.domain.instants import DAY, HOUR, Ms
+from latchkey.domain.refusal import Conflict
+from latchkey.domain.restore import Origin, Server
+from latchkey.subjects.audit import usecases as audit
+
+log = structlog.get_logger()
+
+ACTION = "database.restored"
+HELD = "Not sent: the database was restored, and this may have been sent before. Send it again if you want it."
+LANES_AT_ONCE = 2_000
+PURCHASES_AT_ONCE = 5_000
+# Google forgets a purchase 60 days after its end; whatever is older has been told.
+SPOKEN_ABOUT: Ms = 60 * DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    # Send what waited when the backup was made, instead of holding it.
+    send_waiting: bool = False
+    # Nothing was committed after the moment of the backup: only note the new server.
+    nothing_lost: bool = False
+    # Do everything again, although it was done for this restore.
+    again: bool = False
+    purchases_per_minute: int = 600
+
+
+@dataclass(slots=True)
+class Report:
+    origin: Origin
+    done_before: Ms | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+async def after_restore(
+    database: Database,
+    wanted: Wanted,
+    now: Ms,
+    *,
+    actor: str,
+    told: Callable[[str, int], None] = lambda _step, _count: None,
+) -> Report:
+    """`told` is called with each step's name and what it has done so far."""
+    async with database.acquire() as connection:
+        origin, server = await database_identity.look(connection)
+        if server is None:
+            raise Conflict("This server is a standby. Run `latchkey admin after-restore` on the primary.")
+        if wanted.nothing_lost:
+            await database_identity.note(connection, server)
+            await database_identity.finish(connection, server, {}, now)
+            return Report(origin)
+        if running := await database_identity.running_services(connection):
+            names = ", ".join(f"{name} ({count} connections)" for name, count in running.items())
+            raise Conflict(f"The service is running on this database: {names}. Stop all of its processes first.")
+        begun = await database_identity.begin(connection, server, now)
+    if begun.finished_at is not None and not wanted.again:
+        async with database.acquire() as connection:
+            await database_identity.note(connection, server)
+        return Report(origin, done_before=begun.finished_at)
+    report = Report(origin)
+
+    def count(step: str, more: int) -> None:
+        report.counts[step] = report.counts.get(step, 0) + more
+        told(step, report.counts[step])
+
+    entries = await _begin_audit(database, actor, now)
+    if begun.moved_at is None or wanted.again:
+        await _move_on(database, server, now, count)
+    await _quiet(database, wanted, now, count)
+    await _ask_stores(database, wanted, now, count)
+    async with database.transaction() as connection:
+        await database_identity.finish(connection, server, report.counts, now)
+        await database_identity.note(connection, server)
+    for position in entries:
+        await audit.finish(database, position, "done", "after-restore", report.counts)
+    return report
+
+
+async def _begin_audit(database: Database, actor: str, now: Ms) -> list[int]:
+    async with database.acquire() as connection:
+        projects = await database_identity.projects(connection)
+    return [
+        await audit.begin(
+            database, project_id=id, account_id=None, actor=actor, action=ACTION, now=now, subject="after-restore"
+        )
+        for id in projects
+    ]
+
+
+async def _move_on(database: Database, server: Server, now: Ms, count: Callable[[str, int], None]) -> None:
+    async with database.acquire() as connection:
+        heads = await database_identity.feed_heads(connection)
+    # One transaction: what has moved on is not moved on again when this is repeated.
+    async with _unhurried(database) as connection:
+        await database_identity.skip_ahead(connection, server, heads, now)
+    count("projects moved on", len(heads))
+
+
+async def _quiet(database: Database, wanted: Wanted, now: Ms, count: Callable[[str, int], None]) -> None:
+    while True:
+        async with _unhurried(database) as connection:
+            if wanted.send_waiting:
+                lanes = await database_identity.free(connection, now, LANES_AT_ONCE)
+            else:
+                lanes, deliveries = await database_identity.hold(connection, HELD, now, LANES_AT_ONCE)
+                count("deliveries held", deliveries)
+        if lanes == 0:
+            break
+    async with _unhurried(database) as connection:
+        if not wanted.send_waiting:
+            count("replays stopped", await database_identity.stop_replays(connection, now))
+            count("operational events held", await database_identity.hold_announcements(connection, HELD))
+        await database_identity.reset_health(connection)
+        await database_identity.free_exports(connection)
+
+
+async def _ask_stores(database: Database, wanted: Wanted, now: Ms, count: Callable[[str, int], None]) -> None:
+    async with _unhurried(database) as connection:
+        # An hour is how often a history is read.
+        count("histories of stores to read", await database_identity.read_histories_again(connection, now - HOUR))
+        projects = await database_identity.projects(connection)
+    first = now
+    apart = max(1, 60_000 // wanted.purchases_per_minute)
+    for id in projects:
+        after: database_identity.HandleKey | None = database_identity.FIRST
+        while after is not None:
+            async with _unhurried(database) as connection:
+                found, after = await database_identity.read_purchases_again(
+                    connection, id, after, now - SPOKEN_ABOUT, first, apart, PURCHASES_AT_ONCE
+                )
+            if found:
+                count("purchases to read from their stores", found)
+                first += apart * found
+
+
+def _unhurried(database: Database) -> AbstractAsyncContextManager[Connection]:
+    """A transaction without a time limit."""
+    return database.transaction(statement_timeout_ms=0, lock_timeout_ms=0)

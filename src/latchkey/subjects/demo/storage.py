@@ -1,0 +1,151 @@
+"""The catalog of the demo project, and the events of its history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import UNSET, json
+
+from latchkey.database.pool import Connection
+from latchkey.database.sql import query
+from latchkey.domain.catalog import Credit, Eligibility, ProductKind, ProductType
+from latchkey.domain.instants import Ms
+from latchkey.domain.money.amounts import Price
+from latchkey.subjects.catalog import storage as catalog_storage
+from latchkey.subjects.catalog.rules import ProductTerms
+from latchkey.subjects.currencies import storage as currencies_storage
+from latchkey.subjects.offerings import storage as offerings_storage
+from latchkey.wire.event import Event
+
+
+def _terms(
+    name: str, micros: int, duration: str | None = None, trial: str | None = None, credits: Credit | None = None
+) -> ProductTerms:
+    kind = ProductKind.ONE_TIME if duration is None else ProductKind.SUBSCRIPTION
+    return ProductTerms(
+        display_name=name,
+        kind=kind,
+        price=Price(micros, "USD"),
+        duration=duration,
+        trial_duration=trial,
+        credits=credits,
+        type=ProductType(kind),
+    )
+
+
+_ENTITLEMENTS: Final = {"pro": "Pro", "team": "Team"}
+# With what each of them grants.
+_PRODUCTS: Final = {
+    "pro_monthly": (_terms("Pro, monthly", 9_990_000, "P1M", "P7D"), ["pro"]),
+    "pro_yearly": (_terms("Pro, yearly", 79_990_000, "P1Y"), ["pro"]),
+    "team_monthly": (_terms("Team, monthly", 29_990_000, "P1M"), ["pro", "team"]),
+    "pro_lifetime": (_terms("Pro, for ever", 199_990_000), ["pro"]),
+    "coins_100": (_terms("100 coins", 1_990_000, credits=Credit("COIN", 100)), []),
+}
+# By lookup key. The first becomes the current one, unless the project has one.
+_OFFERINGS: Final = {
+    "default": ("Pro plans", {"headline": "Do more with Pro", "highlight": "$rc_annual"}),
+    "team": ("Team plans", {"headline": "Pro for all of you"}),
+    "coins": ("Coins", None),
+}
+# By id: the offering, the lookup key, the name and the product.
+_PACKAGES: Final = {
+    "pkge_demo_monthly": ("default", "$rc_monthly", "Monthly", "pro_monthly"),
+    "pkge_demo_annual": ("default", "$rc_annual", "Yearly", "pro_yearly"),
+    "pkge_demo_lifetime": ("default", "$rc_lifetime", "For ever", "pro_lifetime"),
+    "pkge_demo_team": ("team", "$rc_monthly", "Team, monthly", "team_monthly"),
+    "pkge_demo_coins": ("coins", "coins_100", "100 coins", "coins_100"),
+}
+_PLACEMENTS: Final = {
+    "onboarding": ("At the first start", "default"),
+    "team_settings": ("In the settings of a team", "team"),
+}
+# Subscriptions as Google Play sells them: each base plan is a product.
+_BASE_PLANS: Final = {"pro_monthly": "monthly", "pro_yearly": "yearly", "team_monthly": "monthly"}
+
+
+async def has_catalog(connection: Connection, project_id: str) -> bool:
+    """Whether the project has a product or an entitlement."""
+    return bool(
+        await catalog_storage.page_products(connection, project_id, limit=1, with_deleted=True)
+        or await catalog_storage.page_entitlements(connection, project_id, None, 1)
+    )
+
+
+async def add_catalog(connection: Connection, project_id: str, now: Ms) -> None:
+    """Existing entries stay as they are."""
+    for id, name in _ENTITLEMENTS.items():
+        await catalog_storage.create(connection, project_id, id, name, now)
+    await currencies_storage.create(connection, project_id, "COIN", "Coins", "Spent inside the demo app", now)
+    known = await catalog_storage.load_some_products(connection, project_id, _PRODUCTS)
+    for id, (terms, _) in _PRODUCTS.items():
+        if id not in known:
+            await catalog_storage.save_product(connection, project_id, id, terms, now)
+    for id in _ENTITLEMENTS:
+        granting = [product_id for product_id, (_, granted) in _PRODUCTS.items() if id in granted]
+        await catalog_storage.attach(connection, project_id, id, granting)
+    is_first = not any(
+        one.is_current for one in await offerings_storage.page_offerings(connection, project_id, None, None)
+    )
+    for place, (key, (name, metadata)) in enumerate(_OFFERINGS.items()):
+        id = f"ofrng_demo_{key}"
+        if (
+            await offerings_storage.create_offering(connection, project_id, id, key, name, metadata, now + place)
+            is None
+        ):
+            continue
+        if is_first and key == "default":
+            await offerings_storage.set_current(connection, project_id, id)
+        chosen = [(package_id, *rest) for package_id, (offering, *rest) in _PACKAGES.items() if offering == key]
+        for position, (package_id, lookup_key, title, product_id) in enumerate(chosen, start=1):
+            await offerings_storage.create_package(
+                connection, project_id, package_id, id, lookup_key, title, position, now
+            )
+            await offerings_storage.attach(connection, project_id, package_id, {product_id: Eligibility.ALL})
+        for placement_id, (title, offering) in _PLACEMENTS.items():
+            if offering == key:
+                await offerings_storage.create_placement(connection, project_id, placement_id, title, id, now)
+
+
+async def add_base_plans(connection: Connection, project_id: str, app_id: str, now: Ms) -> None:
+    """The demo's subscriptions as Google Play sells them, in this app alone."""
+    for product_id, plan in _BASE_PLANS.items():
+        like = await catalog_storage.load_product(connection, project_id, product_id)
+        if like is None or not like.on_sale:
+            continue
+        id = f"{product_id}:{plan}"
+        await catalog_storage.save_product(connection, project_id, id, like, now)
+        await catalog_storage.set_apps(connection, project_id, id, [app_id])
+        for entitlement_id in like.entitlement_ids:
+            await catalog_storage.attach(connection, project_id, entitlement_id, [id])
+        for package_id, (*_, packed) in _PACKAGES.items():
+            if (
+                packed == product_id
+                and await offerings_storage.load_package(connection, project_id, package_id) is not None
+            ):
+                await offerings_storage.attach(connection, project_id, package_id, {id: Eligibility.ALL})
+
+
+_ADD = query("add_past_events")
+_ENCODER = json.Encoder()
+
+
+async def add_events(connection: Connection, project_id: str, events: Sequence[tuple[int, Event]], now: Ms) -> None:
+    """Adds them to the feed in this order, each with its customer's key. No webhook gets a delivery. Call it last in a
+    transaction: it holds the feed's lock until the commit."""
+    if not events:
+        return
+    await connection.execute(
+        _ADD,
+        project_id,
+        now,
+        [key for key, _ in events],
+        [event.id for _, event in events],
+        [event.sequence for _, event in events],
+        [event.type for _, event in events],
+        [event.environment for _, event in events],
+        [None if event.app_id is UNSET else event.app_id for _, event in events],
+        [event.event_timestamp_ms for _, event in events],
+        [_ENCODER.encode(event) for _, event in events],
+    )

@@ -1,0 +1,385 @@
+"""Where the demo's customers live, what they pay there, and what the currencies are worth. All of it is made up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import cos, pi, sin
+from random import Random
+
+from msgspec.structs import replace
+
+from latchkey.domain.customers.customer import Attribute, Customer
+from latchkey.domain.instants import DAY, HOUR, MINUTE, Duration, Ms, add
+from latchkey.domain.money.amounts import MICROS, Price
+from latchkey.domain.money.exchange_rates import date_of
+from latchkey.domain.money.fees import Enrolment, Percentages, Program
+from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
+from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
+from latchkey.domain.stores import store as stores_store
+from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STRIPE, TEST_STORE
+from latchkey.domain.stores.test_store.billing import next_moment, period_end
+from latchkey.engine.storage.records import LastSeen
+
+MONTHLY, YEARLY, TEAM, LIFETIME, COINS = "pro_monthly", "pro_yearly", "team_monthly", "pro_lifetime", "coins_100"
+# What the first three months of a yearly subscription cost in an introductory offer.
+INTRO = "intro"
+LENGTHS = {MONTHLY: Duration(months=1), YEARLY: Duration(months=12), TEAM: Duration(months=1)}
+INTRO_LENGTH = Duration(months=3)
+TRIAL_LENGTH = Duration(days=7)
+# The demo's offering that a product is sold from.
+OFFERINGS = {MONTHLY: "default", YEARLY: "default", LIFETIME: "default", TEAM: "team", COINS: "coins"}
+# As Google Play names what it sells: product and base plan.
+PLANS = {MONTHLY: "monthly", YEARLY: "yearly", TEAM: "monthly"}
+
+
+@dataclass(frozen=True, slots=True)
+class Country:
+    code: str
+    currency: str
+    # How many customers come from here, of all weights together.
+    weight: int
+    # Included in the price; 0 where the demo says nothing of tax.
+    tax: float = 0.0
+
+
+COUNTRIES = (
+    Country("US", "USD", 300),
+    Country("DE", "EUR", 95, 0.19),
+    Country("GB", "GBP", 90, 0.20),
+    Country("FR", "EUR", 60, 0.20),
+    Country("JP", "JPY", 60, 0.10),
+    Country("CA", "CAD", 50),
+    Country("BR", "BRL", 50),
+    Country("IN", "INR", 50, 0.18),
+    Country("AU", "AUD", 45, 0.10),
+    Country("ES", "EUR", 35, 0.21),
+    Country("MX", "MXN", 35, 0.16),
+    Country("NL", "EUR", 30, 0.21),
+    Country("SE", "SEK", 25, 0.25),
+    Country("CH", "CHF", 25, 0.081),
+    Country("KR", "KRW", 25, 0.10),
+    Country("PL", "PLN", 25, 0.23),
+)
+
+# In units of the currency, as a store's price list has them: monthly, yearly, team, lifetime, coins, intro.
+_PRICES = {
+    "USD": (9.99, 79.99, 29.99, 199.99, 1.99, 9.99),
+    "EUR": (9.99, 79.99, 29.99, 199.99, 1.99, 9.99),
+    "GBP": (8.99, 69.99, 26.99, 179.99, 1.79, 8.99),
+    "JPY": (1500, 12000, 4500, 30000, 300, 1500),
+    "CAD": (12.99, 104.99, 39.99, 259.99, 2.79, 12.99),
+    "BRL": (29.90, 239.90, 89.90, 599.90, 6.90, 29.90),
+    "INR": (399, 3299, 1199, 7999, 89, 399),
+    "AUD": (14.99, 119.99, 44.99, 299.99, 2.99, 14.99),
+    "MXN": (149, 1199, 449, 2999, 35, 149),
+    "SEK": (109, 879, 329, 2199, 22, 109),
+    "CHF": (9.90, 79.90, 29.90, 199.90, 2, 9.90),
+    "KRW": (13000, 104000, 39000, 260000, 2600, 13000),
+    "PLN": (39.99, 319.99, 119.99, 799.99, 7.99, 39.99),
+}
+_PLACES = {MONTHLY: 0, YEARLY: 1, TEAM: 2, LIFETIME: 3, COINS: 4, INTRO: 5}
+
+_USD = {
+    "EUR": 1.09, "GBP": 1.28, "JPY": 0.0067, "CAD": 0.73, "BRL": 0.18, "INR": 0.0118, "AUD": 0.66, "MXN": 0.054,
+    "SEK": 0.096, "CHF": 1.14, "KRW": 0.00072, "PLN": 0.255,
+}  # fmt: skip
+
+
+def price(product: str, currency: str) -> Price:
+    """`product`: one of the demo's products, or INTRO."""
+    return Price(round(_PRICES[currency][_PLACES[product]] * MICROS), currency)
+
+
+def rate_file(first: int, last: int) -> str:
+    """Exchange rates from one day to another (days since 1970), one a week, as a CSV file. Each currency drifts
+    slowly."""
+    return "".join(("date,currency,usd\n", *_rates(first, last)))
+
+
+def _rates(first: int, last: int) -> Iterator[str]:
+    for day in (*range(first, last, 7), last):
+        for place, (currency, usd) in enumerate(_USD.items()):
+            drift = 1 + 0.03 * sin(day / 40 + place) + 0.01 * sin(day / 9 + 2 * place)
+            yield f"{date_of(day)},{currency},{usd * drift:.8f}\n"
+
+
+def programs(first: int) -> list[Enrolment]:
+    """Both app stores' programs for small businesses."""
+    return [Enrolment(store, Program.SMALL_BUSINESS, first) for store in (APP_STORE, PLAY_STORE)]
+
+
+def percentages(first: int) -> list[Percentages]:
+    """The taxes of the countries, and what Stripe takes."""
+    taxes = [Percentages(first, country=one.code, tax_rate=one.tax) for one in COUNTRIES if one.tax]
+    return [*taxes, Percentages(first, store=STRIPE, commission_rate=0.029)]
+
+
+# Who comes to the demo's app, and when: more every month, more at weekends and at the turn of the year.
+
+
+SEED = "latchkey demo history 1"
+# A little more than a year, so that the first yearly subscriptions have come up for renewal.
+DAYS = 396
+# Every made-up id begins with this, so that nobody takes these people for their own customers.
+PREFIX = "demo_"
+EMAILS = "example.com"
+
+_FIRST = (
+    *("mia", "noah", "emma", "liam", "sofia", "lucas", "hana", "mateo", "lea", "oliver", "aya", "ben", "chloe"),
+    *("david", "elif", "felix", "grace", "hugo", "ines", "jonas", "kira", "leon", "maria", "nora", "omar", "priya"),
+    *("quinn", "rosa", "sam", "tara", "umar", "vera", "will", "xenia", "yuki", "zoe"),
+)
+_LAST = (
+    *("tanaka", "smith", "garcia", "mueller", "silva", "dubois", "kim", "patel", "novak", "rossi", "brown", "weber"),
+    *("lopez", "sato", "martin", "jones", "costa", "wagner", "singh", "larsson", "kowalski", "baker", "meyer", "park"),
+)
+_SOURCES = (("organic", 50), ("instagram", 18), ("google_ads", 14), ("newsletter", 10), ("podcast", 8))
+_STORES = ((APP_STORE, 45), (PLAY_STORE, 32), (STRIPE, 15), (TEST_STORE, 8))
+_PLATFORMS = {
+    APP_STORE: ("iOS", ("17.6", "18.1", "18.5", "26.0")),
+    PLAY_STORE: ("android", ("13", "14", "15", "16")),
+    STRIPE: ("web", ("Chrome 138", "Safari 18", "Firefox 140")),
+    TEST_STORE: ("iOS", ("18.5",)),
+}
+_VERSIONS = ("1.0.0", "1.1.0", "1.2.0", "1.3.1", "2.0.0", "2.0.2", "2.1.0", "2.2.0", "2.3.0")
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    customer: Customer
+    store: str
+    country: Country
+    # Decides everything that happens to this person, in order.
+    chance: Random
+    platform: str
+    platform_version: str
+    app_version: str
+
+    def last_seen(self, at: Ms) -> LastSeen:
+        return LastSeen(at, self.platform, self.platform_version, self.app_version, self.country.code)
+
+
+def seeded(what: str) -> Random:
+    return Random(f"{SEED} {what}")  # noqa: S311 - nothing here is secret
+
+
+def people(project_id: str, first_day: int, until: Ms) -> Iterator[Person]:
+    """Everybody who came from `first_day` (days since 1970) to `until`, in the order of days."""
+    number = 0
+    for place in range(until // DAY - first_day + 1):
+        day = first_day + place
+        chance = seeded(f"day {place}")
+        for _ in range(_arrivals(place, day, chance)):
+            number += 1
+            at = day * DAY + _time_of_day(chance)
+            if at < until:
+                yield _person(project_id, number, at, place)
+
+
+def _arrivals(place: int, day: int, chance: Random) -> int:
+    grown = place / DAYS
+    expected: float = 2.0 + 7.5 * grown**1.2
+    # 1970-01-01 was a Thursday.
+    expected *= 1.2 if (day + 3) % 7 >= 5 else 0.95
+    # Most at the turn of the year, fewest in summer.
+    expected *= 1 + 0.18 * cos(2 * pi * (day % 365.25) / 365.25)
+    # Featured by a store for some days.
+    expected *= 2.6 if 228 <= place <= 232 else 1
+    whole, rest = divmod(expected * chance.uniform(0.7, 1.3), 1)
+    return int(whole) + (chance.random() < rest)
+
+
+def _time_of_day(chance: Random) -> Ms:
+    return int(chance.triangular(0, 24, 17) * HOUR) % DAY
+
+
+def _person(project_id: str, number: int, at: Ms, place: int) -> Person:
+    chance = seeded(f"person {number}")
+    first, last = chance.choice(_FIRST), chance.choice(_LAST)
+    country = chance.choices(COUNTRIES, [one.weight for one in COUNTRIES])[0]
+    store = _chosen(_STORES, chance)
+    platform, platforms = _PLATFORMS[store]
+    id = f"{PREFIX}{first}_{last}_{number}"
+    ids = (f"$RCAnonymousID:{chance.getrandbits(128):032x}", id) if chance.random() < 0.35 else (id,)
+    told = {
+        "$displayName": f"{first} {last}".title(),
+        "$email": f"{first}.{last}.{number}@{EMAILS}",
+        "$mediaSource": _chosen(_SOURCES, chance),
+        "goal": chance.choice(("learn", "work", "fun")),
+    }
+    customer = Customer(
+        project_id=project_id,
+        app_user_id=id,
+        original_app_user_id=ids[0],
+        first_seen_at=at,
+        aliases=ids,
+        record=f"{chance.getrandbits(128):032x}",
+        attributes={name: Attribute(value, at + MINUTE) for name, value in told.items()},
+    )
+    version = _VERSIONS[min(len(_VERSIONS) - 1, place * len(_VERSIONS) // DAYS)]
+    return Person(customer, store, country, chance, platform, chance.choice(platforms), version)
+
+
+def _chosen(weighted: tuple[tuple[str, int], ...], chance: Random) -> str:
+    return chance.choices([name for name, _ in weighted], [weight for _, weight in weighted])[0]
+
+
+# What the stores of the demo say of a purchase: the same records that their adapters make of real ones.
+
+
+class Till:
+    """Where one customer buys: a store, a country's prices, and ids like those of the store."""
+
+    def __init__(
+        self,
+        store: str,
+        app_id: str | None,
+        country: Country,
+        chance: Random,
+        offerings: frozenset[str] = frozenset(),
+    ) -> None:
+        """`offerings`: the lookup keys of those that the project has."""
+        self.store, self.app_id, self.country = store, app_id, country
+        self._offerings = offerings
+        self.environment = Environment.SANDBOX if store == TEST_STORE else Environment.PRODUCTION
+        self._chance = chance
+
+    def named(self, product: str) -> str:
+        return f"{product}:{PLANS[product]}" if self.store == PLAY_STORE and product in PLANS else product
+
+    def price(self, product: str) -> Price:
+        # The test store has the catalog's prices.
+        return price(product, "USD" if self.store == TEST_STORE else self.country.currency)
+
+    def offering(self, product: str) -> str | None:
+        named = OFFERINGS[product]
+        return named if named in self._offerings else None
+
+    def subscribe(self, product: str, at: Ms, *, cause: Cause = Cause.PURCHASE, intro: bool = False) -> Subscription:
+        trial = cause is Cause.TRIAL
+        length = TRIAL_LENGTH if trial else INTRO_LENGTH if intro else LENGTHS[product]
+        price = self.price(INTRO if intro else product)
+        id = self._id()
+        period = Period(
+            id=f"{id}.0" if self.store == TEST_STORE else id,
+            number=0,
+            cause=cause,
+            product_id=self.named(product),
+            period_type=PeriodType.TRIAL if trial else PeriodType.INTRO if intro else PeriodType.NORMAL,
+            purchased_at=at,
+            ends_at=add(at, length),
+            as_of=Moment(at),
+            price=replace(price, micros=0) if trial else price,
+            country=self.country.code,
+            offering=self.offering(product),
+        )
+        return Subscription(
+            store=self.store,
+            id=id,
+            environment=self.environment,
+            periods=(period,),
+            status=Status(as_of=period.as_of),
+            app_id=self.app_id,
+        )
+
+    def renewed(self, subscription: Subscription, at: Ms, *, follows: Ms) -> Subscription:
+        """Paid at `at`, for the period that begins at `follows`."""
+        current = subscription.current
+        product = subscription.status.next_product_id or current.product_id
+        return self._with_period(
+            subscription,
+            at,
+            product=product,
+            cause=Cause.CONVERSION if current.period_type is PeriodType.TRIAL else Cause.RENEWAL,
+            ends_at=period_end(subscription, _length(product), follows),
+            paid_from=follows if follows < at else None,
+        )
+
+    def changed(self, subscription: Subscription, product: str, at: Ms) -> Subscription:
+        """Another product at once. What is left of the running period is given up."""
+        current = replace(subscription.current, ends_at=at, as_of=next_moment(subscription, at))
+        cut = replace(subscription, periods=(*subscription.periods[:-1], current))
+        named = self.named(product)
+        return self._with_period(
+            cut,
+            at,
+            product=named,
+            cause=Cause.CHANGE,
+            ends_at=add(at, _length(named)),
+            changed_from=current.product_id,
+            offering=self.offering(product),
+        )
+
+    def buy(self, product: str, at: Ms) -> Purchase:
+        return Purchase(
+            kind=PurchaseKind.ONE_TIME,
+            store=self.store,
+            id=self._id("pi"),
+            product_id=product,
+            environment=self.environment,
+            purchased_at=at,
+            price=self.price(product),
+            app_id=self.app_id,
+            country=self.country.code,
+            offering=self.offering(product),
+        )
+
+    def _with_period(
+        self,
+        subscription: Subscription,
+        at: Ms,
+        *,
+        product: str,
+        cause: Cause,
+        ends_at: Ms,
+        paid_from: Ms | None = None,
+        changed_from: str | None = None,
+        offering: str | None = None,
+    ) -> Subscription:
+        moment, number = next_moment(subscription, at), subscription.current.number + 1
+        period = Period(
+            id=self._period_id(subscription, number),
+            number=number,
+            cause=cause,
+            product_id=product,
+            period_type=PeriodType.NORMAL,
+            purchased_at=at,
+            ends_at=ends_at,
+            as_of=moment,
+            price=self.price(product.partition(":")[0]),
+            country=self.country.code,
+            paid_from=paid_from,
+            changed_from=changed_from,
+            offering=offering,
+        )
+        return replace(subscription, periods=(*subscription.periods, period), status=Status(as_of=moment))
+
+    def _id(self, at_stripe: str = "sub") -> str:
+        digits = self._chance.getrandbits(60)
+        match self.store:
+            case stores_store.APP_STORE:
+                return f"2{digits % 10**15:015}"
+            case stores_store.PLAY_STORE:
+                text = f"{digits % 10**17:017}"
+                return f"GPA.{text[:4]}-{text[4:8]}-{text[8:12]}-{text[12:]}"
+            case stores_store.STRIPE:
+                return f"{at_stripe}_demo{digits:015x}"
+            case _:
+                return f"test_demo{digits:015x}"
+
+    def _period_id(self, subscription: Subscription, number: int) -> str:
+        match self.store:
+            case stores_store.APP_STORE:
+                # Apple's transactions of one subscription have nothing in common.
+                return f"2{self._chance.getrandbits(60) % 10**15:015}"
+            case stores_store.PLAY_STORE:
+                return f"{subscription.id}..{number - 1}"
+            case stores_store.STRIPE:
+                return f"in_demo{self._chance.getrandbits(60):015x}"
+            case _:
+                return f"{subscription.id}.{number}"
+
+
+def _length(product: str) -> Duration:
+    return LENGTHS[product.partition(":")[0]]

@@ -1,0 +1,248 @@
+"""One PostgreSQL: the server itself, the tables of this database, the standbys, the projects with the most events."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import msgspec
+
+from latchkey.database.pool import Connection, Record
+from latchkey.database.sql import query
+from latchkey.domain.instants import Ms
+from latchkey.subjects.deployment.rules import Node, Partition, Server, Standby, Table
+
+SERVER = query("look_at_server")
+_TABLES = query("look_at_tables")
+_STANDBYS = query("look_at_standbys")
+_SYNCHRONOUS = query("synchronous_standbys")
+
+
+async def server(connection: Connection) -> Server:
+    row = await connection.fetchrow(SERVER)
+    assert row is not None, "it has no condition"
+    said = {**row, "oldest": msgspec.json.decode(row["oldest"] or b"null"), "slots": msgspec.json.decode(row["slots"])}
+    return msgspec.convert(said, Server)
+
+
+async def standbys(connection: Connection) -> tuple[list[Standby], str]:
+    """And the setting synchronous_standby_names."""
+    rows = await connection.fetch(_STANDBYS)
+    return [msgspec.convert(dict(row), Standby) for row in rows], str(await connection.fetchval(_SYNCHRONOUS))
+
+
+async def tables(connection: Connection) -> tuple[list[Table], list[Partition]]:
+    """Largest first. Partitions are added up in their table, and listed for themselves."""
+    return summed(measured(await connection.fetch(_TABLES)))
+
+
+def measured(rows: Iterable[Record]) -> list[tuple[Table, Partition | None]]:
+    return [
+        (
+            Table(row["name"], row["rows"], row["bytes"], row["dead"]),
+            Partition(row["name"], row["partition"], row["bounds"], row["rows"], row["bytes"])
+            if row["partition"]
+            else None,
+        )
+        for row in rows
+    ]
+
+
+def summed(pieces: Iterable[tuple[Table, Partition | None]]) -> tuple[list[Table], list[Partition]]:
+    """Pieces of the same table, or of the same partition, as one."""
+    tables: dict[str, Table] = {}
+    partitions: dict[str, Partition] = {}
+    names: dict[str, set[str]] = defaultdict(set)
+    for piece, part in pieces:
+        if (known := tables.get(piece.name)) is not None:
+            rows, dead = added(known.rows, piece.rows), known.dead + piece.dead
+            piece = replace(piece, rows=rows, bytes=known.bytes + piece.bytes, dead=dead)
+        tables[piece.name] = piece
+        if part is not None:
+            names[piece.name].add(part.name)
+            if (seen := partitions.get(part.name)) is not None:
+                part = replace(part, rows=added(seen.rows, part.rows), bytes=seen.bytes + part.bytes)
+            partitions[part.name] = part
+    found = [replace(table, partitions=len(names[table.name])) for table in tables.values()]
+    return sorted(found, key=lambda one: -one.bytes), sorted(partitions.values(), key=lambda one: (one.table, one.name))
+
+
+def added(first: int | None, second: int | None) -> int | None:
+    """Of two numbers of which either may be unknown."""
+    return second if first is None else first if second is None else first + second
+
+
+_FEEDS = query("look_at_feeds")
+_SINCE = query("count_events_since")
+_CUSTOMERS = query("export_size")
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    project_id: str
+    name: str
+    # Since the project exists.
+    events: int
+
+
+async def largest_feeds(connection: Connection, limit: int) -> list[Feed]:
+    rows = await connection.fetch(_FEEDS, limit)
+    return [Feed(row["project_id"], row["name"] or "", row["events"]) for row in rows]
+
+
+async def events_since(connection: Connection, project_id: str, since: Ms) -> int:
+    return int(await connection.fetchval(_SINCE, project_id, since) or 0)
+
+
+async def customers(connection: Connection, project_id: str) -> int:
+    return int(await connection.fetchval(_CUSTOMERS, project_id, 1_000_000))
+
+
+# The nodes and shards of a Citus cluster, as its coordinator sees them.
+
+
+_FIND = query("find_citus")
+_NODES = query("look_at_nodes")
+_ASK = query("ask_nodes")
+_SHARDS = query("look_at_shards")
+_SHARD_ROWS = query("look_at_shard_rows")
+_PLACE = query("place_projects")
+# By what Citus calls a table.
+_PLACES: Final[Mapping[str, Literal["on every node", "by project", "coordinator"]]] = {
+    "distributed": "by project",
+    "reference": "on every node",
+    "local": "coordinator",
+}
+# A node that does not answer must not hold up the page for Citus's own 30 seconds.
+_PATIENCE = "set local citus.node_connection_timeout = '3s'"
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One placement of a shard: reference tables have one on every node. Citus also counts tables of the coordinator
+    that refer to others."""
+
+    id: int
+    table: Table
+    partition: Partition | None
+    relation: str
+    host: str
+    port: int
+    # Shards of different tables with the same place have the same projects, and are on the same node.
+    place: str
+
+    @property
+    def is_spread(self) -> bool:
+        return self.table.place == "by project"
+
+    @property
+    def node(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+async def version(connection: Connection) -> str:
+    """Of Citus; empty on a plain PostgreSQL."""
+    return str(await connection.fetchval(_FIND) or "")
+
+
+async def nodes(connection: Connection, shards: Sequence[Shard]) -> list[Node]:
+    """Needs a transaction."""
+    await connection.execute(_PATIENCE)
+    answers = {row["id"]: row for row in await connection.fetch(_ASK, _one_column(SERVER))}
+    spread = [shard for shard in shards if shard.is_spread]
+    found = []
+    for row in await connection.fetch(_NODES):
+        answer = answers.get(row["id"])
+        is_up = answer is not None and answer["success"]
+        own = [shard for shard in spread if (shard.host, shard.port) == (row["host"], row["port"])]
+        role: Literal["coordinator", "worker", "standby"] = "coordinator" if row["groupid"] == 0 else "worker"
+        found.append(
+            Node(
+                row["id"],
+                row["host"],
+                row["port"],
+                role if row["role"] == "primary" else "standby",
+                msgspec.json.decode(answer["result"], type=Server) if is_up and answer else None,
+                "" if is_up else str(answer["result"]) if answer else "it is not asked: it is not active",
+                len(own),
+                sum(shard.table.bytes for shard in own),
+            )
+        )
+    return found
+
+
+async def shards(connection: Connection) -> list[Shard]:
+    """Needs a transaction."""
+    await connection.execute(_PATIENCE)
+    rows_of: dict[int, tuple[int, int]] = {}
+    for answer in await connection.fetch(_ASK, _SHARD_ROWS):
+        if answer["success"]:
+            told = msgspec.json.decode(answer["result"], type=list[tuple[int, int, int]])
+            rows_of |= {shard: (rows, dead) for shard, rows, dead in told}
+    found = []
+    for row in await connection.fetch(_SHARDS):
+        rows, dead = rows_of.get(row["id"], (-1, 0))
+        known = rows if rows >= 0 else None
+        part = row["partition"]
+        found.append(
+            Shard(
+                row["id"],
+                Table(row["name"], known, row["bytes"], dead, place=_PLACES[row["type"]]),
+                Partition(row["name"], part, row["bounds"], known, row["bytes"]) if part else None,
+                row["shard_name"],
+                row["host"],
+                row["port"],
+                row["place"],
+            )
+        )
+    return found
+
+
+def cluster_tables(shards: Iterable[Shard], here: Sequence[Table]) -> tuple[list[Table], list[Partition]]:
+    """All tables of the cluster: those in shards, and those that are only `here`, on the coordinator. A reference table
+    has its rows once, and its size on every node."""
+    shards = list(shards)
+    seen: set[int] = set()
+    pieces: list[tuple[Table, Partition | None]] = []
+    for shard in shards:
+        again = shard.id in seen
+        seen.add(shard.id)
+        pieces.append((replace(shard.table, rows=None, dead=0) if again else shard.table, shard.partition))
+    spread, partitions = summed(pieces)
+    others = {shard.relation.rpartition(".")[2] for shard in shards} | {table.name for table in spread}
+    local = [replace(table, place="coordinator") for table in here if table.name not in others]
+    return sorted([*spread, *local], key=lambda one: -one.bytes), partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a project's rows are."""
+
+    node: str
+    # All shards of its range together, and how many other projects are in them.
+    bytes: int
+    neighbours: int
+
+
+async def homes(connection: Connection, shards: Sequence[Shard]) -> Mapping[str, Home]:
+    """By project."""
+    by_id = {shard.id: shard for shard in shards if shard.is_spread}
+    sizes: dict[str, int] = defaultdict(int)
+    for shard in by_id.values():
+        sizes[shard.place] += shard.table.bytes
+    placed = {row["id"]: by_id.get(row["shard"]) for row in await connection.fetch(_PLACE)}
+    together: dict[str, int] = defaultdict(int)
+    for one in placed.values():
+        if one is not None:
+            together[one.place] += 1
+    return {
+        project: Home(one.node, sizes[one.place], together[one.place] - 1)
+        for project, one in placed.items()
+        if one is not None
+    }
+
+
+def _one_column(statement: str) -> str:
+    return f"select row_to_json(asked) from ({statement}) as asked"  # noqa: S608 - one of our own, without input

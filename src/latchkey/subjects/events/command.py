@@ -1,0 +1,192 @@
+"""`latchkey event`: list events, show one, and follow new ones."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from msgspec import Raw, json
+
+from latchkey.cli import output
+from latchkey.cli.command import command
+from latchkey.cli.output import shown
+from latchkey.cli.project_command import Desk, desk
+from latchkey.subjects.events import usecases
+from latchkey.subjects.events.rules import Listed, Tally
+from latchkey.subjects.events.usecases import Filter
+
+app = typer.Typer(no_args_is_help=True, help="List events, show one, and follow new ones as they are committed.")
+
+TypeOption = Annotated[str | None, typer.Option("--type", help="Only this type, such as RENEWAL.")]
+EnvironmentOption = Annotated[str | None, typer.Option(help="Only production, or only sandbox.")]
+CustomerOption = Annotated[str | None, typer.Option("--customer", help="Only events of this customer (any id).")]
+BodiesOption = Annotated[bool, typer.Option("--bodies", help="With --json: each event whole, as webhooks get it.")]
+
+# Seconds between two queries, and how many events one query returns at most.
+POLL = 0.5
+BATCH = 500
+# How many pages are read to fill a list with a filter for something rare.
+_MOST_PAGES = 20
+COLUMNS = ("id", "type", "customer", "product", "environment", "happened", "deliveries")
+
+
+@command(app, "list", desk)
+async def show_list(
+    at: Desk,
+    event_type: TypeOption = None,
+    environment: EnvironmentOption = None,
+    customer: CustomerOption = None,
+    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 50,
+    bodies: BodiesOption = False,
+) -> None:
+    """List events, newest first."""
+    chosen = _filter(event_type, environment, customer)
+    found: list[Listed] = []
+    before: int | None = None
+    for _ in range(_MOST_PAGES):
+        page = await usecases.page_of_newest(
+            at.database, at.project_id, chosen, before=before, limit=limit - len(found)
+        )
+        found += page.events
+        before = page.before
+        if before is None or len(found) >= limit:
+            break
+    if at.as_json:
+        output.write_list([await _as_data(at, one, bodies) for one in found], more=before is not None)
+        return
+    more = "There are older ones. See --limit." if before is not None else ""
+    output.show_list([_row(one) for one in found], COLUMNS, "No events found.", more)
+
+
+@command(app, "show", desk)
+async def show_one(at: Desk, event: Annotated[str, typer.Argument(help="The event's id.", metavar="EVENT")]) -> None:
+    """Show one event: its body as webhooks get it, and its deliveries."""
+    found = await usecases.show_event(at.database, at.project_id, event)
+    if at.as_json:
+        output.write({"event": Raw(found.body), "deliveries": found.deliveries})
+        return
+    one = found.event
+    output.show_facts(
+        (
+            ("id", one.id),
+            ("type", one.type),
+            ("customer", one.app_user_id),
+            ("sequence", str(one.sequence)),
+            ("product", one.product_id or ""),
+            ("environment", one.environment.lower()),
+            ("happened", shown(one.occurred_at)),
+            ("committed", shown(one.committed_at)),
+            ("test clock", one.test_clock_id or ""),
+        )
+    )
+    rows = [
+        [
+            sent.webhook_id,
+            sent.webhook_name,
+            sent.status,
+            str(sent.attempts),
+            str(sent.response_status or sent.error or ""),
+            shown(sent.finished_at),
+        ]
+        for sent in found.deliveries
+    ]
+    columns = ("webhook", "name", "status", "attempts", "response", "finished")
+    output.show_list(rows, columns, "No webhook was to get this event.")
+    output.write(Raw(json.format(found.body)))
+
+
+@command(app, "tail", desk)
+async def tail(
+    at: Desk,
+    event_type: TypeOption = None,
+    environment: EnvironmentOption = None,
+    customer: CustomerOption = None,
+    last: Annotated[int, typer.Option("--last", help="Begin with this many earlier events.", min=0, max=1000)] = 10,
+    stop_after: Annotated[
+        int | None, typer.Option("--stop-after", help="Stop after this many events. Without it: until Ctrl-C.", min=1)
+    ] = None,
+    bodies: BodiesOption = False,
+) -> None:
+    """Follow events: print each new one when it is committed. With --json, one JSON document per line."""
+    chosen = _filter(event_type, environment, customer)
+    left = stop_after
+    first = await usecases.page_of_newest(at.database, at.project_id, chosen, limit=max(last, 1))
+    position = first.head
+    found: Sequence[Listed] = list(reversed(first.events)) if last else []
+    key = await usecases.customer_key(at.database, at.project_id, customer) if customer else None
+    # Ctrl-C.
+    with contextlib.suppress(asyncio.CancelledError):
+        while True:
+            for one in found if left is None else found[:left]:
+                await _print(at, one, bodies)
+            if left is not None and (left := left - len(found)) <= 0:
+                return
+            new = await usecases.events_after(at.database, at.project_id, position, BATCH)
+            if new:
+                position = new[-1].position
+            found = [one for one in new if _matches(one, chosen, key)]
+            if len(new) < BATCH:
+                await asyncio.sleep(POLL)
+
+
+def _filter(event_type: str | None, environment: str | None, customer: str | None) -> Filter:
+    if environment is not None and environment.lower() not in ("production", "sandbox"):
+        raise typer.BadParameter("is either production or sandbox.", param_hint="--environment")
+    return Filter(
+        type=event_type.upper() if event_type is not None else None,
+        environment=environment.upper() if environment is not None else None,
+        customer_id=customer,
+    )
+
+
+def _matches(one: Listed, chosen: Filter, key: int | None) -> bool:
+    return (
+        chosen.type in (None, one.type)
+        and chosen.environment in (None, one.environment)
+        and (key is None or key in (one.key, one.owner))
+    )
+
+
+async def _print(at: Desk, one: Listed, bodies: bool) -> None:
+    if at.as_json:
+        output.write_line(await _as_data(at, one, bodies))
+        return
+    cells = (shown(one.occurred_at), f"{one.type:<28}", one.app_user_id, one.product_id or "", one.id)
+    output.console().print("  ".join(output.plain(cell) for cell in cells), soft_wrap=True)
+
+
+async def _as_data(at: Desk, one: Listed, bodies: bool) -> Any:
+    if bodies:
+        return Raw((await usecases.show_event(at.database, at.project_id, one.id)).body)
+    return {
+        "object": "event",
+        "id": one.id,
+        "type": one.type,
+        "environment": one.environment.lower(),
+        "customer_id": one.app_user_id,
+        "sequence": one.sequence,
+        "product_id": one.product_id,
+        "occurred_at": one.occurred_at,
+        "committed_at": one.committed_at,
+        "test_clock_id": one.test_clock_id,
+        "deliveries": one.deliveries._asdict(),
+    }
+
+
+def _row(one: Listed) -> list[str]:
+    return [
+        one.id,
+        one.type,
+        one.app_user_id,
+        one.product_id or "",
+        one.environment.lower(),
+        shown(one.occurred_at),
+        _tally(one.deliveries),
+    ]
+
+
+def _tally(deliveries: Tally) -> str:
+    return ", ".join(f"{count} {name}" for name, count in deliveries._asdict().items() if count) or "none"

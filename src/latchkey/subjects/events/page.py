@@ -1,0 +1,166 @@
+"""Events: the project's events, newest first, one event as delivered, and a stream of new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from latchkey.dashboard.event_row import row_of
+from latchkey.dashboard.links import first_purchase
+from latchkey.dashboard.page import Pages, Visit
+from latchkey.dashboard.stream import MEDIA_TYPE, Stream, Watch
+from latchkey.database.pool import Database
+from latchkey.domain.events.customer_event import EventType
+from latchkey.domain.refusal import NotFound
+from latchkey.subjects.accounts.usecases import sessions
+from latchkey.subjects.events import usecases
+from latchkey.subjects.events.rules import Listed
+from latchkey.subjects.events.usecases import Filter, Page, Tails
+
+
+@dataclass(slots=True)
+class Wanted:
+    chosen: Filter
+    clock_id: str | None = None
+    # The key of the watched customer. Looked up again from time to time: a merge changes it.
+    owner: int | None = None
+
+    def __call__(self, event: Listed) -> bool:
+        chosen = self.chosen
+        return (
+            (chosen.type is None or event.type == chosen.type)
+            and (chosen.environment is None or event.environment == chosen.environment)
+            and (chosen.customer_id is None or (event.owner is not None and event.owner == self.owner))
+            and (self.clock_id is None or event.test_clock_id == self.clock_id)
+        )
+
+    async def look_up(self, database: Database, project_id: str) -> None:
+        if self.chosen.customer_id is not None:
+            self.owner = await usecases.customer_key(database, project_id, self.chosen.customer_id)
+
+
+def tails_of(visit: Visit) -> Tails:
+    """Shared by all pages of this process."""
+    state = visit.request.app.state
+    if not hasattr(state, "tails"):
+        state.tails = Tails(visit.database)
+    tails: Tails = state.tails
+    return tails
+
+
+def lasting(visit: Visit, wanted: Wanted) -> Callable[[], Awaitable[bool]]:
+    """Whether the user who opened the page is still signed in and a member of the project."""
+    session, project_id = visit.session, visit.project_id
+    assert session is not None, "the guard lets nobody in here who is not signed in"
+
+    async def lasts() -> bool:
+        await wanted.look_up(visit.database, project_id)
+        return await sessions.role_in(visit.database, session.token, project_id, visit.services.now()) is not None
+
+    return lasts
+
+
+pages = Pages()
+
+ON_A_PAGE = 50
+ENVIRONMENTS = ("PRODUCTION", "SANDBOX")
+
+
+@pages.get("/events")
+async def show_events(visit: Visit) -> Response:
+    chosen, before, error = read_filter(visit), _before(visit), ""
+    try:
+        page = await usecases.page_of_newest(visit.database, visit.project_id, chosen, before=before, limit=ON_A_PAGE)
+    except NotFound as refusal:
+        page, error = Page([], 0, None), refusal.message
+    kept = {"type": chosen.type, "environment": chosen.environment, "customer": chosen.customer_id}
+    live = before is None and not error
+    return visit.page(
+        "events.html",
+        404 if error else 200,
+        here="events",
+        chosen=chosen,
+        filtered=any(kept.values()),
+        error=error,
+        rows=[row_of(visit, event) for event in page.events],
+        types=list(EventType),
+        newer=visit.path("events", **kept) if before is not None else None,
+        older=visit.path("events", **kept, before=page.before) if page.before is not None else None,
+        # A short page that is not the last one: so many events were examined.
+        examined=usecases.EXAMINED if page.before is not None and len(page.events) < ON_A_PAGE else None,
+        stream=visit.path("events", "stream", **kept) if live else None,
+        after=page.head,
+        purchase="" if page.events or error else await first_purchase(visit),
+    )
+
+
+# Before the page of one event, so that `stream` is not taken for an id.
+@pages.get("/events/stream")
+async def stream_events(visit: Visit) -> Response:
+    """New events of the project, or of one customer or test clock, as they are committed."""
+    if MEDIA_TYPE not in visit.request.headers.get("accept", ""):
+        raise HTTPException(406, "This is a stream for open pages. The list of events is beside it.")
+    tails = tails_of(visit)
+    if tails.full:
+        raise HTTPException(503, "Too many pages are watching. Try again in a minute.", {"retry-after": "60"})
+    exchange = visit.request.scope.get("latchkey.exchange")
+    if exchange is not None and exchange.is_head:
+        return Response(media_type=MEDIA_TYPE)
+    chosen, clock_id = read_filter(visit), visit.query.text("clock") or None
+    after = _after(visit)
+    try:
+        page = (
+            await usecases.newest_of_clock(visit.database, visit.project_id, clock_id)
+            if clock_id
+            else await usecases.page_of_newest(
+                visit.database,
+                visit.project_id,
+                chosen,
+                before=after + 1 if after is not None else None,
+                limit=ON_A_PAGE,
+            )
+        )
+    except NotFound:
+        page = Page([], 0, None)
+    wanted = Wanted(chosen, clock_id)
+    await wanted.look_up(visit.database, visit.project_id)
+    watch = Watch(
+        project_id=visit.project_id,
+        after=after,
+        wanted=wanted,
+        shown=page.events,
+        row=lambda event: row_of(visit, event),
+        lasts=lasting(visit, wanted),
+    )
+    return Stream(tails, watch, visit.request.app.state.closing)
+
+
+@pages.get("/events/{event_id}")
+async def show_event(visit: Visit) -> Response:
+    shown = await usecases.show_event(visit.database, visit.project_id, visit.param("event_id"))
+    return visit.page("event.html", here="events", shown=shown, row=row_of(visit, shown.event))
+
+
+def read_filter(visit: Visit) -> Filter:
+    """The filter of the page; invalid values are ignored."""
+    query = visit.query
+    return Filter(
+        type=query.choice("type", EventType, "") or None,
+        environment=query.choice("environment", ENVIRONMENTS, "") or None,
+        customer_id=query.text("customer") or None,
+    )
+
+
+def _before(visit: Visit) -> int | None:
+    return visit.query.number("before", low=1) if visit.query.text("before") else None
+
+
+def _after(visit: Visit) -> int | None:
+    """The last event seen: on reconnecting, the browser's header is newer than the page's own value."""
+    said = visit.request.headers.get("last-event-id", "")
+    if said.isascii() and said.isdigit() and len(said) <= 15:
+        return int(said)
+    return visit.query.number("after") if visit.query.text("after") else None

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from latchkey.domain.instants import Ms
+from latchkey.subjects.customers.storage import Sent
+
+
+class Tally(NamedTuple):
+    """How many webhooks have received an event, have it pending, or failed for good."""
+
+    delivered: int = 0
+    waiting: int = 0
+    failed: int = 0
+
+
+_NONE = Tally()
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    position: int
+    id: str
+    # The customer's key and sequence when the event was created; its deliveries are stored under these.
+    key: int
+    sequence: int
+    type: str
+    environment: str
+    occurred_at: Ms
+    committed_at: Ms
+    app_user_id: str
+    product_id: str | None
+    # The customer who has this app user id now, if there is one, and that customer's test clock.
+    owner: int | None
+    test_clock_id: str | None
+    deliveries: Tally = _NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    event: Listed
+    body: bytes
+    deliveries: list[Sent]
+
+    @property
+    def delivered(self) -> bytes:
+        """The request body, byte for byte as receivers get it."""
+        return b'{"api_version":"1.0","event":' + self.body + b"}"

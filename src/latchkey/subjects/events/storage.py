@@ -1,0 +1,102 @@
+"""Events for the dashboard, with counts of their deliveries. Every query reads a bounded number of rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from latchkey.database.pool import Connection, Record
+from latchkey.database.sql import query
+from latchkey.subjects.customers import storage as customers_storage
+from latchkey.subjects.events.rules import Listed, Shown, Tally
+
+_HEAD = query("feed_head")
+_NEWEST = query("listed_events")
+_OF_CUSTOMER = query("listed_events_of_customer")
+_OF_CLOCK = query("listed_events_of_clock")
+_AFTER = query("events_after")
+_LOAD = query("shown_event")
+
+
+async def head(connection: Connection, project_id: str) -> int:
+    """The position of the project's newest event; 0 if there is none."""
+    position: int | None = await connection.fetchval(_HEAD, project_id)
+    return position or 0
+
+
+async def newest(
+    connection: Connection,
+    project_id: str,
+    *,
+    before: int,
+    floor: int,
+    type: str | None,
+    environment: str | None,
+    limit: int,
+) -> list[Listed]:
+    """Newest first, with `floor` <= position < `before`."""
+    rows = await connection.fetch(_NEWEST, project_id, before, floor, type, environment, limit)
+    return [_listed(row) for row in rows]
+
+
+async def newest_of_customer(
+    connection: Connection,
+    project_id: str,
+    customer_key: int,
+    *,
+    before: int,
+    type: str | None,
+    environment: str | None,
+    limit: int,
+) -> list[Listed]:
+    """Newest first, with the events of customers that were merged into this one."""
+    rows = await connection.fetch(_OF_CUSTOMER, project_id, customer_key, before, type, environment, limit)
+    return [_listed(row) for row in rows]
+
+
+async def newest_of_clock(
+    connection: Connection, project_id: str, test_clock_id: str, *, customers: int, until: int, limit: int
+) -> list[Listed]:
+    """Newest first, up to position `until`, of the `customers` on this clock who fall due first."""
+    rows = await connection.fetch(_OF_CLOCK, project_id, test_clock_id, customers, until, limit)
+    return [_listed(row) for row in rows]
+
+
+async def after(connection: Connection, project_id: str, position: int, limit: int) -> list[Listed]:
+    """Oldest first."""
+    return [_listed(row) for row in await connection.fetch(_AFTER, project_id, position, limit)]
+
+
+async def load(connection: Connection, project_id: str, event_id: str) -> Shown | None:
+    row = await connection.fetchrow(_LOAD, project_id, event_id)
+    if row is None:
+        return None
+    sent = await customers_storage.deliveries(connection, project_id, [(row["customer_id"], row["sequence"])])
+    return Shown(_listed(row), row["body"], [one for one in sent.get(event_id, ()) if not one.is_gone])
+
+
+async def tallied(connection: Connection, project_id: str, events: Sequence[Listed]) -> list[Listed]:
+    """The same events with the current counts of their deliveries."""
+    if not events:
+        return []
+    sent = await customers_storage.deliveries(connection, project_id, [(event.key, event.sequence) for event in events])
+    counted = {id: Counter(one.status for one in found if not one.is_gone) for id, found in sent.items()}
+    return [replace(event, deliveries=Tally(**counted.get(event.id, Counter()))) for event in events]
+
+
+def _listed(row: Record) -> Listed:
+    return Listed(
+        position=row["position"],
+        id=row["id"],
+        key=row["customer_id"],
+        sequence=row["sequence"],
+        type=row["type"],
+        environment=row["environment"],
+        occurred_at=row["occurred_at"],
+        committed_at=row["committed_at"],
+        app_user_id=row["app_user_id"] or "",
+        product_id=row["product_id"],
+        owner=row["owner"],
+        test_clock_id=row["test_clock_id"],
+    )

@@ -1,0 +1,95 @@
+"""Experiments, and enrolling customers in them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+from starlette.responses import Response
+
+from latchkey.domain.customers import enrollment
+from latchkey.http.audited import audited
+from latchkey.http.authentication import ReadKey, WriteKey
+from latchkey.http.models import AnyId, Body, CustomerId, Id, Name, Paging, either_id
+from latchkey.http.routing import Router, reply, shows
+from latchkey.http.services import Provided
+from latchkey.subjects.experiments import render, usecases, wire
+from latchkey.subjects.experiments.usecases import enroll_customer
+from latchkey.wire import paging as wire_paging
+from latchkey.wire.v2 import ExperimentEnrollment, Page
+
+router = Router(prefix="/v2/projects/{project_id}/experiments", tags=["V2 experiments"])
+
+
+class NewVariant(Body):
+    id: Id
+    weight: Annotated[int, Field(ge=1, le=usecases.HEAVIEST)]
+    offering_id: AnyId | None = None
+
+
+class NewExperiment(Body):
+    name: Name
+    variants: Annotated[list[NewVariant], Field(min_length=usecases.FEWEST, max_length=usecases.MOST)]
+
+
+class VariantOffering(Body):
+    id: Id
+    # Null: its customers see the current offering.
+    offering_id: AnyId | None
+
+
+class ExperimentChanges(Body):
+    variants: Annotated[list[VariantOffering], Field(min_length=1, max_length=usecases.MOST)]
+
+
+@router.post("", responses=shows(wire.Experiment, 201), status_code=201)
+@audited("experiment.created")
+async def create_experiment(services: Provided, caller: WriteKey, new: NewExperiment) -> Response:
+    """Create an experiment. Each variant gets a share of the enrolled customers in proportion to its weight. They see
+    the variant's offering as the current one, if it has one."""
+    variants = [enrollment.Variant(one.id, one.weight, one.offering_id) for one in new.variants]
+    made = await usecases.create_experiment(services.database, caller.project_id, new.name, variants, services.now())
+    return reply(render.experiment(caller.project_id, made), 201)
+
+
+@router.get("", responses=shows(Page[wire.Experiment]))
+async def list_experiments(services: Provided, caller: ReadKey, paging: Paging) -> Response:
+    """The project's experiments, oldest first."""
+    found = await usecases.list_experiments(
+        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1
+    )
+    path = caller.project_id, "experiments"
+    return reply(wire_paging.listed(found, render.experiment, lambda item: item.id, paging.limit, *path))
+
+
+@router.get("/{experiment_id}", responses=shows(wire.Experiment))
+async def read_experiment(services: Provided, caller: ReadKey, experiment_id: str) -> Response:
+    """One experiment."""
+    found = await usecases.load_experiment(services.database, caller.project_id, experiment_id)
+    return reply(render.experiment(caller.project_id, found))
+
+
+@router.patch("/{experiment_id}", responses=shows(wire.Experiment))
+@router.post("/{experiment_id}", responses=shows(wire.Experiment))
+@audited("experiment.updated")
+async def update_experiment(
+    services: Provided, caller: WriteKey, experiment_id: str, changes: ExperimentChanges
+) -> Response:
+    """Change which offering the customers of a variant see. Who is in which variant stays."""
+    chosen = {one.id: one.offering_id for one in changes.variants}
+    changed = await usecases.set_offerings(services.database, caller.project_id, experiment_id, chosen)
+    return reply(render.experiment(caller.project_id, changed))
+
+
+class NewEnrollment(Body):
+    model_config = ConfigDict(json_schema_extra=either_id)
+
+    app_user_id: CustomerId
+
+
+@router.post("/{experiment_id}/enroll", responses=shows(ExperimentEnrollment))
+async def enroll(services: Provided, caller: WriteKey, experiment_id: str, new: NewEnrollment) -> Response:
+    """Enrol a customer. Idempotent: a hash decides the variant, which stays the same."""
+    done = await enroll_customer(services.changes, caller.project_id, experiment_id, new.app_user_id)
+    mine = next(one for one in done.customer.enrollments if one.experiment_id == experiment_id)
+    return reply(ExperimentEnrollment(id=mine.experiment_id, name=mine.name, variant=mine.variant_id))

@@ -1,0 +1,120 @@
+"""Experiments: variants with weights, how many customers each has, and enrolling one."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from latchkey.dashboard.counts import counts_of, place_of, written
+from latchkey.dashboard.form import Form
+from latchkey.dashboard.links import curl, isolated_snippets
+from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.domain.customers.enrollment import Variant
+from latchkey.domain.refusal import Invalid
+from latchkey.domain.user_id import problem_with
+from latchkey.subjects.experiments import usecases
+from latchkey.subjects.experiments.usecases import HEAVIEST, MOST, Enrolled, count_enrolled, enroll_customer
+from latchkey.subjects.offerings.usecases import offerings
+
+pages = Pages()
+
+ON_A_PAGE = 50
+# Rows of the form for a new experiment; the script adds more.
+ROWS = 4
+
+
+@pages.get("/experiments")
+async def list_experiments(visit: Visit) -> Response:
+    after = visit.query.text("after") or None
+    found = await usecases.list_experiments(visit.database, visit.project_id, after=after, limit=ON_A_PAGE + 1)
+    shown = found[:ON_A_PAGE]
+    more = visit.path("experiments", after=shown[-1].id) if len(found) > ON_A_PAGE else None
+    return visit.page("experiments.html", here="experiments", experiments=shown, more=more, after=after, curl=curl)
+
+
+@pages.get("/experiments/new", Needs.MANAGE)
+async def offer_new(visit: Visit) -> Response:
+    values = visit.form.values() or {"name": "", "variant-1": "control", "weight-1": "50", "weight-2": "50"}
+    filled = [number for number in range(1, MOST + 1) if values.get(f"variant-{number}")]
+    rows = range(1, max([ROWS, *filled]) + 1)
+    return visit.page(
+        "experiment_new.html",
+        here="experiments",
+        values=values,
+        rows=rows,
+        most=MOST,
+        offerings=await _offerings(visit),
+    )
+
+
+@pages.post("/experiments/new", Needs.MANAGE, "experiment.created", offer_new)
+async def create(visit: Visit) -> Response:
+    visit.subject = name = visit.form.text("name")
+    variants = _variants(visit.form)
+    made = await usecases.create_experiment(visit.database, visit.project_id, name, variants, visit.now)
+    visit.audit(made.id, name=made.name, variants={one.id: one.weight for one in made.variants})
+    return await visit.to(visit.path("experiments", made.id), "The experiment runs. Enrol customers to put them in it.")
+
+
+@pages.get("/experiments/{experiment_id}")
+async def show_experiment(visit: Visit) -> Response:
+    id = visit.param("experiment_id")
+    experiment = await usecases.load_experiment(visit.database, visit.project_id, id)
+    so_far = Enrolled(counts_of(visit.query, "enrolled"), place_of(visit.query))
+    enrolled = await count_enrolled(visit.database, visit.project_id, id, visit.now, so_far)
+    query = urlencode(list(written(enrolled.place, enrolled=enrolled.variants)))
+    return visit.page(
+        "experiment.html",
+        here="experiments",
+        experiment=experiment,
+        weights=sum(one.weight for one in experiment.variants),
+        enrolled=enrolled,
+        more=None if enrolled.place.done else f"{visit.path('experiments', id)}?{query}",
+        who=visit.form.text("app_user_id"),
+        offerings=await _offerings(visit),
+        curl=curl,
+    )
+
+
+@pages.post("/experiments/{experiment_id}/enroll", Needs.MANAGE, "experiment.enrolled", show_experiment)
+async def enroll(visit: Visit) -> Response:
+    experiment_id, who = visit.param("experiment_id"), visit.form.text("app_user_id")
+    visit.audit(customer=who)
+    if problem := problem_with(who):
+        raise Invalid(problem, param="app_user_id")
+    done = await enroll_customer(visit.services.changes, visit.project_id, experiment_id, who)
+    variant = next(one.variant_id for one in done.customer.enrollments if one.experiment_id == experiment_id)
+    visit.audit(variant=variant)
+    return await visit.to(
+        visit.path("experiments", experiment_id), f"{isolated_snippets(who)} is in {variant}, and stays there."
+    )
+
+
+@pages.post("/experiments/{experiment_id}/offerings", Needs.MANAGE, "experiment.updated", show_experiment)
+async def set_offerings(visit: Visit) -> Response:
+    id = visit.param("experiment_id")
+    experiment = await usecases.load_experiment(visit.database, visit.project_id, id)
+    chosen = {one.id: visit.form.text(f"offering-{one.id}") or None for one in experiment.variants}
+    visit.audit(offerings=chosen)
+    await usecases.set_offerings(visit.database, visit.project_id, id, chosen)
+    return await visit.to(visit.path("experiments", id), "Saved. Customers see it from their next request on.")
+
+
+async def _offerings(visit: Visit) -> list[tuple[str, str]]:
+    """The choices for a variant."""
+    known = await offerings.list_offerings(visit.database, visit.project_id, limit=offerings.MOST)
+    return [("", "The current offering"), *((one.id, one.lookup_key) for one in known)]
+
+
+def _variants(form: Form) -> list[Variant]:
+    """Empty rows are skipped."""
+    found = []
+    for number in range(1, MOST + 1):
+        id, weight = form.text(f"variant-{number}"), form.text(f"weight-{number}")
+        if id:
+            if not weight:
+                raise Invalid(f"The variant {id} needs a weight.", param=f"weight-{number}")
+            weight_of_it = form.number(f"weight-{number}", low=1, high=HEAVIEST)
+            found.append(Variant(id, weight_of_it, form.text(f"offering-{number}") or None))
+    return found

@@ -1,0 +1,147 @@
+"""Experiments: variants with weights, and their customers. `domain/customers/enrollment.py` assigns variants,
+`enrollments.py` enrols."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from latchkey.database.pool import Connection, Database
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.enrollment import Experiment, Variant, enroll
+from latchkey.domain.instants import Ms
+from latchkey.domain.naming import checked_id, checked_name
+from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.engine.changes import Change, Changes, Committed
+from latchkey.engine.clock import Progress, walk
+from latchkey.engine.storage.scans import mention
+from latchkey.subjects.catalog.usecases.version import changing_catalog
+from latchkey.subjects.experiments import storage
+from latchkey.subjects.experiments.rules import Experiment as RulesExperiment
+from latchkey.subjects.offerings import storage as offerings_storage
+
+FEWEST, MOST = 2, 20
+HEAVIEST = 1_000_000
+
+
+async def create_experiment(
+    database: Database, project_id: str, name: str, variants: Sequence[Variant], now: Ms
+) -> RulesExperiment:
+    """A variant may name an offering, which its customers then see as the current one."""
+    experiment = RulesExperiment(f"exp_{secrets.token_hex(8)}", checked_name(name), _checked(variants), now)
+    # The catalog knows the offerings of variants.
+    async with changing_catalog(database, project_id) as connection:
+        await _require_offerings(connection, project_id, variants)
+        await storage.create(connection, project_id, experiment)
+    return experiment
+
+
+async def set_offerings(
+    database: Database, project_id: str, experiment_id: str, chosen: Mapping[str, str | None]
+) -> RulesExperiment:
+    """By variant: the offering that its customers see; None is the current offering. Other variants stay as they
+    are."""
+    async with changing_catalog(database, project_id) as connection:
+        before = _found(await storage.load(connection, project_id, experiment_id), experiment_id)
+        for variant_id in chosen:
+            if variant_id not in {one.id for one in before.variants}:
+                raise NotFound(f"The experiment has no variant {variant_id!r}.", param="variants")
+        variants = tuple(
+            replace(one, offering_id=chosen[one.id]) if one.id in chosen else one for one in before.variants
+        )
+        await _require_offerings(connection, project_id, variants)
+        changed = replace(before, variants=variants)
+        await storage.update(connection, project_id, changed)
+    return changed
+
+
+async def load_experiment(database: Database, project_id: str, experiment_id: str) -> RulesExperiment:
+    async with database.acquire() as connection:
+        return _found(await storage.load(connection, project_id, experiment_id), experiment_id)
+
+
+async def list_experiments(
+    database: Database, project_id: str, *, after: str | None = None, limit: int = 100
+) -> list[RulesExperiment]:
+    async with database.acquire() as connection:
+        if after is not None and await storage.load(connection, project_id, after) is None:
+            raise NotFound(f"There is no experiment {after!r} to start after.", param="starting_after")
+        return await storage.page(connection, project_id, after, limit)
+
+
+async def _require_offerings(connection: Connection, project_id: str, variants: Sequence[Variant]) -> None:
+    for one in variants:
+        if (
+            one.offering_id is not None
+            and await offerings_storage.load_offering(connection, project_id, one.offering_id) is None
+        ):
+            raise NotFound(f"There is no offering {one.offering_id!r} in this project.", param="variants")
+
+
+def _found(experiment: RulesExperiment | None, experiment_id: str) -> RulesExperiment:
+    if experiment is None:
+        raise NotFound(f"There is no experiment {experiment_id!r} in this project.", param="experiment_id")
+    return experiment
+
+
+def _checked(variants: Sequence[Variant]) -> tuple[Variant, ...]:
+    if not FEWEST <= len(variants) <= MOST:
+        raise Invalid(f"An experiment has {FEWEST} to {MOST} variants.", param="variants")
+    for one in variants:
+        checked_id(one.id, "variants")
+        if not 1 <= one.weight <= HEAVIEST:
+            raise Invalid(f"A weight is a whole number from 1 to {HEAVIEST:,}.", param="variants")
+    if len({one.id for one in variants}) < len(variants):
+        raise Invalid("Each variant needs an id of its own.", param="variants")
+    return tuple(variants)
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolled:
+    """Customers by variant, counted so far."""
+
+    variants: Mapping[str, int] = field(default_factory=dict)
+    place: Progress = field(default_factory=Progress)
+
+    @property
+    def total(self) -> int:
+        return sum(self.variants.values())
+
+
+async def count_enrolled(
+    database: Database,
+    project_id: str,
+    experiment_id: str,
+    now: Ms,
+    so_far: Enrolled | None = None,
+    seconds: float | None = None,
+) -> Enrolled:
+    """Counts for at most `seconds`. If `place.done` is false, pass the result as `so_far` to continue."""
+    so_far = so_far or Enrolled()
+    found = Counter(so_far.variants)
+
+    def look(customer: Customer, _: Ms) -> None:
+        found.update(one.variant_id for one in customer.enrollments if one.experiment_id == experiment_id)
+
+    words = [mention("experiment_id", experiment_id)]
+    place = await walk(database, project_id, words, look, now, so_far.place, seconds)
+    return Enrolled(dict(found), place)
+
+
+# Enrolling customers in experiments.
+
+
+async def enroll_customer(changes: Changes, project_id: str, experiment_id: str, app_user_id: str) -> Committed:
+    """Idempotent: an enrolled customer keeps the variant and no event is emitted."""
+    stored = await load_experiment(changes.database, project_id, experiment_id)
+    experiment = Experiment(stored.id, stored.name, stored.variants)
+    return await changes.make(
+        Change(
+            project_id=project_id,
+            app_user_id=app_user_id,
+            apply=lambda situation: enroll(situation.customer, experiment, situation.now),
+            create=True,
+        )
+    )

@@ -1,0 +1,151 @@
+"""Exports that run by themselves: to a folder of the operator, or to a bucket."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from starlette.responses import Response
+
+from latchkey.domain.refusal import NotFound
+from latchkey.http.audited import audited
+from latchkey.http.authentication import ReadKey, WriteKey
+from latchkey.http.models import Body, Name, Paging, not_null
+from latchkey.http.routing import Router, reply, shows
+from latchkey.http.services import Provided
+from latchkey.subjects.customers.wire import Deleted
+from latchkey.subjects.exports import render, wire
+from latchkey.subjects.exports.usecases.schedules import LONGEST_DESTINATION
+from latchkey.wire.paging import page, project_path
+from latchkey.wire.v2 import Page
+
+router = Router(prefix="/v2/projects/{project_id}/exports", tags=["V2 exports"])
+
+What = Annotated[
+    list[Literal["events", "transactions", "customers", "entitlements"]], Field(min_length=1, max_length=4)
+]
+_PART = r"[A-Za-z0-9_=\-][A-Za-z0-9_.=\-]*"
+Destination = Annotated[
+    str,
+    Field(
+        max_length=LONGEST_DESTINATION,
+        description="s3://bucket/prefix, or a folder below the one that the operator allows.",
+        examples=["s3://exports/latchkey"],
+        pattern=rf"^(s3://[A-Za-z0-9][A-Za-z0-9._\-]{{1,61}}[A-Za-z0-9](/{_PART})*|{_PART}(/{_PART})*)$",
+    ),
+]
+Endpoint = Annotated[
+    str,
+    Field(
+        max_length=300,
+        description="Where the bucket is, if not at Amazon.",
+        examples=["https://minio.example.com:9000"],
+        pattern=r"^https?://[A-Za-z0-9]([A-Za-z0-9.\-]*[A-Za-z0-9])?(:([1-9][0-9]{0,3}|[1-5][0-9]{4}))?$",
+    ),
+]
+Region = Annotated[str, Field(max_length=40, pattern=r"^[A-Za-z0-9\-]+$")]
+Secret = Annotated[
+    str,
+    Field(max_length=1_000, pattern=r"^[!-~]+$", json_schema_extra={"writeOnly": True}),
+]
+Every = Annotated[
+    Literal["hour", "day", "week", "never"], Field(description="`never`: only when somebody asks for it.")
+]
+
+
+class NewExport(Body):
+    name: Name
+    what: What
+    format: Literal["csv", "jsonl", "parquet"] = "parquet"
+    incremental: bool = True
+    with_tokens: bool = False
+    destination: Destination
+    endpoint: Endpoint | None = None
+    region: Region | None = None
+    access_key_id: Secret | None = Field(default=None, repr=False)
+    secret_access_key: Secret | None = Field(default=None, repr=False)
+    every: Every = "day"
+    enabled: bool = True
+
+
+class ExportChanges(Body):
+    name: Name = not_null()
+    what: What = not_null()
+    format: Literal["csv", "jsonl", "parquet"] = not_null()
+    incremental: bool = not_null()
+    with_tokens: bool = not_null()
+    destination: Destination = not_null()
+    endpoint: Endpoint | None = None
+    region: Region | None = None
+    access_key_id: Secret | None = Field(default=None, repr=False)
+    secret_access_key: Secret | None = Field(default=None, repr=False)
+    every: Every = not_null()
+    enabled: bool = not_null()
+
+
+class RunOrder(Body):
+    whole: Annotated[bool, Field(description="Everything; later increments continue there.")] = False
+
+
+@router.post("", responses=shows(wire.Export, 201), status_code=201)
+@audited("export.created")
+async def create_export(services: Provided, caller: WriteKey, new: NewExport) -> Response:
+    """Export regularly from now on. The access key is encrypted and never shown again."""
+    made = await services.exports.create(caller.project_id, _given(new), services.now())
+    return reply(render.export(made), 201)
+
+
+@router.get("", responses=shows(Page[wire.Export]))
+async def list_exports(services: Provided, caller: ReadKey, paging: Paging) -> Response:
+    """The project's exports, oldest first."""
+    found = await services.exports.page(caller.project_id, paging.after, paging.limit + 1)
+    path = project_path(caller.project_id, "exports")
+    return reply(page([render.export(one) for one in found], lambda item: item.id, path, paging.limit, None))
+
+
+@router.get("/{export_id}", responses=shows(wire.Export))
+async def read_export(services: Provided, caller: ReadKey, export_id: str) -> Response:
+    """One export, and when it runs next."""
+    return reply(render.export(await services.exports.load(caller.project_id, export_id)))
+
+
+@router.patch("/{export_id}", responses=shows(wire.Export))
+@router.post("/{export_id}", responses=shows(wire.Export))
+@audited("export.changed")
+async def update_export(services: Provided, caller: WriteKey, export_id: str, changes: ExportChanges) -> Response:
+    """Change the given fields. Where the destination changes, the access key must be given again."""
+    changed = await services.exports.update(caller.project_id, export_id, _given(changes), services.now())
+    return reply(render.export(changed))
+
+
+@router.delete("/{export_id}", responses=shows(Deleted))
+@audited("export.deleted")
+async def delete_export(services: Provided, caller: WriteKey, export_id: str) -> Response:
+    """It runs no more. What it exported stays where it is."""
+    await services.exports.delete(caller.project_id, export_id)
+    return reply(Deleted(object="export", id=export_id, deleted_at=services.now()))
+
+
+@router.post("/{export_id}/run", responses=shows(wire.Export, 202), status_code=202)
+@audited("export.started")
+async def run_export(services: Provided, caller: WriteKey, export_id: str, order: RunOrder | None = None) -> Response:
+    """Run it as soon as possible, in the background."""
+    whole = (order or RunOrder()).whole
+    started = await services.exports.run_now(caller.project_id, export_id, services.now(), whole=whole)
+    return reply(render.export(started), 202)
+
+
+@router.get("/{export_id}/runs", responses=shows(Page[wire.ExportRun]))
+async def list_export_runs(services: Provided, caller: ReadKey, export_id: str, paging: Paging) -> Response:
+    """The last runs, newest first."""
+    if paging.after is not None and not (paging.after.isascii() and paging.after.isdigit()):
+        raise NotFound(f"There is no run {paging.after!r} to start after.", param="starting_after")
+    before = int(paging.after[:18]) if paging.after is not None else None
+    found = await services.exports.runs(caller.project_id, export_id, before, paging.limit + 1)
+    path = project_path(caller.project_id, "exports", export_id, "runs")
+    return reply(page([render.run(export_id, one) for one in found], lambda item: item.id, path, paging.limit, None))
+
+
+def _given(body: NewExport | ExportChanges) -> dict[str, Any]:
+    """The fields that were sent, including nulls."""
+    return {name: getattr(body, name) for name in body.model_fields_set}

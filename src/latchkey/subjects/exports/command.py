@@ -1,0 +1,128 @@
+"""`latchkey export`: events, transactions, customers and entitlements as files."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from latchkey.cli import output
+from latchkey.cli.output import JsonOption
+from latchkey.cli.project_command import ProjectOption, audited, chosen
+from latchkey.cli.target_database import DATA, ConfigOption, DataOption, database_url
+from latchkey.database.pool import Database
+from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.now import real_now
+from latchkey.subjects.exports.usecases import writer
+from latchkey.subjects.exports.usecases.bucket import SCHEME, Bucket, Keys, parse_address
+from latchkey.subjects.exports.usecases.destination import Destination, Folder
+from latchkey.subjects.exports.usecases.export_formats import Format
+from latchkey.subjects.exports.usecases.runner import last_cursor
+from latchkey.subjects.exports.usecases.writer import WHAT, Order, parse
+from latchkey.subjects.exports.wire import Manifest
+
+_ACCESS, _SECRET, _SESSION = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
+
+
+def export(
+    to: Annotated[str, typer.Option(help="A folder, or s3://bucket/prefix.")],
+    what: Annotated[str, typer.Option(help="What to export, separated by commas.")] = ",".join(WHAT),
+    format: Annotated[Format, typer.Option(help="The format of the files.")] = "parquet",
+    since: Annotated[
+        str | None, typer.Option(help="Only what changed since the export with this cursor (from its manifest.json).")
+    ] = None,
+    incremental: Annotated[
+        bool,
+        typer.Option(
+            "--incremental",
+            help="Only what changed since the last export in the same place; everything if there is none.",
+        ),
+    ] = False,
+    with_tokens: Annotated[
+        bool,
+        typer.Option(
+            "--with-tokens", help="Include purchase tokens. They are secrets: whoever has one can send it as a receipt."
+        ),
+    ] = False,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(envvar="AWS_ENDPOINT_URL", help="Where the bucket is, if not at Amazon: https://host:port."),
+    ] = None,
+    region: Annotated[str | None, typer.Option(envvar="AWS_REGION", help="The bucket's region.")] = None,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+    as_json: JsonOption = False,
+) -> None:
+    """Export events, transactions, customers and entitlements. docs/export.md describes every column.
+
+    Each export is a folder with a manifest.json, which is written last. The keys of a bucket are taken from the
+    environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. If it is interrupted, it leaves no files; run it again.
+    """
+    wanted = writer.checked_what(tuple(one.strip() for one in what.split(",") if one.strip()))
+    if since is not None and incremental:
+        raise Invalid("Use --since or --incremental, not both.")
+    cursor = parse(since) if since is not None else None
+    destination = _destination(to, endpoint, region)
+
+    async def run() -> Manifest:
+        async with Database(database_url(config, data), max_size=4) as database:
+            owner = await chosen(database, project)
+            order = Order(owner, wanted, format, cursor, with_tokens)
+            detail = {"what": ", ".join(wanted), "format": format, "with_tokens": str(with_tokens).lower()}
+            async with audited(database, owner, "export.run", destination.shown, **detail):
+                if incremental:
+                    order = Order(owner, wanted, format, await last_cursor(destination, order), with_tokens)
+                with _shown(hidden=as_json) as progress:
+                    return await writer.run(database, order, destination, real_now, progress=progress)
+
+    manifest = asyncio.run(run())
+    if as_json:
+        output.write(manifest)
+        return
+    rows = sum(one.rows for one in manifest.files)
+    kind = "Everything" if manifest.kind == "whole" else "What changed"
+    output.told(
+        f"[green]✓[/green] {kind}: {rows:,} rows in {len(manifest.files)} "
+        f"{'file' if len(manifest.files) == 1 else 'files'}, in {destination.shown}, folder "
+        f"{manifest.project_id}/{manifest.id}"
+    )
+    if manifest.kind == "whole" and (incremental or cursor is not None):
+        output.told("[yellow]No increment was possible here, so this export holds everything.[/yellow]")
+    if missing := writer.missing(manifest):
+        output.told(f"[red]{missing} The log above says which.[/red]")
+    output.told("[dim]The cursor for the next increment:[/dim]")
+    # Only the cursor goes to stdout, so that a script can read it.
+    output.bare(manifest.cursor)
+
+
+def _destination(to: str, endpoint: str | None, region: str | None) -> Destination:
+    if not to.startswith(SCHEME):
+        if "://" in to:
+            raise Invalid("--to takes a folder, or s3://bucket/prefix.")
+        return Folder(Path(to))
+    address = parse_address(to, endpoint, region)
+    access, secret = os.environ.get(_ACCESS, ""), os.environ.get(_SECRET, "")
+    if not access or not secret:
+        raise Refusal(f"Set {_ACCESS} and {_SECRET} in the environment: the keys of the bucket.")
+    return Bucket(address, Keys(access, secret, os.environ.get(_SESSION) or None))
+
+
+@contextmanager
+def _shown(*, hidden: bool) -> Iterator[writer.Progress]:
+    console = Console(stderr=True, highlight=False)
+    columns = (TextColumn("Exporting"), BarColumn(), TextColumn("{task.fields[rows]:,} rows"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=hidden or not console.is_terminal) as bar:
+        task = bar.add_task("", total=1.0, rows=0)
+
+        def moved(share: float, rows: int) -> None:
+            bar.update(task, completed=share, rows=rows)
+
+        yield moved

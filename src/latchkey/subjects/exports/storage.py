@@ -1,0 +1,320 @@
+"""What an export reads: customers by key, events by position, and what changed since an earlier export."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from latchkey.database.pool import Connection, Record
+from latchkey.database.sql import query
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.engine.storage.records import LastSeen
+from latchkey.engine.storage.state import decode
+from latchkey.subjects.exports.rules import Export, Run, Settings
+
+_SNAPSHOT = query("export_snapshot")
+_CUSTOMERS = query("export_customers")
+_STRETCH = query("next_stretch_of_customers")
+_GONE = query("export_gone_customers")
+_EVENTS = query("events_of_project")
+_REWRITTEN = query("export_rewritten_events")
+_TOKENS = query("export_tokens")
+_SIZE = query("export_size")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The moment that an export is about."""
+
+    # Every transaction before this one has ended: its changes are visible here, or it was rolled back.
+    oldest_xid: int
+    # No transaction has this id yet.
+    next_xid: int
+    # The database and its history: transaction ids mean nothing in another one, or after it was set back.
+    epoch: str
+    # The newest event.
+    position: int
+    # The highest key of a customer.
+    last_customer: int
+    # None: there is no such project.
+    catalog_version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedCustomer:
+    key: int
+    # Decoded one by one: see `decoded`.
+    state: bytes
+    last_seen: LastSeen
+
+    def decoded(self) -> Customer:
+        return decode(self.state)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedEvent:
+    position: int
+    customer_key: int
+    committed_at: Ms
+    body: bytes
+
+
+async def take_snapshot(connection: Connection, project_id: str) -> Snapshot:
+    row = await connection.fetchrow(_SNAPSHOT, project_id)
+    assert row is not None, "a query without a table always has a row"
+    return Snapshot(
+        oldest_xid=row["oldest_xid"],
+        next_xid=row["next_xid"],
+        epoch=row["epoch"],
+        position=row["position"],
+        last_customer=row["last_customer"],
+        catalog_version=row["catalog_version"],
+    )
+
+
+async def allow_time(connection: Connection, seconds: int) -> None:
+    """This transaction may wait this long for its client: a bucket may be slow."""
+    await connection.execute(f"set local idle_in_transaction_session_timeout = {int(seconds) * 1000}")
+
+
+async def customers(
+    connection: Connection,
+    project_id: str,
+    after: int,
+    limit: int,
+    *,
+    until: int = 2**63 - 1,
+    since_xid: int | None = None,
+) -> list[ExportedCustomer]:
+    """Those after one key, up to another; with `since_xid`, those that a transaction since has written. Rows that
+    nobody touched for two billion transactions may be among them, too."""
+    rows = await connection.fetch(_CUSTOMERS, project_id, after, until, since_xid, limit)
+    return [_customer(row) for row in rows]
+
+
+async def end_of_stretch(connection: Connection, project_id: str, after: int, limit: int) -> int | None:
+    """The key of the last of the next customers; None at the end."""
+    end: int | None = await connection.fetchval(_STRETCH, project_id, after, limit)
+    return end
+
+
+async def gone_customers(connection: Connection, project_id: str, since_xid: int, after: int, limit: int) -> list[int]:
+    """The keys of customers that were erased or merged since."""
+    rows = await connection.fetch(_GONE, project_id, since_xid, after, limit)
+    return [row["customer_id"] for row in rows]
+
+
+async def events(connection: Connection, project_id: str, after: int, until: int, limit: int) -> list[ExportedEvent]:
+    return [_event(row) for row in await connection.fetch(_EVENTS, project_id, after, until, limit)]
+
+
+async def rewritten_events(
+    connection: Connection, project_id: str, since_xid: int, after: int, until: int, limit: int
+) -> list[ExportedEvent]:
+    rows = await connection.fetch(_REWRITTEN, project_id, since_xid, after, until, limit)
+    return [_event(row) for row in rows]
+
+
+async def tokens(
+    connection: Connection, project_id: str, purchases: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], str]:
+    """By (store, the store's id): what the store can be asked about."""
+    wanted: Sequence[str] = sorted({id for _, id in purchases})
+    found: dict[tuple[str, str], str] = {}
+    if wanted:
+        for row in await connection.fetch(_TOKENS, project_id, wanted):
+            found.setdefault((row["store"], row["store_id"]), row["handle"])
+    return found
+
+
+async def size(connection: Connection, project_id: str, most: int) -> tuple[int, int]:
+    """How many customers (counted up to `most`) and events a project has."""
+    row = await connection.fetchrow(_SIZE, project_id, most)
+    assert row is not None, "a query without a table always has a row"
+    return row["customers"], row["events"]
+
+
+def _customer(row: Record) -> ExportedCustomer:
+    seen = LastSeen(
+        row["last_seen_at"],
+        row["last_seen_platform"],
+        row["last_seen_platform_version"],
+        row["last_seen_app_version"],
+        row["last_seen_country"],
+    )
+    return ExportedCustomer(row["id"], row["state"], seen)
+
+
+def _event(row: Record) -> ExportedEvent:
+    return ExportedEvent(row["position"], row["customer_id"], row["committed_at"], row["body"])
+
+
+# Exports that run by themselves: their settings, the lease of the process that runs one, and their runs.
+
+
+_SAVE = query("save_export")
+_LIST = query("list_exports")
+_DELETE = query("delete_export")
+_RUN_NOW = query("run_export_now")
+_CLAIM = query("claim_export")
+_RENEW = query("renew_export")
+_FINISH = query("finish_export")
+_BEGIN_RUN = query("begin_export_run")
+_FINISH_RUN = query("finish_export_run")
+_RUNS = query("list_export_runs")
+
+# Runs that are kept of each export.
+RUNS_KEPT = 100
+INTERRUPTED = "It was interrupted: the process that ran it ended, or the export was changed meanwhile."
+
+
+async def create(
+    connection: Connection, project_id: str, id: str, settings: Settings, now: Ms, next_at: Ms | None
+) -> Export:
+    row = await connection.fetchrow(_SAVE, project_id, id, *_columns(settings), now, next_at, None)
+    assert row is not None
+    return _export(row)
+
+
+async def change(connection: Connection, before: Export, settings: Settings, now: Ms, next_at: Ms | None) -> Export:
+    """An increment continues only where the same was exported to the same place."""
+    kept = _continues(before.settings, settings)
+    cursor = before.cursor if kept else None
+    row = await connection.fetchrow(_SAVE, before.project_id, before.id, *_columns(settings), now, next_at, cursor)
+    assert row is not None
+    return _export(row)
+
+
+async def load(connection: Connection, project_id: str, id: str) -> Export | None:
+    row = await connection.fetchrow(_LIST, project_id, None, 1, id)
+    return None if row is None else _export(row)
+
+
+async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[Export]:
+    return [_export(row) for row in await connection.fetch(_LIST, project_id, after, limit, None)]
+
+
+async def delete(connection: Connection, project_id: str, id: str) -> None:
+    await connection.execute(_DELETE, project_id, id)
+
+
+async def run_now(connection: Connection, project_id: str, id: str, now: Ms, *, whole: bool) -> Export | None:
+    row = await connection.fetchrow(_RUN_NOW, project_id, id, now, whole)
+    return None if row is None else _export(row)
+
+
+async def claim(connection: Connection, now: Ms, lease_until: Ms) -> Export | None:
+    row = await connection.fetchrow(_CLAIM, now, lease_until)
+    return None if row is None else _export(row)
+
+
+async def renew(connection: Connection, export: Export, lease_until: Ms) -> bool:
+    """False: another process has it now."""
+    found = await connection.fetchval(_RENEW, export.project_id, export.id, export.token, lease_until)
+    return found is not None
+
+
+async def finish(
+    connection: Connection, export: Export, *, next_at: Ms | None, failures: int, cursor: str | None
+) -> bool:
+    """False: another process has it now, and nothing was recorded."""
+    found = await connection.fetchval(_FINISH, export.project_id, export.id, export.token, next_at, failures, cursor)
+    return found is not None
+
+
+async def begin_run(connection: Connection, export: Export, now: Ms) -> int:
+    id: int = await connection.fetchval(_BEGIN_RUN, export.project_id, export.id, now, INTERRUPTED, RUNS_KEPT - 1)
+    return id
+
+
+async def finish_run(connection: Connection, export: Export, run: Run) -> None:
+    await connection.execute(
+        _FINISH_RUN,
+        export.project_id,
+        export.id,
+        run.id,
+        run.finished_at,
+        run.state,
+        run.kind,
+        run.folder,
+        run.rows,
+        run.bytes,
+        run.files,
+        run.error,
+    )
+
+
+async def runs(connection: Connection, project_id: str, id: str, before: int | None, limit: int) -> list[Run]:
+    """Newest first."""
+    return [_run(row) for row in await connection.fetch(_RUNS, project_id, id, before, limit)]
+
+
+async def last_runs(connection: Connection, project_id: str) -> dict[str, Run]:
+    """The newest run of each export that has run."""
+    return {row["export_id"]: _run(row) for row in await connection.fetch(_RUNS, project_id, None, None, 1)}
+
+
+def _continues(before: Settings, after: Settings) -> bool:
+    same = ("format", "with_tokens", "destination", "endpoint")
+    return set(after.what) <= set(before.what) and all(getattr(before, one) == getattr(after, one) for one in same)
+
+
+def _columns(settings: Settings) -> tuple[object, ...]:
+    return (
+        settings.name,
+        list(settings.what),
+        settings.format,
+        settings.incremental,
+        settings.with_tokens,
+        settings.destination,
+        settings.endpoint,
+        settings.region,
+        settings.credentials,
+        settings.access_key,
+        settings.every,
+        settings.enabled,
+    )
+
+
+def _export(row: Record) -> Export:
+    return Export(
+        project_id=row["project_id"],
+        id=row["id"],
+        settings=Settings(
+            name=row["name"],
+            what=tuple(row["what"]),
+            format=row["format"],
+            incremental=row["incremental"],
+            with_tokens=row["with_tokens"],
+            destination=row["destination"],
+            endpoint=row["endpoint"],
+            region=row["region"],
+            every=row["every"],
+            enabled=row["enabled"],
+            credentials=row["credentials"],
+            access_key=row["access_key"],
+        ),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        next_at=row["next_at"],
+        failures=row["failures"],
+        cursor=row["cursor"],
+        lease_until=row["lease_until"],
+        token=row["token"],
+    )
+
+
+def _run(row: Record) -> Run:
+    return Run(
+        id=row["id"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        state=row["state"],
+        kind=row["kind"],
+        folder=row["folder"],
+        rows=row["rows"],
+        bytes=row["bytes"],
+        files=row["files"],
+        error=row["error"],
+    )

@@ -1,0 +1,188 @@
+"""A bucket that speaks the S3 protocol: Amazon S3, MinIO, Cloudflare R2, Google Cloud Storage (interoperability)."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from latchkey.domain.refusal import Invalid
+from latchkey.subjects.exports.usecases.destination import MANIFEST, DestinationRefused, Upload, told
+
+if TYPE_CHECKING:
+    from obstore.store import S3Config, S3Credential, S3Store
+
+
+SCHEME = "s3://"
+DEFAULT_REGION = "us-east-1"
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.\-_]{1,61}[a-z0-9]", re.IGNORECASE)
+_REGION = re.compile(r"[a-z0-9\-]{1,40}", re.IGNORECASE)
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+
+# By the error code of the protocol.
+_WORDS = {
+    "NoSuchBucket": "there is no such bucket",
+    "InvalidAccessKeyId": "the access key is not known there",
+    "SignatureDoesNotMatch": "the secret access key is wrong",
+    "InvalidToken": "the session token is wrong",
+    "ExpiredToken": "the session token has expired",
+    "AccessDenied": "the access key may not do this; it needs to write, read and list objects",
+    "AllAccessDisabled": "the bucket is closed",
+    "PermanentRedirect": "the bucket is in another region",
+    "AuthorizationHeaderMalformed": "the region is wrong",
+    "QuotaExceeded": "there is no room left",
+    "XMinioStorageFull": "there is no room left",
+    "EntityTooLarge": "a file is too large for it",
+    "SlowDown": "it is overloaded",
+    "RequestTimeTooSkewed": "the clock of this machine is wrong",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
+    session_token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    bucket: str
+    prefix: str
+    endpoint: str | None = None
+    region: str | None = None
+
+    @property
+    def shown(self) -> str:
+        path = f"{SCHEME}{self.bucket}/{self.prefix}".rstrip("/")
+        return f"{path} at {self.endpoint}" if self.endpoint else path
+
+
+def parse_address(text: str, endpoint: str | None = None, region: str | None = None) -> Address:
+    """`s3://bucket/prefix`, and the address of the service if it is not Amazon's."""
+    bucket, _, prefix = text.removeprefix(SCHEME).partition("/")
+    if not text.startswith(SCHEME) or _BUCKET.fullmatch(bucket) is None:
+        raise Invalid("A bucket is named as s3://bucket or s3://bucket/prefix.", param="destination")
+    if any(part in {"", ".", ".."} for part in prefix.strip("/").split("/")) and prefix.strip("/"):
+        raise Invalid("A prefix has no empty parts, '.' or '..'.", param="destination")
+    if endpoint:
+        _check_endpoint(endpoint)
+    # A region becomes part of the host's name.
+    if region and _REGION.fullmatch(region) is None:
+        raise Invalid("A region is a name such as eu-central-1.", param="region")
+    return Address(bucket, prefix.strip("/"), endpoint.rstrip("/") if endpoint else None, region or None)
+
+
+def _check_endpoint(endpoint: str) -> None:
+    try:
+        parts = urlsplit(endpoint)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host, parts = None, urlsplit("")
+    if parts.scheme not in {"http", "https"} or not host or "@" in parts.netloc or parts.query or parts.fragment:
+        raise Invalid(
+            "An endpoint is the address of the service, such as https://minio.example.com:9000.", param="endpoint"
+        )
+
+
+class Bucket:
+    def __init__(self, address: Address, keys: Keys) -> None:
+        self.shown = address.shown
+        self._store = _open(address, keys)
+
+    @asynccontextmanager
+    async def upload(self, folder: str) -> AsyncIterator[Upload]:
+        with tempfile.TemporaryDirectory(prefix="latchkey-export-") as workspace:
+            yield _BucketUpload(self.shown, self._store, Path(workspace), folder)
+
+    async def manifests(self, parent: str) -> AsyncIterator[bytes]:
+        try:
+            listed = await self._store.list_with_delimiter_async(parent)
+        except Exception as error:
+            raise refused(error, self.shown) from error
+        for folder in sorted(listed["common_prefixes"], reverse=True):
+            try:
+                found = await self._store.get_async(f"{folder}/{MANIFEST}")
+                manifest = bytes(await found.bytes_async())
+            except FileNotFoundError:
+                # Not finished: under way, or killed.
+                continue
+            except Exception as error:
+                raise refused(error, self.shown) from error
+            yield manifest
+
+
+class _BucketUpload:
+    def __init__(self, shown: str, store: S3Store, workspace: Path, folder: str) -> None:
+        self.workspace = workspace
+        self._shown = shown
+        self._store = store
+        self._folder = folder
+
+    async def put(self, name: str) -> None:
+        path = self.workspace / name
+        try:
+            await self._store.put_async(f"{self._folder}/{name}", path)
+        except Exception as error:
+            raise refused(error, self._shown) from error
+        with told(str(self.workspace)):
+            path.unlink()
+
+    async def finish(self, manifest: bytes) -> None:
+        try:
+            await self._store.put_async(f"{self._folder}/{MANIFEST}", manifest)
+        except Exception as error:
+            raise refused(error, self._shown) from error
+
+
+def _open(address: Address, keys: Keys) -> S3Store:
+    from obstore.store import S3Store
+
+    def credentials() -> S3Credential:
+        return {
+            "access_key_id": keys.access_key_id,
+            "secret_access_key": keys.secret_access_key,
+            "token": keys.session_token,
+            "expires_at": None,
+        }
+
+    config: S3Config = {"region": address.region or DEFAULT_REGION}
+    if address.endpoint:
+        config["endpoint"] = address.endpoint
+    return S3Store(
+        address.bucket,
+        prefix=address.prefix or None,
+        config=config,
+        # Given as a function, so that nothing of the machine's own environment or instance role is used.
+        credential_provider=credentials,
+        client_options={
+            "allow_http": (address.endpoint or "").startswith("http://"),
+            "connect_timeout": timedelta(seconds=10),
+            "timeout": timedelta(minutes=10),
+        },
+        retry_config={"max_retries": 4, "retry_timeout": timedelta(minutes=2)},
+    )
+
+
+def refused(error: Exception, shown: str) -> DestinationRefused:
+    """The library's own text holds addresses, keys and internals: only its error code is used."""
+    text = str(error)
+    code = _CODE.search(text)
+    name = type(error).__name__
+    if code is not None:
+        words = _WORDS.get(code[1], f"the service answered {code[1]}")
+    elif name in {"PermissionDeniedError", "UnauthenticatedError", "PermissionError"}:
+        words = "the access key may not do this; it needs to write, read and list objects"
+    elif "kind: Connect" in text:
+        words = "it cannot be reached"
+    elif "kind: Timeout" in text:
+        words = "it did not answer in time"
+    else:
+        words = "the service did not do what it was asked to"
+    return DestinationRefused(f"{shown} cannot be used: {words}.")

@@ -1,0 +1,237 @@
+"""Continuing after the last export at a destination: its manifest says where the next increment begins."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import structlog
+from msgspec import MsgspecError, json
+
+from latchkey.database.pool import Database
+from latchkey.domain.instants import MINUTE, Ms
+from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.engine.due_work import Lookout
+from latchkey.subjects.exports import storage
+from latchkey.subjects.exports.rules import Every, Export, Run
+from latchkey.subjects.exports.usecases import writer
+from latchkey.subjects.exports.usecases.destination import Destination, Folder
+from latchkey.subjects.exports.usecases.export_formats import FORMATS, Format
+from latchkey.subjects.exports.usecases.schedules import Exports, next_time, retry_time
+from latchkey.subjects.exports.usecases.writer import Cursor, Order, checked_what, parse, run
+from latchkey.subjects.exports.wire import SCHEMA_VERSION, Manifest
+from latchkey.subjects.webhooks.storage.lanes import OperationalEvent, announce
+
+_DECODER = json.Decoder(Manifest)
+
+
+async def last_cursor(destination: Destination, order: Order) -> Cursor | None:
+    """The cursor of the last export there that holds all that is wanted now. None: there is none, so export
+    everything."""
+    async for content in destination.manifests(order.project_id):
+        try:
+            manifest = _DECODER.decode(content)
+            cursor = parse(manifest.cursor)
+        except (MsgspecError, Invalid):
+            continue
+        if (
+            manifest.schema_version == SCHEMA_VERSION
+            and manifest.format == order.format
+            and manifest.with_tokens == order.with_tokens
+            and set(order.what) <= set(manifest.what)
+        ):
+            return cursor
+    return None
+
+
+# A small export as one file, to be downloaded at once. Larger ones are for a schedule or the command line.
+
+
+MOST_CUSTOMERS = 5_000
+MOST_EVENTS = 20_000
+
+
+async def download(
+    database: Database, project_id: str, what: str, format: Format, now: Callable[[], Ms]
+) -> tuple[str, bytes]:
+    """The name of the file, and its content."""
+    [wanted] = checked_what((what,))
+    async with database.acquire() as connection:
+        customers, events = await storage.size(connection, project_id, MOST_CUSTOMERS + 1)
+    if (events if wanted == "events" else customers) > (MOST_EVENTS if wanted == "events" else MOST_CUSTOMERS):
+        raise Refusal(
+            f"There are more than {MOST_CUSTOMERS:,} customers or {MOST_EVENTS:,} events: too much to download here. "
+            "Set up an export, or use `latchkey export`."
+        )
+    with tempfile.TemporaryDirectory(prefix="latchkey-download-") as folder:
+        manifest = await run(database, Order(project_id, (wanted,), format), Folder(Path(folder)), now)
+        [file] = manifest.files
+        path = Path(folder) / project_id / manifest.id / file.name
+        content = await asyncio.to_thread(path.read_bytes)
+    return f"{wanted}-{manifest.id}.{format}", content
+
+
+# Runs the exports that are due. In the clock role; any number of processes may, and each export is run by one.
+
+
+LEASE: Ms = 2 * MINUTE
+_RENEWED_EVERY = 30.0
+
+log = structlog.get_logger()
+
+
+class LeaseLostError(Exception):
+    pass
+
+
+async def run_exports(lookout: Lookout, exports: Exports, now: Callable[[], Ms], stop: asyncio.Event) -> None:
+    """Runs until the lookout ends. When `stop` is set, a running export is given up; another process begins it
+    again."""
+    while await lookout.until(lambda seen: seen.export_at) is not None:
+        working = asyncio.create_task(run_next(exports, now))
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not working.done():
+            working.cancel()
+            with suppress(asyncio.CancelledError):
+                await working
+            return
+        try:
+            working.result()
+        except Exception:
+            # The database may be unreachable. Exports are then late; nothing else depends on them.
+            log.exception("exports failed")
+
+
+async def run_next(exports: Exports, now: Callable[[], Ms]) -> bool:
+    """Runs the export that has waited longest. Returns whether there was one."""
+    async with exports.database.transaction() as connection:
+        export = await storage.claim(connection, now(), now() + LEASE)
+        if export is None:
+            return False
+        run = Run(id=await storage.begin_run(connection, export, now()), started_at=now())
+    try:
+        manifest = await _leased(exports, export, now)
+    except LeaseLostError:
+        log.warning("export lost its lease", project_id=export.project_id, export_id=export.id)
+    except Refusal as refusal:
+        await _failed(exports, export, run, refusal.message, now())
+    except Exception as error:
+        log.exception("export failed", project_id=export.project_id, export_id=export.id)
+        # What went wrong inside is in the log, and nobody else's business.
+        await _failed(exports, export, run, f"It failed inside Latchkey ({type(error).__name__}); see the log.", now())
+    else:
+        await _done(exports, export, run, manifest, now())
+    return True
+
+
+async def _leased(exports: Exports, export: Export, now: Callable[[], Ms]) -> Manifest:
+    """Runs the export while the lease is renewed. If it is lost, another process has the export."""
+    working = asyncio.create_task(_export(exports, export, now))
+    keeping = asyncio.create_task(_keep(exports, export, now))
+    try:
+        done, _ = await asyncio.wait({working, keeping}, return_when=asyncio.FIRST_COMPLETED)
+        if working in done:
+            return working.result()
+        await keeping
+        raise LeaseLostError
+    finally:
+        for task in (working, keeping):
+            task.cancel()
+            with suppress(BaseException):
+                await task
+
+
+async def _keep(exports: Exports, export: Export, now: Callable[[], Ms]) -> None:
+    """Returns when another process has the export."""
+    while True:
+        await asyncio.sleep(_RENEWED_EVERY)
+        try:
+            async with exports.database.transaction() as connection:
+                if not await storage.renew(connection, export, now() + LEASE):
+                    return
+        except Exception:
+            # The next attempt may succeed before the lease runs out.
+            log.warning("export lease not renewed", project_id=export.project_id, export_id=export.id)
+
+
+async def _export(exports: Exports, export: Export, now: Callable[[], Ms]) -> Manifest:
+    settings = export.settings
+    format = next(one for one in FORMATS if one == settings.format)
+    order = writer.Order(
+        export.project_id,
+        writer.checked_what(settings.what),
+        format,
+        _cursor(export) if settings.incremental else None,
+        settings.with_tokens,
+    )
+    return await writer.run(exports.database, order, exports.destination(export), now)
+
+
+def _cursor(export: Export) -> Cursor | None:
+    if export.cursor is None:
+        return None
+    try:
+        return parse(export.cursor)
+    except Invalid:
+        # Of another release; everything is exported again.
+        return None
+
+
+async def _done(exports: Exports, export: Export, run: Run, manifest: Manifest, now: Ms) -> None:
+    finished = replace(
+        run,
+        finished_at=now,
+        state="done",
+        kind=manifest.kind,
+        folder=f"{manifest.project_id}/{manifest.id}",
+        rows=sum(one.rows for one in manifest.files),
+        bytes=sum(one.bytes for one in manifest.files),
+        files=len(manifest.files),
+        error=writer.missing(manifest),
+    )
+    next_at = next_time(_every(export), now)
+    async with exports.database.transaction() as connection:
+        if await storage.finish(connection, export, next_at=next_at, failures=0, cursor=manifest.cursor):
+            await storage.finish_run(connection, export, finished)
+            if export.failures:
+                await announce(connection, _event(export, "export.recovered", now, None))
+    log.info("export done", project_id=export.project_id, export_id=export.id, rows=finished.rows, kind=manifest.kind)
+
+
+async def _failed(exports: Exports, export: Export, run: Run, error: str, now: Ms) -> None:
+    failures = export.failures + 1
+    next_at = retry_time(_every(export), failures, now)
+    finished = replace(run, finished_at=now, state="failed", error=error)
+    async with exports.database.transaction() as connection:
+        if await storage.finish(connection, export, next_at=next_at, failures=failures, cursor=export.cursor):
+            await storage.finish_run(connection, export, finished)
+            if failures == 1:
+                await announce(connection, _event(export, "export.failed", now, error))
+    log.warning("export failed", project_id=export.project_id, export_id=export.id, error=error, failures=failures)
+
+
+def _every(export: Export) -> Every:
+    return export.settings.every if export.settings.enabled else "never"
+
+
+def _event(export: Export, type: str, now: Ms, error: str | None) -> OperationalEvent:
+    id = f"op_{uuid4().hex}"
+    body = {
+        "object": "operational_event",
+        "id": id,
+        "type": type,
+        "at": now,
+        "project_id": export.project_id,
+        "export_id": export.id,
+        "name": export.settings.name,
+        "destination": export.settings.destination,
+        "error": error,
+    }
+    return OperationalEvent(id, export.project_id, "", type, now, json.encode(body))

@@ -1,0 +1,220 @@
+"""Exports that run by themselves, as somebody sets them up. Checked before anything is stored; keys are encrypted."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import json
+
+from latchkey.database.pool import Database
+from latchkey.database.sealing import Sealer, UnsealableError
+from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
+from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.subjects.exports import storage
+from latchkey.subjects.exports.rules import Every, Export, Run, Settings
+from latchkey.subjects.exports.usecases.bucket import SCHEME, Bucket, Keys, parse_address
+from latchkey.subjects.exports.usecases.destination import Destination, DestinationRefused, Folder
+from latchkey.subjects.exports.usecases.writer import checked_what
+
+# Hours and days begin as in UTC, weeks on Monday; 1970-01-05 was one.
+_LENGTH: dict[str, Ms] = {"hour": HOUR, "day": DAY, "week": 7 * DAY}
+_MONDAY: Ms = 4 * DAY
+_FIRST_RETRY: Ms = 5 * MINUTE
+_LONGEST_RETRY: Ms = 6 * HOUR
+# Tries of an export that somebody asked for, and that does not run by itself.
+_TRIES = 5
+
+
+def next_time(every: Every, now: Ms) -> Ms | None:
+    """The next regular time after `now`; None: it runs only when somebody asks for it."""
+    length = _LENGTH.get(every)
+    if length is None:
+        return None
+    start = _MONDAY if every == "week" else 0
+    return (now - start) // length * length + length + start
+
+
+def retry_time(every: Every, failures: int, now: Ms) -> Ms | None:
+    """After a failed run: soon, then less and less often, and always at the next regular time. None: given up."""
+    wait = min(_FIRST_RETRY << min(failures - 1, 10), _LONGEST_RETRY)
+    regular = next_time(every, now)
+    if regular is None:
+        return now + wait if failures < _TRIES else None
+    return min(now + wait, regular)
+
+
+MOST = 20
+LONGEST_DESTINATION = 1_000
+_FOLDER = re.compile(r"[A-Za-z0-9_=\-][A-Za-z0-9_.=\-]*(/[A-Za-z0-9_=\-][A-Za-z0-9_.=\-]*)*")
+# Services that may be named without the operator's leave. Whoever may save an export can make the service call them.
+_PUBLIC = (
+    ".amazonaws.com",
+    ".amazonaws.com.cn",
+    ".r2.cloudflarestorage.com",
+    "storage.googleapis.com",
+    ".backblazeb2.com",
+    ".digitaloceanspaces.com",
+    ".linodeobjects.com",
+    ".scw.cloud",
+    ".wasabisys.com",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Exports:
+    """A project's exports, and the operator's rules for them."""
+
+    database: Database
+    sealer: Sealer
+    # Where folders are; None: exports go to buckets only.
+    folder: Path | None
+    # Hosts of buckets that are allowed beyond the public services.
+    hosts: Collection[str]
+
+    async def create(self, project_id: str, given: Mapping[str, Any], now: Ms) -> Export:
+        id = f"exp_{secrets.token_hex(8)}"
+        settings = self._checked(project_id, id, given, None)
+        async with self.database.transaction() as connection:
+            if len(await storage.page(connection, project_id, None, MOST)) >= MOST:
+                raise Refusal(f"A project has at most {MOST} exports.")
+            return await storage.create(connection, project_id, id, settings, now, _next_at(settings, now))
+
+    async def update(self, project_id: str, id: str, given: Mapping[str, Any], now: Ms) -> Export:
+        """Fields that are not given stay as they are."""
+        async with self.database.transaction() as connection:
+            before = _found(await storage.load(connection, project_id, id), id)
+            settings = self._checked(project_id, id, given, before.settings)
+            timed = settings.every != before.settings.every or settings.enabled != before.settings.enabled
+            next_at = _next_at(settings, now) if timed else before.next_at
+            return await storage.change(connection, before, settings, now, next_at)
+
+    async def load(self, project_id: str, id: str) -> Export:
+        async with self.database.acquire() as connection:
+            return _found(await storage.load(connection, project_id, id), id)
+
+    async def page(self, project_id: str, after: str | None, limit: int) -> list[Export]:
+        async with self.database.acquire() as connection:
+            if after is not None:
+                _found(await storage.load(connection, project_id, after), after, param="starting_after")
+            return await storage.page(connection, project_id, after, limit)
+
+    async def delete(self, project_id: str, id: str) -> None:
+        async with self.database.transaction() as connection:
+            _found(await storage.load(connection, project_id, id), id)
+            await storage.delete(connection, project_id, id)
+
+    async def run_now(self, project_id: str, id: str, now: Ms, *, whole: bool = False) -> Export:
+        """As soon as a process with the role `clock` has time. `whole`: everything, and increments continue there."""
+        async with self.database.transaction() as connection:
+            return _found(await storage.run_now(connection, project_id, id, now, whole=whole), id)
+
+    async def runs(self, project_id: str, id: str, before: int | None, limit: int) -> list[Run]:
+        async with self.database.acquire() as connection:
+            _found(await storage.load(connection, project_id, id), id)
+            return await storage.runs(connection, project_id, id, before, limit)
+
+    async def last_runs(self, project_id: str) -> dict[str, Run]:
+        async with self.database.acquire() as connection:
+            return await storage.last_runs(connection, project_id)
+
+    def destination(self, export: Export) -> Destination:
+        """Checked again: the operator may have changed the rules since it was saved."""
+        settings = export.settings
+        self._check_place(settings.destination, settings.endpoint, settings.region)
+        if not settings.destination.startswith(SCHEME):
+            assert self.folder is not None
+            return Folder(self.folder / settings.destination)
+        if settings.credentials is None:
+            raise DestinationRefused("The export has no access key.")
+        try:
+            keys = json.decode(
+                self.sealer.unseal(settings.credentials, _place(export.project_id, export.id)), type=Keys
+            )
+        except UnsealableError as error:
+            raise DestinationRefused(
+                "Its access key cannot be decrypted: LATCHKEY_SECRET_KEY has changed. Save the key again."
+            ) from error
+        return Bucket(parse_address(settings.destination, settings.endpoint, settings.region), keys)
+
+    def _checked(self, project_id: str, id: str, given: Mapping[str, Any], before: Settings | None) -> Settings:
+        known = {} if before is None else {name: getattr(before, name) for name in Settings.__dataclass_fields__}
+        merged = {**_DEFAULTS, **known, **given}
+        access, secret = merged.pop("access_key_id", None), merged.pop("secret_access_key", None)
+        settings = Settings(**{**merged, "what": checked_what(tuple(merged["what"]))})
+        self._check_place(settings.destination, settings.endpoint, settings.region)
+        if not settings.destination.startswith(SCHEME):
+            return replace(settings, credentials=None, access_key=None, endpoint=None, region=None)
+        moved = before is not None and (before.destination, before.endpoint) != (
+            settings.destination,
+            settings.endpoint,
+        )
+        if bool(access) != bool(secret):
+            raise Refusal("Give the access key and its secret together.", param="secret_access_key")
+        if not access and (settings.credentials is None or moved):
+            # A key that was saved for one place is never sent to another.
+            raise Refusal("Give the access key and its secret.", param="access_key_id")
+        if not access:
+            return settings
+        sealed = self.sealer.seal(json.encode(Keys(access, secret)).decode(), _place(project_id, id))
+        return replace(settings, credentials=sealed, access_key=f"…{access[-4:]}" if len(access) > 8 else "…")
+
+    def _check_place(self, destination: str, endpoint: str | None, region: str | None) -> None:
+        if destination.startswith(SCHEME):
+            parse_address(destination, endpoint, region)
+            if endpoint is not None:
+                self._check_host(endpoint)
+        elif self.folder is None:
+            raise Refusal(
+                "This installation allows no folders (setting export_folder). Use s3://bucket/prefix.",
+                param="destination",
+            )
+        elif _FOLDER.fullmatch(destination) is None:
+            raise Invalid(
+                "A folder is named by letters, digits, '-', '_' and '.', or s3://bucket/prefix.", param="destination"
+            )
+
+    def _check_host(self, endpoint: str) -> None:
+        parts = urlsplit(endpoint)
+        host = (parts.hostname or "").lower()
+        if host in self.hosts or f"{host}:{parts.port}" in self.hosts:
+            return
+        if parts.scheme != "https" or parts.port not in {None, 443} or not _is_public(host):
+            raise Refusal(
+                "This installation does not allow that endpoint; the operator can (setting export_allow_hosts).",
+                param="endpoint",
+            )
+
+
+_DEFAULTS: dict[str, Any] = {
+    "format": "parquet",
+    "incremental": True,
+    "with_tokens": False,
+    "endpoint": None,
+    "region": None,
+    "every": "day",
+    "enabled": True,
+}
+
+
+def _is_public(host: str) -> bool:
+    return any(host == one or (one.startswith(".") and host.endswith(one)) for one in _PUBLIC)
+
+
+def _next_at(settings: Settings, now: Ms) -> Ms | None:
+    return next_time(settings.every, now) if settings.enabled else None
+
+
+def _place(project_id: str, id: str) -> str:
+    return f"{project_id}/{id}/export_keys"
+
+
+def _found(export: Export | None, id: str, param: str = "export_id") -> Export:
+    if export is None:
+        raise NotFound(f"There is no export {id!r}.", param=param)
+    return export

@@ -1,0 +1,437 @@
+"""The place where an export ended and the next increment begins.
+
+No row may be missed by a series of increments, whatever was being written while each of them ran. So a cursor is not a
+time: a transaction that began before it may commit after it. It is what PostgreSQL knows for certain:
+
+- events have positions without gaps, in the order of commits;
+- every other row carries the id of the transaction that wrote it. The cursor holds the oldest transaction that was
+  still running (`xid`). The next export takes every row written by that transaction or a later one. Rows of
+  transactions that the first export saw already are exported twice, and none is missed.
+
+Transaction ids mean nothing in another database, or in one that was set back to a backup. `epoch` tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import file_digest, sha256
+
+import structlog
+from msgspec import MsgspecError, Struct, json
+
+from latchkey.database.pool import Connection, Database
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.read_rows import load_projects
+from latchkey.subjects.exports import render, storage
+from latchkey.subjects.exports.storage import ExportedCustomer, ExportedEvent, Snapshot
+from latchkey.subjects.exports.usecases.destination import Destination, Upload, told
+from latchkey.subjects.exports.usecases.export_formats import Format, PartFile, instant, open_part
+from latchkey.subjects.exports.wire import ROWS, ChangedCustomerRow, ExportFile, Manifest, Row
+from latchkey.wire.event import Event
+
+_PREFIX = "lk1."
+# Rows keep 32 bits of a transaction id. With fewer transactions than this since the cursor they are unambiguous.
+_REACH = 2**31
+
+
+class Cursor(Struct, frozen=True):
+    project_id: str
+    epoch: str
+    xid: int
+    position: int
+    # What the catalog granted: see `grants_of`.
+    grants: str
+
+    def text(self) -> str:
+        return _PREFIX + base64.urlsafe_b64encode(json.encode(self)).decode().rstrip("=")
+
+
+_DECODER = json.Decoder(Cursor)
+
+
+def parse(text: str) -> Cursor:
+    try:
+        encoded = text.strip().removeprefix(_PREFIX)
+        return _DECODER.decode(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
+    except (MsgspecError, binascii.Error, ValueError) as error:
+        raise Invalid(
+            "That is not the cursor of an export. It is in the export's manifest.json.", param="since"
+        ) from error
+
+
+def cursor_at(project_id: str, snapshot: Snapshot, catalog: Catalog) -> Cursor:
+    return Cursor(project_id, snapshot.epoch, snapshot.oldest_xid, snapshot.position, grants_of(catalog))
+
+
+def problem_with(cursor: Cursor, project_id: str, snapshot: Snapshot) -> str | None:
+    """Why no increment can begin at this cursor; None if one can."""
+    if cursor.project_id != project_id:
+        return "the cursor is of another project"
+    if cursor.epoch != snapshot.epoch:
+        return "the database was moved or restored since the last export"
+    ahead = cursor.xid > snapshot.next_xid or cursor.position > snapshot.position
+    if ahead or snapshot.next_xid - cursor.xid >= _REACH:
+        return "the last export is not of this database, or too long ago"
+    return None
+
+
+def grants_of(catalog: Catalog) -> str:
+    """A digest of what products grant. When it changes, the rows of customers who own them change with it, although
+    nobody writes their customers."""
+    granted = sorted((id, product.grants) for id, product in catalog.products.items() if product.grants)
+    former = sorted(
+        (clock or "", product_id, one.entitlement_id, one.detached_at)
+        for clock, products in catalog.former.items()
+        for product_id, all_former in products.items()
+        for one in all_former
+    )
+    return sha256(json.encode((granted, former))).hexdigest()[:32]
+
+
+# The files of one export. Rows go into parts of a bounded size; a part goes to the destination when it is full.
+
+
+@dataclass(frozen=True, slots=True)
+class PartLimits:
+    rows: int = 1_000_000
+    bytes: int = 256 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class _Part:
+    name: str
+    file: PartFile
+    rows: int = 0
+
+
+@dataclass(slots=True)
+class Files:
+    upload: Upload
+    format: Format
+    limits: PartLimits
+    finished: list[ExportFile] = field(default_factory=list)
+    rows: int = 0
+    _open: dict[str, _Part] = field(default_factory=dict)
+    _numbers: dict[str, int] = field(default_factory=dict)
+
+    async def begin(self, what: Iterable[str]) -> None:
+        """Every kind of row has at least one file, so that readers find one."""
+        for one in what:
+            await asyncio.to_thread(self._begin, one)
+
+    def write(self, what: str, rows: Sequence[Row]) -> None:
+        """Call it in a thread, and `send_full` afterwards."""
+        if not rows:
+            return
+        if what not in self._open:
+            self._begin(what)
+        part = self._open[what]
+        with told(str(self.upload.workspace)):
+            part.file.write(list(rows))
+        part.rows += len(rows)
+        self.rows += len(rows)
+
+    async def send_full(self) -> None:
+        """The next part begins with its first row: otherwise the last one would often be empty."""
+        for what, part in list(self._open.items()):
+            if part.rows >= self.limits.rows or part.file.size() >= self.limits.bytes:
+                await self._send(what)
+
+    async def send_all(self) -> None:
+        for what in list(self._open):
+            await self._send(what)
+
+    def close(self) -> None:
+        """After an error: the descriptors are closed, and nothing is sent."""
+        for part in self._open.values():
+            try:
+                part.file.close()
+            except Exception:  # noqa: S112  # what could not be written is thrown away
+                continue
+        self._open.clear()
+
+    def _begin(self, what: str) -> None:
+        number = self._numbers[what] = self._numbers.get(what, 0) + 1
+        name = f"{what}-{number:05}.{self.format}"
+        with told(str(self.upload.workspace)):
+            self._open[what] = _Part(name, open_part(self.upload.workspace / name, self.format, what, ROWS[what]))
+
+    async def _send(self, what: str) -> None:
+        part = self._open.pop(what)
+        self.finished.append(await asyncio.to_thread(self._close, what, part))
+        await self.upload.put(part.name)
+
+    def _close(self, what: str, part: _Part) -> ExportFile:
+        path = self.upload.workspace / part.name
+        with told(str(self.upload.workspace)):
+            part.file.close()
+            with path.open("rb") as file:
+                digest = file_digest(file, "sha256").hexdigest()
+            size = path.stat().st_size
+        return ExportFile(name=part.name, what=what, rows=part.rows, bytes=size, sha256=digest)
+
+
+# Runs one export: reads customers and events in batches, and writes their rows to a destination.
+
+
+WHAT = ("events", "transactions", "customers", "entitlements")
+# Rows that belong to customers. `changed_customers` comes with each increment of them.
+OF_CUSTOMERS = frozenset({"transactions", "customers", "entitlements"})
+CHANGED = "changed_customers"
+
+# Customers of a batch, and how many an increment looks at to find those that changed.
+AT_ONCE = 500
+STRETCH = 20_000
+EVENTS_AT_ONCE = 2_000
+# How long the database waits for us between two batches: a bucket may be slow.
+PATIENCE_SECONDS = 3_600
+
+_EVENTS = json.Decoder(Event)
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    project_id: str
+    what: tuple[str, ...]
+    format: Format
+    # None: everything.
+    since: Cursor | None = None
+    with_tokens: bool = False
+
+
+# Called with the share of the work that is done, from 0 to 1, and with the number of rows.
+Progress = Callable[[float, int], None]
+
+
+def _nobody_looks(_share: float, _rows: int) -> None:
+    pass
+
+
+def checked_what(what: tuple[str, ...]) -> tuple[str, ...]:
+    """In the usual order, each once."""
+    unknown = [one for one in what if one not in WHAT]
+    if unknown or not what:
+        raise Invalid(f"Choose from {', '.join(WHAT)}.", param="what")
+    return tuple(one for one in WHAT if one in what)
+
+
+async def run(
+    database: Database,
+    order: Order,
+    destination: Destination,
+    now: Callable[[], Ms],
+    *,
+    progress: Progress = _nobody_looks,
+    limits: PartLimits | None = None,
+) -> Manifest:
+    """The manifest is at the destination when this returns. If it raises, there is no export."""
+    began = now()
+    name = f"{instant(began).translate(_BARE)}-{secrets.token_hex(3)}"
+    async with destination.upload(f"{order.project_id}/{name}") as upload:
+        files = Files(upload, order.format, limits or PartLimits())
+        try:
+            work = _Work(order, files, progress)
+            await work.export(database)
+            await files.send_all()
+        finally:
+            await asyncio.to_thread(files.close)
+        assert work.cursor is not None
+        manifest = Manifest(
+            project_id=order.project_id,
+            id=name,
+            kind="whole" if work.since is None else "increment",
+            what=list(order.what),
+            format=order.format,
+            with_tokens=order.with_tokens,
+            as_of=instant(began),
+            finished_at=instant(now()),
+            since=work.since.text() if work.since is not None else None,
+            cursor=work.cursor.text(),
+            files=sorted(files.finished, key=lambda one: one.name),
+            unreadable=work.unreadable,
+            unreadable_events=work.unreadable_events,
+        )
+        await upload.finish(json.format(json.encode(manifest), indent=2) + b"\n")
+    return manifest
+
+
+def missing(manifest: Manifest) -> str | None:
+    """What could not be read, in words; None if everything could."""
+    counted = {"customers": manifest.unreadable, "events": manifest.unreadable_events}
+    named = [f"{count:,} {what}" for what, count in counted.items() if count]
+    return f"Could not be read, and missing in the export: {' and '.join(named)}." if named else None
+
+
+_BARE = str.maketrans("", "", "-:.")
+
+
+class _Work:
+    """One export under way."""
+
+    def __init__(self, order: Order, files: Files, progress: Progress) -> None:
+        self._order = order
+        self._files = files
+        self._progress = progress
+        self._of_customers = OF_CUSTOMERS.intersection(order.what)
+        self._shares = {
+            "customers": 0.0 if self._of_customers else 1.0,
+            "events": 0.0 if "events" in order.what else 1.0,
+        }
+        self.since = order.since
+        self.cursor: Cursor | None = None
+        self.unreadable = 0
+        self.unreadable_events = 0
+
+    async def export(self, database: Database) -> None:
+        async with database.transaction(isolation="repeatable_read", readonly=True) as connection:
+            snapshot = await storage.take_snapshot(connection, self._order.project_id)
+            await storage.allow_time(connection, PATIENCE_SECONDS)
+            if snapshot.catalog_version is None:
+                raise NotFound(f"There is no project {self._order.project_id}.", param="project")
+            catalog = await _catalog(connection, self._order.project_id)
+            self.cursor = cursor_at(self._order.project_id, snapshot, catalog)
+            if self.since is not None and problem_with(self.since, self._order.project_id, snapshot) is not None:
+                self.since = None
+            of_increment = (CHANGED,) if self._of_customers and self.since is not None else ()
+            await self._files.begin((*self._order.what, *of_increment))
+            if self._of_customers:
+                await self._export_customers(connection, snapshot, catalog)
+        # Events never change, except by an erasure, which the next increment sees: they need no snapshot.
+        if "events" in self._order.what:
+            await self._export_events(database, snapshot)
+
+    async def _export_customers(self, connection: Connection, snapshot: Snapshot, catalog: Catalog) -> None:
+        async for batch in self._customers(connection, snapshot, catalog):
+            tokens = await self._tokens(connection, batch)
+            await asyncio.to_thread(self._write_customers, batch, catalog, tokens)
+            await self._step("customers", batch[-1].key, snapshot.last_customer)
+        if self.since is not None:
+            after = 0
+            while gone := await storage.gone_customers(
+                connection, self._order.project_id, self.since.xid, after, EVENTS_AT_ONCE
+            ):
+                after = gone[-1]
+                rows = [ChangedCustomerRow(customer_key=key, deleted=True) for key in gone]
+                await asyncio.to_thread(self._files.write, CHANGED, rows)
+                await self._step("customers", 1, 1)
+
+    async def _customers(
+        self, connection: Connection, snapshot: Snapshot, catalog: Catalog
+    ) -> AsyncIterator[list[ExportedCustomer]]:
+        project_id, since, after = self._order.project_id, self.since, 0
+        if since is None or since.grants != grants_of(catalog):
+            # Where the catalog grants something else now, the rows of every customer may have changed.
+            while batch := await storage.customers(connection, project_id, after, AT_ONCE):
+                after = batch[-1].key
+                yield batch
+            return
+        while (end := await storage.end_of_stretch(connection, project_id, after, STRETCH)) is not None:
+            while batch := await storage.customers(
+                connection, project_id, after, AT_ONCE, until=end, since_xid=since.xid
+            ):
+                after = batch[-1].key
+                yield batch
+            after = end
+            await self._step("customers", end, snapshot.last_customer)
+
+    async def _tokens(self, connection: Connection, batch: list[ExportedCustomer]) -> render.Tokens:
+        if not self._order.with_tokens or "transactions" not in self._order.what:
+            return {}
+        bought = [one for customer in batch for one in _bought(customer)]
+        return await storage.tokens(connection, self._order.project_id, bought)
+
+    def _write_customers(self, batch: list[ExportedCustomer], catalog: Catalog, tokens: render.Tokens) -> None:
+        """Runs in a thread: thousands of rows take longer than others should wait."""
+        made: dict[str, list[Row]] = {what: [] for what in self._of_customers}
+        changed: list[Row] = []
+        for one in batch:
+            try:
+                customer = one.decoded()
+            except Exception:
+                # The others are exported all the same; the manifest tells how many are missing.
+                log.exception("customer not exported", project_id=self._order.project_id, customer_key=one.key)
+                self.unreadable += 1
+                continue
+            changed.append(ChangedCustomerRow(customer_key=one.key, deleted=False))
+            if "transactions" in made:
+                made["transactions"].extend(render.transactions(customer, catalog, one.key, tokens))
+            if "entitlements" in made:
+                made["entitlements"].extend(render.entitlements(customer, catalog, one.key))
+            if "customers" in made:
+                made["customers"].append(render.customer_row(customer, one.key, one.last_seen))
+        for what, rows in made.items():
+            self._files.write(what, rows)
+        if self.since is not None:
+            self._files.write(CHANGED, changed)
+
+    async def _export_events(self, database: Database, snapshot: Snapshot) -> None:
+        project_id, since = self._order.project_id, self.since
+        first = after = since.position if since is not None else 0
+        async with database.acquire() as connection:
+            while batch := await storage.events(connection, project_id, after, snapshot.position, EVENTS_AT_ONCE):
+                after = batch[-1].position
+                await asyncio.to_thread(self._write_events, batch)
+                await self._step("events", after - first, snapshot.position - first)
+            after = 0
+            while since is not None and (
+                batch := await storage.rewritten_events(
+                    connection, project_id, since.xid, after, since.position, EVENTS_AT_ONCE
+                )
+            ):
+                after = batch[-1].position
+                await asyncio.to_thread(self._write_events, batch)
+                await self._step("events", 1, 1)
+
+    def _write_events(self, batch: list[ExportedEvent]) -> None:
+        made: list[Row] = []
+        for one in batch:
+            try:
+                event = _EVENTS.decode(one.body)
+            except Exception:
+                # As for customers: the others are exported all the same.
+                log.exception("event not exported", project_id=self._order.project_id, position=one.position)
+                self.unreadable_events += 1
+                continue
+            made.append(
+                render.event_row(
+                    event,
+                    one.body,
+                    position=one.position,
+                    key=one.customer_key,
+                    committed_at=one.committed_at,
+                )
+            )
+        self._files.write("events", made)
+
+    async def _step(self, part: str, done: int, of: int) -> None:
+        self._shares[part] = min(1.0, done / max(of, 1))
+        await self._files.send_full()
+        parts = [share for name, share in self._shares.items() if self._wanted(name)]
+        self._progress(sum(parts) / len(parts), self._files.rows)
+
+    def _wanted(self, part: str) -> bool:
+        return bool(self._of_customers) if part == "customers" else "events" in self._order.what
+
+
+async def _catalog(connection: Connection, project_id: str) -> Catalog:
+    # Not shared with others: this transaction may see an older catalog than they do.
+    return (await load_projects(connection, Catalogs(), {project_id}))[project_id].catalog
+
+
+def _bought(one: ExportedCustomer) -> list[tuple[str, str]]:
+    try:
+        customer = one.decoded()
+    except Exception:
+        return []
+    subscribed = [(subscription.store, subscription.id) for subscription in customer.subscriptions]
+    return subscribed + [(purchase.store, purchase.id) for purchase in customer.purchases]

@@ -1,0 +1,191 @@
+"""`latchkey import`: customers and their transactions from files."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from msgspec import to_builtins
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
+from rich.text import Text
+
+from latchkey.cli import output
+from latchkey.cli.output import JsonOption, shown
+from latchkey.cli.project_command import ProjectOption, audited, chosen
+from latchkey.cli.target_database import DATA, ConfigOption, DataOption, database_url
+from latchkey.database.pool import Database
+from latchkey.domain.refusal import Invalid
+from latchkey.now import real_now
+from latchkey.subjects.imports.rules.skip import Skip
+from latchkey.subjects.imports.usecases import runs
+from latchkey.subjects.imports.usecases.runs import Order, Result, run_import
+
+_MOST_REASONS = 20
+_MOST_NAMED = 10
+
+
+class FormatName(StrEnum):
+    LATCHKEY = "latchkey"
+    REVENUECAT = "revenuecat"
+
+
+def import_files(
+    files: Annotated[list[Path], typer.Argument(help="CSV or JSON Lines, gzipped or not.")],
+    format: Annotated[
+        FormatName, typer.Option("--format", help="latchkey: the columns of `latchkey export`. revenuecat: its export.")
+    ] = FormatName.LATCHKEY,
+    app: Annotated[
+        list[str] | None,
+        typer.Option("--app", help="STORE=APP: the app for a store's purchases, such as app_store=app_1234."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Write nothing; only report what would be imported.")
+    ] = False,
+    webhooks: Annotated[
+        bool,
+        typer.Option("--webhooks", help="Send webhooks for the imported purchases, too. Without it, none are sent."),
+    ] = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Write the rows that were not imported to this CSV file.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Import the files even if they were imported before.")] = False,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+    as_json: JsonOption = False,
+) -> None:
+    """Import customers, their ids, attributes and transactions.
+
+    If it is interrupted, run the same command again: it continues. It is idempotent: the same files change nothing.
+    docs/import.md describes the formats."""
+    apps = _apps(app or [])
+    console = Console(stderr=True, highlight=False)
+
+    async def run(skipped: Callable[[Skip], None] | None) -> Result:
+        # Grouping a million rows takes longer than any other statement may.
+        async with Database(
+            database_url(config, data), max_size=3, statement_timeout_ms=0, application_name="latchkey import"
+        ) as database:
+            owner = await chosen(database, project)
+            order = Order(
+                project_id=owner,
+                format=format.value,
+                files=tuple(files),
+                apps=apps,
+                told=webhooks,
+                dry=dry_run,
+                again=again,
+            )
+            with _progress(console, hidden=as_json) as progress:
+                if dry_run:
+                    return await run_import(database, order, real_now, progress, skipped)
+                names = ", ".join(one.name for one in files)
+                async with audited(database, owner, "import.run", names, format=format.value):
+                    return await run_import(database, order, real_now, progress, skipped)
+
+    with ExitStack() as stack:
+        skipped = stack.enter_context(_report(report)) if report is not None else None
+        result = asyncio.run(run(skipped))
+    if as_json:
+        output.write({"dry_run": dry_run, **to_builtins(result)})
+        return
+    _show(console, result, dry_run, report)
+
+
+def _apps(given: list[str]) -> dict[str, str]:
+    apps: dict[str, str] = {}
+    for one in given:
+        store, equals, app_id = one.partition("=")
+        if not equals or not store or not app_id:
+            raise Invalid(f"--app {one} does not have the form STORE=APP, such as app_store=app_1234.")
+        if store in apps:
+            raise Invalid(f"--app names {store} twice.")
+        apps[store] = app_id
+    return apps
+
+
+@contextmanager
+def _report(path: Path) -> Iterator[Callable[[Skip], None]]:
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\r\n")
+            writer.writerow(("file", "line", "reason"))
+            yield lambda skip: writer.writerow((skip.file, skip.line, skip.reason))
+    except OSError as error:
+        raise Invalid(f"The report {path} cannot be written: {error.strerror}.") from None
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if not speed or task.description != runs.WRITING else f"{speed:,.0f} rows/s")
+
+
+@contextmanager
+def _progress(console: Console, *, hidden: bool) -> Iterator[runs.Progress]:
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeRemainingColumn(compact=True),
+        console=console,
+        disable=hidden,
+    )
+    tasks = {name: bar.add_task(name, total=None, visible=False) for name in (runs.READING, runs.WRITING)}
+
+    def progress(stage: str, done: int, total: int) -> None:
+        # Bytes of the files while reading, in kB; rows while writing.
+        unit = 1000 if stage == runs.READING else 1
+        bar.update(tasks[stage], completed=done // unit, total=total // unit, visible=True)
+
+    with bar:
+        yield progress
+
+
+def _show(console: Console, result: Result, dry: bool, report: Path | None) -> None:
+    if result.known_since is not None:
+        console.print(
+            f"[green]✓[/green] These files were imported on {shown(result.known_since)} ({result.run_id}). "
+            "Nothing was changed. To import them again, add --again.",
+            soft_wrap=True,
+        )
+        return
+    if result.resumed_at is not None:
+        console.print(f"Went on with {result.run_id}, of which {result.resumed_at:,} rows had been written before.")
+    table = Table(Column(style="bold"), Column(justify="right"), box=None, show_header=False)
+    for name, count in result.counts.items():
+        if count and name != "applied":
+            table.add_row(name, f"{count:,}")
+    console.print(table)
+    for reason, rows in list(result.skipped.items())[:_MOST_REASONS]:
+        console.print(f"[yellow]{rows:,} rows: {escape(reason)}[/yellow]", soft_wrap=True)
+    if result.skipped and report is None:
+        console.print("Add --report FILE to get the line of each.", style="dim")
+    for names, words in (
+        (result.unknown_products, "Not in the catalog, so they grant nothing until you add them: {}."),
+        (
+            result.stores_without_app,
+            "This project has no app in {}. Purchases there belong to no app, and the store is not asked about them.",
+        ),
+        (
+            result.currencies_without_rate,
+            "Amounts in USD of payments in {} are estimates: neither the file nor `latchkey rates` has a rate of that "
+            "day.",
+        ),
+    ):
+        if names:
+            more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+            told = words.format(", ".join(names[:_MOST_NAMED]) + more)
+            console.print(told, style="yellow", soft_wrap=True, markup=False)
+    words = "Dry run: nothing was written." if dry else f"Imported as {result.run_id}."
+    console.print(f"[green]✓[/green] {words}", soft_wrap=True)

@@ -1,0 +1,309 @@
+"""From rows to what a store would have told: a subscription for each chain, and a purchase for everything else.
+
+The rows may come in any order and repeat each other; the result is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from dataclasses import replace as dataclasses_replace
+
+from msgspec import structs
+from msgspec.structs import replace
+
+from latchkey.domain.customers.customer import Attribute, CurrencyTransaction, Customer, not_later_than, with_attributes
+from latchkey.domain.customers.intake import take_in
+from latchkey.domain.instants import DAY, HOUR, Ms
+from latchkey.domain.purchases.purchase import MoneyBack, Purchase, PurchaseKind
+from latchkey.domain.purchases.reconciliation import settle, settle_purchase
+from latchkey.domain.purchases.subscription import Cause, Moment, Pause, Period, PeriodType, Status, Subscription
+from latchkey.subjects.imports.rules.row import CustomerRow, RowKind, Standing, TransactionRow
+
+# How long stores try a payment again. A period that follows within this time after a failed payment is a renewal.
+_LONGEST_RETRY: Ms = 60 * DAY
+# Whatever begins this soon after the end of the period before it continues it.
+_NEXT: Ms = HOUR
+
+
+def newest(rows: Iterable[TransactionRow]) -> list[TransactionRow]:
+    """Each transaction once, as the newest of its rows tells it."""
+    found: dict[tuple[str, str, int], TransactionRow] = {}
+    for row in rows:
+        known = found.get(row.key)
+        if known is None or _age(row) > _age(known):
+            found[row.key] = row
+    return list(found.values())
+
+
+def _age(row: TransactionRow) -> tuple[Ms, str]:
+    # Of two rows of one moment always the same one wins, whatever their order.
+    return row.updated_at, repr(row)
+
+
+def rebuilt(rows: Iterable[TransactionRow]) -> list[Subscription | Purchase]:
+    """Everything that these rows tell of, oldest first."""
+    chains: dict[tuple[str, str], list[TransactionRow]] = {}
+    bought: list[Subscription | Purchase] = []
+    for row in newest(rows):
+        if row.kind is RowKind.SUBSCRIPTION:
+            chains.setdefault((row.store, row.chain), []).append(row)
+        else:
+            bought.append(_purchase(row))
+    bought += [_subscription(chain) for chain in chains.values()]
+    return sorted(bought, key=lambda one: one.order)
+
+
+def is_settled(rows: Iterable[TransactionRow]) -> bool:
+    """Whether the rows say themselves why each period began."""
+    return all(row.cause is not None for row in rows)
+
+
+def _purchase(row: TransactionRow) -> Purchase:
+    grant = row.kind is RowKind.PROMOTIONAL
+    return Purchase(
+        kind=PurchaseKind.PROMOTIONAL if grant else PurchaseKind.ONE_TIME,
+        store=row.store,
+        id=row.id,
+        product_id=row.product_id,
+        environment=row.environment,
+        purchased_at=row.purchased_at,
+        price=row.price,
+        app_id=row.app_id,
+        ends_at=row.ends_at,
+        entitlement_id=row.entitlement_id,
+        ownership=row.ownership,
+        money_back=() if row.refunded_at is None or grant else (MoneyBack(row.refunded_at),),
+        given_back=row.given_back,
+        country=row.country,
+        terms=row.terms,
+        # A grant has no money to give back: it was taken away.
+        revoked_at=row.revoked_at or row.refunded_at if grant else row.revoked_at,
+        resolved_at=row.resolved_at,
+        credited=row.credited,
+        told_at=None if grant else row.updated_at,
+        offering=row.offering,
+    )
+
+
+def _subscription(rows: list[TransactionRow]) -> Subscription:
+    ordered = sorted(rows, key=lambda row: (row.purchased_at, row.number or 0, row.id))
+    periods: list[Period] = []
+    for index, row in enumerate(ordered):
+        before = ordered[index - 1] if index else None
+        periods.append(_period(row, before, periods[-1] if periods else None))
+    last = ordered[-1]
+    return Subscription(
+        store=last.store,
+        id=last.chain,
+        environment=last.environment,
+        app_id=last.app_id,
+        periods=tuple(periods),
+        status=_status(last, max(row.updated_at for row in ordered)),
+        ownership=last.ownership,
+    )
+
+
+def _period(row: TransactionRow, before: TransactionRow | None, last: Period | None) -> Period:
+    cause = row.cause if row.cause is not None else _cause(row, before)
+    assert row.ends_at is not None, "a subscription's row has an end"
+    return Period(
+        id=row.id,
+        number=row.number if row.number is not None else last.number + 1 if last is not None else 0,
+        cause=cause,
+        product_id=row.product_id,
+        period_type=row.period_type,
+        purchased_at=row.purchased_at,
+        ends_at=max(row.ends_at, row.purchased_at),
+        as_of=Moment(row.updated_at),
+        price=row.price,
+        changed_from=row.changed_from,
+        money_back=() if row.refunded_at is None else (MoneyBack(row.refunded_at),),
+        paid_from=row.paid_from,
+        given_back=row.given_back,
+        country=row.country,
+        terms=row.terms,
+        offering=row.offering,
+    )
+
+
+def _cause(row: TransactionRow, before: TransactionRow | None) -> Cause:
+    """Why the period began, where the file does not say. `settle` finds product changes and conversions."""
+    first = Cause.TRIAL if row.period_type is PeriodType.TRIAL else Cause.PURCHASE
+    if before is None:
+        return first if not row.number or row.period_type is PeriodType.TRIAL else Cause.RENEWAL
+    assert before.ends_at is not None, "a subscription's row has an end"
+    end = max(before.ends_at, before.standing.grace_ends_at or 0)
+    if row.purchased_at <= end + _NEXT:
+        return Cause.RENEWAL
+    recovered = before.standing.billing_issue_at is not None and row.purchased_at <= end + _LONGEST_RETRY
+    resumed = before.standing.resumes_at is not None
+    return Cause.RENEWAL if recovered or resumed else first
+
+
+def _status(last: TransactionRow, as_of: Ms) -> Status:
+    standing: Standing = last.standing
+    status = Status(
+        as_of=Moment(as_of),
+        auto_renew=standing.auto_renew,
+        renewal_off_at=standing.renewal_off_at,
+        renewal_off_reason=standing.renewal_off_reason,
+        billing_issue_at=standing.billing_issue_at,
+        grace_ends_at=standing.grace_ends_at,
+        next_product_id=standing.next_product_id,
+        ended=standing.ended,
+    )
+    if standing.resumes_at is None:
+        return status
+    asked_at = standing.paused_at or last.ends_at or as_of
+    return replace(status, pause=Pause(asked_at, standing.resumes_at))
+
+
+# Everything that the rows of a file tell of one customer, and what it makes of the customer here.
+
+
+# A purchase's store and its id there.
+PurchaseKey = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    # The id used last.
+    app_user_id: str
+    # All ids, the oldest first.
+    ids: tuple[str, ...]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    first_seen_at: Ms | None = None
+    last_seen_at: Ms | None = None
+    last_seen_platform: str | None = None
+    last_seen_platform_version: str | None = None
+    last_seen_app_version: str | None = None
+    last_seen_country: str | None = None
+    balances: Mapping[str, int] = field(default_factory=dict)
+    rows: tuple[TransactionRow, ...] = ()
+    bought: tuple[Subscription | Purchase, ...] = ()
+    # The subscriptions whose rows say themselves why each period began.
+    settled: frozenset[PurchaseKey] = frozenset()
+    # What the store can be asked with, where the file has it.
+    tokens: Mapping[PurchaseKey, str] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> tuple[PurchaseKey, ...]:
+        return tuple((one.store, one.id) for one in self.bought)
+
+
+def person(key: str, transactions: Iterable[TransactionRow], customers: Iterable[CustomerRow]) -> Person:
+    """`key` is the id under which the rows were put together."""
+    rows, told = tuple(transactions), sorted(customers, key=lambda row: (row.as_of, repr(row)))
+    ids = dict.fromkeys(id for row in told for id in row.ids) or {key: None}
+    latest = told[-1] if told else CustomerRow(app_user_id=key)
+    attributes: dict[str, Attribute] = {}
+    for row in told:
+        for name, noted in row.attributes.items():
+            known = attributes.get(name)
+            if known is None or noted.updated_at >= known.updated_at:
+                attributes[name] = noted
+    chains: dict[PurchaseKey, list[TransactionRow]] = {}
+    for one in rows:
+        chains.setdefault((one.store, one.chain), []).append(one)
+    return Person(
+        app_user_id=latest.app_user_id,
+        ids=tuple(ids),
+        attributes=attributes,
+        first_seen_at=min((row.first_seen_at for row in told if row.first_seen_at is not None), default=None),
+        last_seen_at=max((row.last_seen_at for row in told if row.last_seen_at is not None), default=None),
+        last_seen_platform=latest.last_seen_platform,
+        last_seen_platform_version=latest.last_seen_platform_version,
+        last_seen_app_version=latest.last_seen_app_version,
+        last_seen_country=latest.last_seen_country,
+        balances=latest.balances,
+        rows=rows,
+        bought=tuple(rebuilt(rows)),
+        settled=frozenset(key for key, chain in chains.items() if is_settled(chain)),
+        tokens={key: token for key, chain in chains.items() if (token := _token(chain)) is not None},
+    )
+
+
+def together(one: Person, other: Person) -> Person:
+    """Two sets of rows that turn out to be about the same customer."""
+    older, newer = sorted((one, other), key=lambda each: (each.first_seen_at or 0, each.app_user_id))
+    rows = (*older.rows, *newer.rows)
+    return dataclasses_replace(
+        newer,
+        ids=tuple(dict.fromkeys((*older.ids, *newer.ids))),
+        attributes={**older.attributes, **newer.attributes},
+        first_seen_at=min((at for at in (one.first_seen_at, other.first_seen_at) if at is not None), default=None),
+        rows=rows,
+        bought=tuple(rebuilt(rows)),
+        settled=older.settled & newer.settled | older.settled - {*newer.keys} | newer.settled - {*older.keys},
+        tokens={**older.tokens, **newer.tokens},
+    )
+
+
+def _token(chain: list[TransactionRow]) -> str | None:
+    """The newest."""
+    return next((row.token for row in sorted(chain, key=lambda row: row.purchased_at, reverse=True) if row.token), None)
+
+
+def first_seen_of(one: Person, now: Ms) -> Ms:
+    """As the file says, else when the customer first bought something."""
+    known = [one.first_seen_at] if one.first_seen_at is not None else [row.purchased_at for row in one.rows]
+    return min([*known, now])
+
+
+def last_seen_of(one: Person, now: Ms) -> Ms:
+    if one.last_seen_at is not None:
+        return min(one.last_seen_at, now)
+    bought = [row.purchased_at for row in one.rows if row.purchased_at <= now]
+    return max([first_seen_of(one, now), *bought])
+
+
+def new_customer(one: Person, project_id: str, record: str, now: Ms) -> Customer:
+    """Somebody who was not known here, without purchases yet."""
+    return Customer(
+        project_id=project_id,
+        app_user_id=one.app_user_id,
+        original_app_user_id=one.ids[0],
+        first_seen_at=first_seen_of(one, now),
+        aliases=one.ids,
+        record=record,
+    )
+
+
+def with_balances(customer: Customer, balances: Mapping[str, int], reference: str, now: Ms) -> Customer:
+    """With what the customer had before. Only for somebody new: nobody can tell what else was spent here."""
+    if not balances:
+        return customer
+    moved = tuple(CurrencyTransaction(reference, code, amount, now) for code, amount in sorted(balances.items()))
+    return structs.replace(customer, balances=dict(sorted(balances.items())), currency_transactions=moved)
+
+
+def met(customer: Customer, one: Person, free: frozenset[str], now: Ms) -> Customer:
+    """A customer who is known here already, with those ids of the file that nobody has. The older of the two says
+    which id was the first."""
+    added = tuple(id for id in one.ids if id in free)
+    since = first_seen_of(one, now)
+    older = since < customer.first_seen_at
+    mine = customer.aliases if not older else tuple(id for id in one.ids if id in free or id in customer.aliases)
+    return structs.replace(
+        customer,
+        original_app_user_id=mine[0] if older and mine else customer.original_app_user_id,
+        first_seen_at=min(since, customer.first_seen_at),
+        aliases=tuple(dict.fromkeys((*mine, *customer.aliases, *added))),
+    )
+
+
+def taken_in(customer: Customer, one: Person, bought: Iterable[Subscription | Purchase], now: Ms) -> Customer:
+    """With these purchases and the attributes of the file, by the rules for what a store tells."""
+    if one.attributes:
+        customer = with_attributes(customer, not_later_than(now, one.attributes))
+    for seen in bought:
+        customer = take_in(customer, _settled(customer, seen, (seen.store, seen.id) in one.settled, now), now)
+    return customer
+
+
+def _settled(customer: Customer, seen: Subscription | Purchase, says_why: bool, now: Ms) -> Subscription | Purchase:
+    if isinstance(seen, Purchase):
+        return settle_purchase(customer.purchase(seen.store, seen.id), seen)
+    before = customer.subscription(seen.store, seen.id)
+    return seen if before is None and says_why else settle(before, seen, now)

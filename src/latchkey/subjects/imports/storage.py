@@ -1,0 +1,276 @@
+"""New customers written many at once, with all rows that the ordinary way of creating and changing them writes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from msgspec import json
+from msgspec.structs import replace
+
+from latchkey.database.pool import Connection
+from latchkey.database.sql import query
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.engine.storage import records
+from latchkey.engine.storage.records import LastSeen, Stored
+from latchkey.engine.storage.state import encode
+from latchkey.subjects.imports.rules.skip import Skip
+
+_KEYS = query("new_customer_keys")
+_CUSTOMERS = query("import_customers")
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    # With the currency transactions that its balances come from.
+    customer: Customer
+    next_due_at: Ms | None
+    last_seen: LastSeen
+
+
+async def create(connection: Connection, project_id: str, newcomers: Sequence[Newcomer]) -> list[Stored]:
+    """In the order given: rows of customers, of their ids and e-mail addresses. An id that somebody else has
+    just taken breaks the transaction as a collision."""
+    if not newcomers:
+        return []
+    keys = [row["id"] for row in await connection.fetch(_KEYS, project_id, len(newcomers))]
+    made = [one.customer for one in newcomers]
+    seen = [one.last_seen for one in newcomers]
+    await connection.execute(
+        _CUSTOMERS,
+        project_id,
+        keys,
+        [one.app_user_id for one in made],
+        [encode(replace(one, currency_transactions=())) for one in made],
+        [one.next_due_at for one in newcomers],
+        [one.first_seen_at for one in made],
+        [one.at for one in seen],
+        [one.platform for one in seen],
+        [one.platform_version for one in seen],
+        [one.app_version for one in seen],
+        [one.country for one in seen],
+    )
+    stored = [Stored(key, one) for key, one in zip(keys, made, strict=True)]
+    named = [(project_id, id, one.key, one.customer.first_seen_at) for one in stored for id in one.customer.aliases]
+    await records.add_ids(connection, named)
+    await records.keep_emails(connection, [(project_id, one.key, records.email_of(one.customer)) for one in stored])
+    return stored
+
+
+# Imports: what was imported from which files, how far it came, and what was skipped.
+
+
+_LOCK = query("lock_import")
+_FIND = query("find_import")
+_BEGIN = query("begin_import")
+_RESTART = query("restart_import")
+_ADVANCE = query("advance_import")
+_FINISH = query("finish_import")
+_SKIPS = query("list_import_skips")
+_REASONS = query("reasons_of_skips")
+_ADD_SKIPS = query("add_import_skips")
+
+Status = Literal["staging", "applying", "done"]
+_SKIPS_AT_ONCE = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    id: str
+    status: Status
+    staged: int
+    cursor: str
+    counts: dict[str, int]
+    started_at: Ms
+    finished_at: Ms | None
+
+
+@asynccontextmanager
+async def undone(connection: Connection) -> AsyncIterator[None]:
+    """Whatever is done within is rolled back, and its locks are let go. Inside a transaction."""
+    nested = connection.transaction()
+    await nested.start()
+    try:
+        yield
+    finally:
+        await nested.rollback()
+
+
+async def take_turn(connection: Connection, project_id: str) -> bool:
+    """Until the connection ends, no other process imports into this project. False: one does already."""
+    taken: bool = await connection.fetchval(_LOCK, project_id)
+    return taken
+
+
+async def find(connection: Connection, project_id: str, fingerprint: str) -> Run | None:
+    row = await connection.fetchrow(_FIND, project_id, fingerprint)
+    if row is None:
+        return None
+    return Run(
+        id=row["id"],
+        status=row["status"],
+        staged=row["staged"],
+        cursor=row["cursor"],
+        counts=json.decode(row["counts"], type=dict[str, int]),
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+    )
+
+
+async def begin(
+    connection: Connection,
+    project_id: str,
+    run_id: str,
+    fingerprint: str,
+    format: str,
+    options: Mapping[str, Any],
+    files: Sequence[Mapping[str, Any]],
+    now: Ms,
+) -> None:
+    await connection.execute(
+        _BEGIN, project_id, run_id, fingerprint, format, json.encode(options), json.encode(files), b"{}", now
+    )
+
+
+async def restart(connection: Connection, project_id: str, run_id: str, now: Ms, *, forget_skips: bool) -> None:
+    await connection.execute(_RESTART, project_id, run_id, now, forget_skips)
+
+
+async def advance(
+    connection: Connection, project_id: str, run: Run, cursor: str, counts: Mapping[str, int], now: Ms
+) -> bool:
+    """With the batch that it tells of. False: another process has written this batch."""
+    found = await connection.fetchval(_ADVANCE, project_id, run.id, run.cursor, cursor, json.encode(counts), now)
+    return found is not None
+
+
+async def finish(connection: Connection, project_id: str, run_id: str, counts: Mapping[str, int], now: Ms) -> None:
+    await connection.execute(_FINISH, project_id, run_id, json.encode(counts), now)
+
+
+async def add_skips(connection: Connection, project_id: str, run_id: str, skips: Sequence[Skip]) -> None:
+    if skips:
+        await connection.execute(
+            _ADD_SKIPS,
+            project_id,
+            run_id,
+            [one.file for one in skips],
+            [one.line for one in skips],
+            [one.reason for one in skips],
+        )
+
+
+async def reasons(connection: Connection, project_id: str, run_id: str) -> dict[str, int]:
+    """How many rows were skipped for each reason, the most frequent first."""
+    rows = await connection.fetch(_REASONS, project_id, run_id)
+    return {row["reason"]: row["rows"] for row in rows}
+
+
+async def skips(connection: Connection, project_id: str, run_id: str) -> AsyncIterator[Skip]:
+    last = 0
+    while rows := await connection.fetch(_SKIPS, project_id, run_id, last, _SKIPS_AT_ONCE):
+        for row in rows:
+            yield Skip(row["file"], row["line"], row["reason"])
+        last = rows[-1]["n"]
+
+
+# The rows of a running import: written with COPY as they are read, put together by customer, read in that order.
+
+
+_CLEAR = query("clear_staging")
+_COUNT = query("count_staged")
+_STAGED = query("staged_import")
+_BY_ALIAS = query("group_staged_by_alias")
+_BY_CHAIN = query("group_staged_by_chain")
+_NEXT = query("next_staged")
+_OF_CUSTOMER = query("staged_of_customer")
+
+_ROW_COLUMNS = ("project_id", "import_id", "customer", "n", "store", "chain", "updated_at", "body")
+_ID_COLUMNS = ("import_id", "project_id", "app_user_id", "customer", "as_of")
+# Both tables were filled a moment ago. A nested loop over a table that was never analysed takes minutes for ten
+# thousand rows.
+_ANALYZE = "analyze import_rows, import_ids; set local work_mem = '64MB'"
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRow:
+    customer: str
+    n: int
+    # None for what is about the customer.
+    purchase: tuple[str, str] | None
+    updated_at: Ms
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StagedId:
+    """Another id of a customer."""
+
+    app_user_id: str
+    customer: str
+    as_of: Ms
+
+
+async def clear(connection: Connection, project_id: str) -> None:
+    await connection.execute(_CLEAR, project_id)
+
+
+async def add(
+    connection: Connection, project_id: str, run_id: str, rows: Sequence[StagedRow], ids: Sequence[StagedId]
+) -> None:
+    if rows:
+        await connection.copy_records_to_table(
+            "import_rows",
+            columns=_ROW_COLUMNS,
+            records=[
+                (project_id, run_id, one.customer, one.n, *(one.purchase or (None, None)), one.updated_at, one.body)
+                for one in rows
+            ],
+        )
+    if ids:
+        await connection.copy_records_to_table(
+            "import_ids",
+            columns=_ID_COLUMNS,
+            records=[(run_id, project_id, one.app_user_id, one.customer, one.as_of) for one in ids],
+        )
+
+
+async def complete(connection: Connection, project_id: str, run_id: str, counts: Mapping[str, int], now: Ms) -> int:
+    """All rows are there: put them together by customer. Returns how many there are. In a transaction."""
+    await group(connection, project_id, run_id)
+    staged = await count(connection, project_id, run_id)
+    await connection.execute(_STAGED, project_id, run_id, staged, json.encode(counts), now)
+    return staged
+
+
+async def group(connection: Connection, project_id: str, run_id: str) -> None:
+    await connection.execute(_ANALYZE)
+    await connection.execute(_BY_ALIAS, project_id, run_id)
+    await connection.execute(_BY_CHAIN, project_id, run_id)
+
+
+async def count(connection: Connection, project_id: str, run_id: str) -> int:
+    rows: int = await connection.fetchval(_COUNT, project_id, run_id)
+    return rows
+
+
+async def next_customers(
+    connection: Connection, project_id: str, run_id: str, after: str, limit: int
+) -> dict[str, list[bytes]]:
+    """The rows of the next customers, about `limit` of them, and always whole customers. Empty at the end."""
+    rows = await connection.fetch(_NEXT, project_id, run_id, after, limit)
+    found: dict[str, list[bytes]] = {}
+    for row in rows:
+        found.setdefault(row["customer"], []).append(row["body"])
+    if len(rows) == limit:
+        last = rows[-1]["customer"]
+        # It may have more rows than were read.
+        rest = found.pop(last)
+        if not found:
+            whole = await connection.fetch(_OF_CUSTOMER, project_id, run_id, last)
+            rest = [row["body"] for row in whole]
+            found[last] = rest
+    return found

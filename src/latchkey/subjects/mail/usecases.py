@@ -1,0 +1,314 @@
+"""What our mails say. Nothing in them is written by users but the address of the recipient: nobody can send text of
+their own to others through this service."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import smtplib
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.policy import SMTP
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal, Protocol
+from uuid import uuid4
+
+import structlog
+from markupsafe import escape
+
+from latchkey.database.pool import Database
+from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
+from latchkey.engine.due_work import Lookout
+from latchkey.subjects.accounts.rules import ADDRESS, Pace, checked_email, guessing_network_of, wait
+from latchkey.subjects.accounts.storage import session_rows
+from latchkey.subjects.accounts.usecases.accounts import add_link, find_account
+from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
+from latchkey.subjects.mail import storage
+from latchkey.subjects.mail.storage import OutgoingMail
+
+
+class Kind(StrEnum):
+    # Somebody was added to a team, and has no password yet.
+    INVITATION = "invitation"
+    # Somebody asked for a new password.
+    RESET = "reset"
+    # The password of an account was changed.
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    subject: str
+    begins: str
+    button: str
+    ends: str
+    # How long the link works. 0: it is no link for one person.
+    lasts: Ms
+
+
+WORDS: dict[Kind, Words] = {
+    Kind.INVITATION: Words(
+        "Your invitation to Latchkey",
+        "You were added to a team on Latchkey. Choose a password to sign in:",
+        "Choose a password",
+        "The link works once, for seven days. If you do not know what this is about, ignore this mail.",
+        7 * DAY,
+    ),
+    Kind.RESET: Words(
+        "Choose a new password for Latchkey",
+        "Somebody, probably you, asked for a new password for your account on Latchkey. Choose it here:",
+        "Choose a new password",
+        "The link works once, for one hour. If it was not you, ignore this mail: your password stays as it is.",
+        1 * HOUR,
+    ),
+    Kind.CHANGED: Words(
+        "Your password for Latchkey was changed",
+        "The password of your account on Latchkey was changed. If it was you, there is nothing to do. If it was not, "
+        "somebody else can sign in as you. Ask for a new password now:",
+        "Ask for a new password",
+        "Then look at your sessions on the account's page, and tell an owner of your projects.",
+        0,
+    ),
+}
+
+_HTML = """\
+<!doctype html>
+<html lang="en"><body style="font-family: sans-serif; line-height: 1.5; color: #1b1f24">
+<p>{begins}</p>
+<p><a href="{link}" style="display: inline-block; padding: 10px 18px; background: #1f5fbf; color: #ffffff; \
+text-decoration: none; border-radius: 6px">{button}</a></p>
+<p>Or copy this address into your browser:<br>{link}</p>
+<p>{ends}</p>
+</body></html>
+"""
+
+
+def message(kind: Kind, sender: str, to: str, link: str, message_id: str) -> EmailMessage:
+    """Line breaks in a header are refused by the library (ValueError), whatever they come from."""
+    words = WORDS[kind]
+    made = EmailMessage(policy=SMTP)
+    made["From"] = sender
+    made["To"] = to
+    made["Subject"] = words.subject
+    made["Message-ID"] = message_id
+    # So that absence notes and the like are not sent back.
+    made["Auto-Submitted"] = "auto-generated"
+    # 7bit: the text is ASCII, and a link in one piece can be copied from the file too.
+    made.set_content(f"{words.begins}\n\n{link}\n\n{words.ends}\n", cte="7bit")
+    shown = {"begins": words.begins, "button": words.button, "ends": words.ends}
+    made.add_alternative(_HTML.format(link=escape(link), **shown), subtype="html", cte="7bit")
+    return made
+
+
+# How a mail leaves: through an SMTP server, or into a file. Both block, so they run in a thread.
+
+
+Security = Literal["starttls", "tls", "none"]
+# Seconds for each step of the conversation.
+PATIENCE = 20.0
+
+
+class NotSentError(Exception):
+    """The mail could not be sent now. The message names no address and no secret."""
+
+    def __init__(self, why: str, *, for_good: bool = False) -> None:
+        super().__init__(why)
+        self.for_good = for_good
+
+
+class Way(Protocol):
+    def send(self, message: EmailMessage, name: str) -> None: ...
+    def check(self) -> str:
+        """Tries everything but sending, and says what it found. Raises NotSentError."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmtpServer:
+    host: str
+    port: int
+    security: Security
+    user: str = ""
+    password: str = field(default="", repr=False)
+    extra_ca: Path | None = None
+
+    def send(self, message: EmailMessage, name: str) -> None:  # noqa: ARG002 - for files
+        with self._connected() as server:
+            server.send_message(message)
+
+    def check(self) -> str:
+        with self._connected() as server:
+            server.noop()
+        return f"{self.host}:{self.port} takes mail"
+
+    @contextmanager
+    def _connected(self) -> Iterator[smtplib.SMTP]:
+        try:
+            with self._server() as server:
+                if self.security == "starttls":
+                    server.starttls(context=self._trust())
+                if self.user:
+                    server.login(self.user, self.password)
+                yield server
+        except smtplib.SMTPRecipientsRefused as error:
+            codes = sorted({code for code, _ in error.recipients.values()})
+            raise NotSentError(f"the server refuses the recipient ({codes})", for_good=min(codes) >= 500) from None
+        except smtplib.SMTPAuthenticationError as error:
+            raise NotSentError(f"the server refuses the user or the password ({error.smtp_code})") from None
+        except smtplib.SMTPNotSupportedError as error:
+            raise NotSentError(f"the server cannot do that: {error}") from None
+        except smtplib.SMTPResponseException as error:
+            # The server's own words may repeat an address.
+            raise NotSentError(f"the server answers {error.smtp_code}") from None
+        except ssl.SSLCertVerificationError as error:
+            raise NotSentError(f"the server's certificate is not trusted: {error.verify_message}") from None
+        except (OSError, smtplib.SMTPException) as error:
+            raise NotSentError(
+                f"{type(error).__name__}: the server cannot be reached or ended the connection"
+            ) from None
+        except (ValueError, UnicodeError):
+            raise NotSentError("the address cannot be written in a mail", for_good=True) from None
+
+    def _server(self) -> smtplib.SMTP:
+        if self.security == "tls":
+            return smtplib.SMTP_SSL(self.host, self.port, timeout=PATIENCE, context=self._trust())
+        return smtplib.SMTP(self.host, self.port, timeout=PATIENCE)
+
+    def _trust(self) -> ssl.SSLContext:
+        trust = ssl.create_default_context()
+        if self.extra_ca is not None:
+            trust.load_verify_locations(self.extra_ca)
+        return trust
+
+
+@dataclass(frozen=True, slots=True)
+class MailFolder:
+    """For one machine: each mail is a file that mail programs open."""
+
+    path: Path
+
+    def send(self, message: EmailMessage, name: str) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # Whoever reads the link can sign in.
+            place = os.open(self.path / f"{name}.eml", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(place, "wb") as file:
+                file.write(message.as_bytes())
+        except OSError as error:
+            raise NotSentError(f"the folder for mails cannot be written: {error.strerror}") from None
+
+    def check(self) -> str:
+        existing = next(one for one in (self.path, *self.path.parents) if one.exists())
+        if not os.access(existing, os.W_OK):
+            raise NotSentError(f"{existing} cannot be written")
+        return f"mails are written to files in {self.path}"
+
+
+# The outbox: what pages ask for is stored, and sent by the clock role. A mail server that is away delays mails, loses
+# none, and blocks no page.
+
+
+LEASE: Ms = 5 * MINUTE
+# How long a mail is tried for. A link that somebody asked for is of no use much later.
+TRIED_FOR: dict[Kind, Ms] = {Kind.INVITATION: 3 * DAY, Kind.RESET: 1 * HOUR, Kind.CHANGED: 3 * DAY}
+FIRST_PAUSE: Ms = 15 * SECOND
+LONGEST_PAUSE: Ms = 30 * MINUTE
+# Mails to one address: more are not sent, and the page says the same.
+TO_ONE = Pace(free=3, first=5 * MINUTE, longest=1 * HOUR, counted_for=1 * DAY)
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    database: Database
+    way: Way
+    sender: str
+    # The service's public address, for links. Never the Host header of a request: its sender could choose it.
+    public_url: str
+
+    @property
+    def folder(self) -> str | None:
+        """Where mails are written to, if they are not sent."""
+        return str(self.way.path) if isinstance(self.way, MailFolder) else None
+
+    async def invite(self, email: str, now: Ms) -> None:
+        async with self.database.transaction() as connection:
+            await storage.add(connection, Kind.INVITATION, email, now, now + TRIED_FOR[Kind.INVITATION])
+
+    async def tell_of_change(self, email: str, now: Ms) -> None:
+        """The password of an account was changed: its owner must know, in case it was somebody else."""
+        async with self.database.transaction() as connection:
+            await storage.add(connection, Kind.CHANGED, email, now, now + TRIED_FOR[Kind.CHANGED])
+
+    async def ask_for_reset(self, email: str, address: str, now: Ms) -> None:
+        """The same for every e-mail address, known or not. Raises TooManyGuesses for a client that asks too often."""
+        email = checked_email(email)
+        mine, theirs = f"mail from {guessing_network_of(address)}", f"mail to {email}"
+        async with self.database.transaction() as connection:
+            asked = await session_rows.failures(connection, mine, now - ADDRESS.counted_for)
+            if left := wait(ADDRESS, asked.count, asked.last_at, now):
+                raise TooManyGuesses(left, "requests")
+            sent = await session_rows.failures(connection, theirs, now - TO_ONE.counted_for)
+            if wait(TO_ONE, sent.count, sent.last_at, now):
+                await session_rows.note_failures(connection, [mine], now)
+                return
+            await session_rows.note_failures(connection, [mine, theirs], now)
+            await storage.add(connection, Kind.RESET, email, now, now + TRIED_FOR[Kind.RESET])
+
+
+async def run_mail(lookout: Lookout, mail: Mail, now: Callable[[], Ms], stop: asyncio.Event) -> None:
+    """Sends what is due until the lookout ends. A mail under way is finished, or tried again after its lease."""
+    while await lookout.until(lambda seen: seen.mail_at) is not None:
+        try:
+            while not stop.is_set() and await send_next(mail, now):
+                pass
+        except Exception:
+            # The database may be unreachable. Mails are then late.
+            log.exception("mail failed")
+
+
+async def send_next(mail: Mail, now: Callable[[], Ms]) -> bool:
+    """Sends the mail that has waited longest. Returns whether there was one."""
+    async with mail.database.acquire() as connection:
+        one = await storage.claim(connection, now(), now() + LEASE)
+    if one is None:
+        return False
+    done = True
+    if one.expires_at <= now():
+        log.warning("mail given up", mail=one.id, kind=one.kind, attempts=one.attempts)
+    else:
+        done = await _send(mail, one, now())
+    async with mail.database.acquire() as connection:
+        if done:
+            await storage.remove(connection, one.id)
+        else:
+            pause = min(FIRST_PAUSE << min(one.attempts - 1, 20), LONGEST_PAUSE)
+            await storage.postpone(connection, one.id, now() + pause)
+    return True
+
+
+async def _send(mail: Mail, one: OutgoingMail, now: Ms) -> bool:
+    """Whether nothing is left to do."""
+    kind = Kind(one.kind)
+    account = await find_account(mail.database, one.email)
+    # Who signs in through OpenID Connect only gets no password this way.
+    if account is None or (account.openid is not None and not account.has_password):
+        log.info("mail not sent, no account with a password", mail=one.id, kind=kind)
+        return True
+    link = f"{mail.public_url}/dashboard/forgotten"
+    if lasts := WORDS[kind].lasts:
+        link = f"{mail.public_url}/dashboard/invitations/{await add_link(mail.database, account.id, now, lasts)}"
+    at = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
+    made = message(kind, mail.sender, account.email, link, f"<{uuid4()}@latchkey.invalid>")
+    try:
+        await asyncio.to_thread(mail.way.send, made, f"{at}-{kind}-{one.id}")
+    except NotSentError as error:
+        log.warning("mail not sent", mail=one.id, kind=kind, attempts=one.attempts, error=str(error))
+        return error.for_good
+    log.info("mail sent", mail=one.id, kind=kind)
+    return True

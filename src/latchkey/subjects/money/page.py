@@ -1,0 +1,106 @@
+"""The page about money: programs, tax and commission of the project, and the exchange rates of the installation."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.domain.money.exchange_rates import date_of, day_of
+from latchkey.domain.money.fees import Enrolment, Percentages, Program
+from latchkey.domain.money.pinned_rates import REFERENCE_DATE
+from latchkey.domain.refusal import Invalid
+from latchkey.engine import missing_rates
+from latchkey.subjects.money import usecases
+
+pages = Pages()
+
+SELLING = list(usecases.SELLING.items())
+
+FIELDS = (
+    *("program_store", "program_from", "program_until"),
+    *("from", "store", "country", "commission", "tax"),
+)
+
+
+@pages.get("/money")
+async def show_money(visit: Visit) -> Response:
+    standing = await usecases.standing(visit.database)
+    return visit.page(
+        "money.html",
+        here="money",
+        values={**dict.fromkeys(FIELDS, ""), **visit.form.values()},
+        fees=await usecases.load_fees(visit.database, visit.project_id),
+        program_stores=[(name, usecases.TITLES[name]) for name in usecases.PROGRAM_STORES],
+        stores=[("", "All stores"), *SELLING],
+        titles=usecases.TITLES,
+        standing=standing,
+        missing=await missing_rates.listed(visit.database, visit.project_id, visit.now),
+        date_of=date_of,
+        reference_date=REFERENCE_DATE,
+        told=repr,
+    )
+
+
+@pages.post("/money/programs", Needs.MANAGE, "money.changed", show_money)
+async def add_program(visit: Visit) -> Response:
+    form = visit.form
+    visit.subject = "programs"
+    store = form.choice("program_store", usecases.PROGRAM_STORES)
+    until = _day(visit, "program_until") if form.text("program_until") else None
+    new = Enrolment(store, Program.SMALL_BUSINESS, _day(visit, "program_from"), until)
+    known = await usecases.load_fees(visit.database, visit.project_id)
+    await usecases.change_fees(visit.database, visit.project_id, programs=[*known.enrolments, new])
+    return await visit.to(visit.path("money"), "Saved. It counts for payments that are first seen from now on.")
+
+
+@pages.post("/money/percentages", Needs.MANAGE, "money.changed", show_money)
+async def add_percentages(visit: Visit) -> Response:
+    form = visit.form
+    visit.subject = "percentages"
+    new = Percentages(
+        _day(visit, "from"),
+        form.text("store") or None,
+        form.text("country").upper() or None,
+        _share(visit, "commission"),
+        _share(visit, "tax"),
+    )
+    known = await usecases.load_fees(visit.database, visit.project_id)
+    await usecases.change_fees(visit.database, visit.project_id, percentages=[*known.percentages, new])
+    return await visit.to(visit.path("money"), "Saved. It counts for payments that are first seen from now on.")
+
+
+@pages.post("/money/remove", Needs.MANAGE, "money.changed", show_money)
+async def remove(visit: Visit) -> Response:
+    """The entry at a place of one of the lists, which must still be the one that the page showed."""
+    form = visit.form
+    visit.subject = kind = form.choice("kind", ("programs", "percentages"))
+    place, shown = form.number("place", high=usecases.MOST), form.text("shown")
+    known = await usecases.load_fees(visit.database, visit.project_id)
+    if kind == "programs":
+        programs = [one for at, one in enumerate(known.enrolments) if at != place or repr(one) != shown]
+        await usecases.change_fees(visit.database, visit.project_id, programs=programs)
+    else:
+        percentages = [one for at, one in enumerate(known.percentages) if at != place or repr(one) != shown]
+        await usecases.change_fees(visit.database, visit.project_id, percentages=percentages)
+    return await visit.to(visit.path("money"), "Removed. Payments that were seen before keep their terms.")
+
+
+def _day(visit: Visit, name: str) -> int:
+    try:
+        return day_of(visit.form.text(name))
+    except ValueError:
+        raise Invalid("A day is written such as 2026-01-31.", param=name) from None
+
+
+def _share(visit: Visit, name: str) -> float | None:
+    """A percentage, as a share of 1; None if nothing was given."""
+    text = visit.form.text(name).removesuffix("%").strip().replace(",", ".")
+    if not text:
+        return None
+    try:
+        share = round(float(text) / 100, 6)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise Invalid("A percentage is a number from 0 to 100, such as 15.", param=name)
+    return share

@@ -1,0 +1,330 @@
+"""The packages of offerings, and the products in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from fastapi import Query
+from pydantic import Field
+from starlette.responses import Response
+
+from latchkey.domain.catalog import Eligibility
+from latchkey.http.audited import audited
+from latchkey.http.authentication import ReadKey, WriteKey
+from latchkey.http.models import AnyId, Body, Id, LookupKey, Name, Paging, not_null
+from latchkey.http.routing import Router, reply, shows
+from latchkey.http.services import Provided, Services
+from latchkey.subjects.customers.wire import Deleted
+from latchkey.subjects.offerings import render, rules, wire
+from latchkey.subjects.offerings.usecases import offerings, packages, placements
+from latchkey.wire import paging as wire_paging
+from latchkey.wire.v2 import Page
+
+router_packages = Router(prefix="/v2/projects/{project_id}/packages", tags=["V2 offerings"])
+
+PackagesExpand = Annotated[list[Literal["product"]], Query(description="What to show inside the package.")]
+Position = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class NewPackage(Body):
+    lookup_key: LookupKey
+    display_name: Name
+    position: Position | None = None
+
+
+class PackageChanges(Body):
+    display_name: Name = not_null()
+    position: Position = not_null()
+
+
+class NewAssociation(Body):
+    product_id: Id
+    eligibility_criteria: Literal["all", "google_sdk_lt_6", "google_sdk_ge_6"] = "all"
+
+
+class NewAssociations(Body):
+    products: Annotated[list[NewAssociation], Field(min_length=1, max_length=packages.MOST_PRODUCTS)]
+
+
+class ProductIds(Body):
+    product_ids: Annotated[list[Id], Field(min_length=1, max_length=packages.MOST_PRODUCTS)]
+
+
+@router_packages.get("/{package_id}", responses=shows(wire.Package))
+async def read_package(
+    services: Provided,
+    caller: ReadKey,
+    package_id: str,
+    expand: PackagesExpand = [],  # noqa: B006 - FastAPI copies it
+) -> Response:
+    """One package."""
+    found = await packages.load_package(services.database, caller.project_id, package_id)
+    return reply((await rendered_packages(services, caller.project_id, [found], products=bool(expand)))[0])
+
+
+@router_packages.patch("/{package_id}", responses=shows(wire.Package))
+@router_packages.post("/{package_id}", responses=shows(wire.Package))
+@audited("package.updated")
+async def update_package(services: Provided, caller: WriteKey, package_id: str, changes: PackageChanges) -> Response:
+    """Rename a package, or move it to another position. The others move on."""
+    changed = await packages.update_package(
+        services.database,
+        caller.project_id,
+        package_id,
+        display_name=changes.display_name,
+        position=changes.position,
+    )
+    return reply(render.package(changed))
+
+
+@router_packages.delete("/{package_id}", responses=shows(Deleted))
+@audited("package.deleted")
+async def delete_package(services: Provided, caller: WriteKey, package_id: str) -> Response:
+    """Delete a package. Its products stay in the catalog."""
+    await packages.delete_package(services.database, caller.project_id, package_id)
+    return reply(Deleted(object="package", id=package_id, deleted_at=services.now()))
+
+
+@router_packages.get("/{package_id}/products", responses=shows(Page[wire.PackageProduct]))
+async def list_products_of_package(services: Provided, caller: ReadKey, package_id: str, paging: Paging) -> Response:
+    """The products of a package, in the order of attaching. An app shows the first that is sold in it. A deleted one
+    has `deleted_at`, and no app shows it."""
+    found = await packages.list_products(
+        services.database, caller.project_id, package_id, after=paging.after, limit=paging.limit + 1
+    )
+    path = caller.project_id, "packages", package_id, "products"
+    return reply(wire_paging.listed(found, render.attached, lambda item: item.product.id, paging.limit, *path))
+
+
+@router_packages.post("/{package_id}/actions/attach_products", responses=shows(wire.Package))
+@audited("package.products_attached")
+async def attach_products(services: Provided, caller: WriteKey, package_id: str, named: NewAssociations) -> Response:
+    """Put these products into the package, one for each app in which it is sold."""
+    attached = {one.product_id: Eligibility(one.eligibility_criteria) for one in named.products}
+    found = await packages.attach_products(services.database, caller.project_id, package_id, attached)
+    return reply(render.package(found))
+
+
+@router_packages.post("/{package_id}/actions/detach_products", responses=shows(wire.Package))
+@audited("package.products_detached")
+async def detach_products(services: Provided, caller: WriteKey, package_id: str, named: ProductIds) -> Response:
+    """Take these products out of the package. They stay in the catalog."""
+    found = await packages.detach_products(services.database, caller.project_id, package_id, named.product_ids)
+    return reply(render.package(found))
+
+
+async def rendered_packages(
+    services: Services, project_id: str, found: Sequence[rules.Package], *, products: bool
+) -> list[wire.Package]:
+    if not products:
+        return [render.package(one) for one in found]
+    inside = await packages.products_of(services.database, project_id, [one.id for one in found])
+    return [render.package(one, render.whole_products(project_id, one.id, inside[one.id])) for one in found]
+
+
+# The offerings of a project, and the packages in them.
+
+
+router_offerings = Router(prefix="/v2/projects/{project_id}/offerings", tags=["V2 offerings"])
+
+OfferingsExpand = Annotated[
+    list[Literal["package", "package.product"]], Query(description="What to show inside each item.")
+]
+ExpandItems = Annotated[
+    list[Literal["items.package", "items.package.product"]], Query(description="What to show inside each item.")
+]
+ExpandProducts = Annotated[list[Literal["items.product"]], Query(description="What to show inside each item.")]
+
+
+class NewOffering(Body):
+    lookup_key: LookupKey
+    display_name: Name
+    metadata: dict[str, Any] | None = None
+
+
+class OfferingChanges(Body):
+    display_name: Name = not_null()
+    is_current: bool = not_null()
+    metadata: dict[str, Any] | None = None
+
+
+@router_offerings.post("", responses=shows(wire.Offering, 201), status_code=201)
+@audited("offering.created")
+async def create_offering(services: Provided, caller: WriteKey, new: NewOffering) -> Response:
+    """Create an offering. The first one of a project is the current one."""
+    made = await offerings.create_offering(
+        services.database, caller.project_id, new.lookup_key, new.display_name, new.metadata, services.now()
+    )
+    return reply(render.offering(caller.project_id, made), 201)
+
+
+@router_offerings.get("", responses=shows(Page[wire.Offering]))
+async def list_offerings(
+    services: Provided,
+    caller: ReadKey,
+    paging: Paging,
+    expand: ExpandItems = [],  # noqa: B006 - FastAPI copies it
+) -> Response:
+    """The project's offerings, oldest first."""
+    found = await offerings.list_offerings(
+        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1
+    )
+    shown = await _rendered(services, caller.project_id, found, [one.removeprefix("items.") for one in expand])
+    path = caller.project_id, "offerings"
+    return reply(wire_paging.listed(shown, lambda _, one: one, lambda item: item.id, paging.limit, *path))
+
+
+@router_offerings.get("/{offering_id}", responses=shows(wire.Offering))
+async def read_offering(
+    services: Provided,
+    caller: ReadKey,
+    offering_id: str,
+    expand: OfferingsExpand = [],  # noqa: B006 - FastAPI copies it
+) -> Response:
+    """One offering."""
+    found = await offerings.load_offering(services.database, caller.project_id, offering_id)
+    return reply((await _rendered(services, caller.project_id, [found], expand))[0])
+
+
+@router_offerings.patch("/{offering_id}", responses=shows(wire.Offering))
+@router_offerings.post("/{offering_id}", responses=shows(wire.Offering))
+@audited("offering.updated")
+async def update_offering(services: Provided, caller: WriteKey, offering_id: str, changes: OfferingChanges) -> Response:
+    """Change the given fields. A new current offering replaces the one before."""
+    given = {name: getattr(changes, name) for name in changes.model_fields_set}
+    changed = await offerings.update_offering(services.database, caller.project_id, offering_id, given)
+    return reply(render.offering(caller.project_id, changed))
+
+
+@router_offerings.delete("/{offering_id}", responses=shows(Deleted))
+@audited("offering.deleted")
+async def delete_offering(services: Provided, caller: WriteKey, offering_id: str) -> Response:
+    """Delete an offering with its packages. Refused while it is the current one, or a placement or an experiment shows
+    it."""
+    await offerings.delete_offering(services.database, caller.project_id, offering_id)
+    return reply(Deleted(object="offering", id=offering_id, deleted_at=services.now()))
+
+
+@router_offerings.post("/{offering_id}/packages", responses=shows(wire.Package, 201), status_code=201)
+@audited("package.created")
+async def create_package(services: Provided, caller: WriteKey, offering_id: str, new: NewPackage) -> Response:
+    """Create a package, at the given position or at the end. Names such as `$rc_monthly` have a meaning to the SDKs."""
+    made = await packages.create_package(
+        services.database,
+        caller.project_id,
+        offering_id,
+        new.lookup_key,
+        new.display_name,
+        new.position,
+        services.now(),
+    )
+    return reply(render.package(made), 201)
+
+
+@router_offerings.get("/{offering_id}/packages", responses=shows(Page[wire.Package]))
+async def list_packages(
+    services: Provided,
+    caller: ReadKey,
+    offering_id: str,
+    paging: Paging,
+    expand: ExpandProducts = [],  # noqa: B006 - FastAPI copies it
+) -> Response:
+    """The packages of an offering, in order."""
+    found = await packages.list_packages(
+        services.database, caller.project_id, offering_id, after=paging.after, limit=paging.limit + 1
+    )
+    shown = await rendered_packages(services, caller.project_id, found, products=bool(expand))
+    path = caller.project_id, "offerings", offering_id, "packages"
+    return reply(wire_paging.listed(shown, lambda _, one: one, lambda item: item.id, paging.limit, *path))
+
+
+async def _rendered(
+    services: Services, project_id: str, found: Sequence[rules.Offering], expand: Sequence[str]
+) -> list[wire.Offering]:
+    if not expand:
+        return [render.offering(project_id, one) for one in found]
+    inside = await packages.packages_of(services.database, project_id, [one.id for one in found])
+    every = [package for one in inside.values() for package in one]
+    shown = await rendered_packages(services, project_id, every, products="package.product" in expand)
+    by_id = {one.id: one for one in shown}
+    return [
+        render.offering(
+            project_id,
+            one,
+            render.whole_packages(project_id, one.id, [by_id[package.id] for package in inside[one.id]]),
+        )
+        for one in found
+    ]
+
+
+# The placements of a project: which offering its apps show where.
+
+
+router_placements = Router(prefix="/v2/projects/{project_id}/placements", tags=["V2 offerings"])
+
+
+class NewPlacement(Body):
+    id: Id
+    display_name: Name | None = None
+    offering_id: AnyId | None = None
+    is_fallback: bool = False
+
+
+class PlacementChanges(Body):
+    display_name: Name = not_null()
+    offering_id: AnyId | None = None
+    is_fallback: bool = not_null()
+
+
+@router_placements.post("", responses=shows(wire.Placement, 201), status_code=201)
+@audited("placement.created")
+async def create_placement(services: Provided, caller: WriteKey, new: NewPlacement) -> Response:
+    """Create a placement. Without an offering nothing is offered there."""
+    made = await placements.create_placement(
+        services.database,
+        caller.project_id,
+        new.id,
+        new.display_name,
+        new.offering_id,
+        is_fallback=new.is_fallback,
+        now=services.now(),
+    )
+    return reply(render.placement(caller.project_id, made), 201)
+
+
+@router_placements.get("", responses=shows(Page[wire.Placement]))
+async def list_placements(services: Provided, caller: ReadKey, paging: Paging) -> Response:
+    """The project's placements, by id."""
+    found = await placements.list_placements(
+        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1
+    )
+    path = caller.project_id, "placements"
+    return reply(wire_paging.listed(found, render.placement, lambda item: item.id, paging.limit, *path))
+
+
+@router_placements.get("/{placement_id}", responses=shows(wire.Placement))
+async def read_placement(services: Provided, caller: ReadKey, placement_id: str) -> Response:
+    """One placement."""
+    found = await placements.load_placement(services.database, caller.project_id, placement_id)
+    return reply(render.placement(caller.project_id, found))
+
+
+@router_placements.patch("/{placement_id}", responses=shows(wire.Placement))
+@router_placements.post("/{placement_id}", responses=shows(wire.Placement))
+@audited("placement.updated")
+async def update_placement(
+    services: Provided, caller: WriteKey, placement_id: str, changes: PlacementChanges
+) -> Response:
+    """Change the given fields. A new fallback replaces the one before."""
+    given = {name: getattr(changes, name) for name in changes.model_fields_set}
+    changed = await placements.update_placement(services.database, caller.project_id, placement_id, given)
+    return reply(render.placement(caller.project_id, changed))
+
+
+@router_placements.delete("/{placement_id}", responses=shows(Deleted))
+@audited("placement.deleted")
+async def delete_placement(services: Provided, caller: WriteKey, placement_id: str) -> Response:
+    """Delete a placement. Apps that ask for it then show the fallback."""
+    await placements.delete_placement(services.database, caller.project_id, placement_id)
+    return reply(Deleted(object="placement", id=placement_id, deleted_at=services.now()))

@@ -1,0 +1,143 @@
+"""`latchkey offering`: what apps show to their users. An offering has packages, and a package has products."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from latchkey.cli import output
+from latchkey.cli.command import command
+from latchkey.cli.options import NameOption
+from latchkey.cli.project_command import Desk, desk
+from latchkey.domain.catalog import Eligibility
+from latchkey.domain.refusal import NotFound
+from latchkey.now import real_now
+from latchkey.subjects.offerings import render, rules
+from latchkey.subjects.offerings.usecases import offerings
+from latchkey.subjects.offerings.usecases import packages as usecases_packages
+
+app = typer.Typer(no_args_is_help=True, help="List, create and delete offerings: what apps show to their users.")
+
+OfferingArgument = Annotated[str, typer.Argument(help="The offering's key or id.", metavar="OFFERING")]
+PackagesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--package",
+        help="A package and its product, such as '$rc_monthly=pro_monthly'. May be given several times.",
+    ),
+]
+
+
+@command(app, "list", desk)
+async def show_list(at: Desk) -> None:
+    """List the offerings with their packages."""
+    await _show(at, await offerings.list_offerings(at.database, at.project_id, limit=offerings.MOST), listed=True)
+
+
+@command(app, "create", desk)
+async def create(
+    at: Desk,
+    key: Annotated[str, typer.Argument(help="The key that apps know it by, such as default.", metavar="KEY")],
+    name: NameOption = None,
+    package: PackagesOption = None,
+) -> None:
+    """Create an offering. The first one of a project is the current one, which apps show."""
+    pairs = _pairs(package)
+    async with at.audited("offering.created", key):
+        made = await offerings.create_offering(at.database, at.project_id, key, name or key, None, real_now())
+    await _add(at, made.id, pairs)
+    await _show(at, [made])
+
+
+@command(app, "add", desk)
+async def add(at: Desk, offering: OfferingArgument, package: PackagesOption = None) -> None:
+    """Add packages to an offering, or products to its packages."""
+    if not (pairs := _pairs(package)):
+        raise typer.BadParameter("is needed, such as '$rc_monthly=pro_monthly'.", param_hint="--package")
+    found = await _found(at, offering)
+    await _add(at, found.id, pairs)
+    await _show(at, [found])
+
+
+@command(app, "current", desk)
+async def make_current(at: Desk, offering: OfferingArgument) -> None:
+    """Make this the offering that apps show."""
+    found = await _found(at, offering)
+    async with at.audited("offering.updated", found.id, is_current="True"):
+        changed = await offerings.update_offering(at.database, at.project_id, found.id, {"is_current": True})
+    await _show(at, [changed])
+
+
+@command(app, "delete", desk, asks="Delete the offering {offering!r} and its packages?")
+async def delete(at: Desk, offering: OfferingArgument) -> None:
+    """Delete an offering that is not the current one. Its products stay. Asks first."""
+    found = await _found(at, offering)
+    async with at.audited("offering.deleted", found.id):
+        await offerings.delete_offering(at.database, at.project_id, found.id)
+    at.show_deleted("offering", found.id, f"The offering {output.plain(found.lookup_key)} is deleted.")
+
+
+def _pairs(texts: list[str] | None) -> list[tuple[str, str]]:
+    pairs = [(key, product) for key, _, product in (text.partition("=") for text in texts or [])]
+    if wrong := [key for key, product in pairs if not key or not product]:
+        raise typer.BadParameter(f"{wrong[0]!r} is not PACKAGE=PRODUCT.", param_hint="--package")
+    return pairs
+
+
+async def _found(at: Desk, key: str) -> rules.Offering:
+    for one in await offerings.list_offerings(at.database, at.project_id, limit=offerings.MOST):
+        if key in (one.lookup_key, one.id):
+            return one
+    raise NotFound(f"There is no offering {key!r} in this project.", param="offering_id")
+
+
+async def _add(at: Desk, offering_id: str, pairs: list[tuple[str, str]]) -> None:
+    known = {
+        one.lookup_key: one.id for one in await usecases_packages.list_packages(at.database, at.project_id, offering_id)
+    }
+    for key, product in pairs:
+        if key not in known:
+            async with at.audited("package.created", key):
+                made = await usecases_packages.create_package(
+                    at.database, at.project_id, offering_id, key, key, None, real_now()
+                )
+            known[key] = made.id
+        async with at.audited("package.products_attached", known[key], product=product):
+            await usecases_packages.attach_products(at.database, at.project_id, known[key], {product: Eligibility.ALL})
+
+
+async def _show(at: Desk, found: list[rules.Offering], *, listed: bool = False) -> None:
+    inside = await usecases_packages.packages_of(at.database, at.project_id, [one.id for one in found])
+    every = [package for packages in inside.values() for package in packages]
+    products = await usecases_packages.products_of(at.database, at.project_id, [package.id for package in every])
+    if at.as_json:
+        whole = {
+            package.id: render.package(package, render.whole_products(at.project_id, package.id, products[package.id]))
+            for package in every
+        }
+        items = [
+            render.offering(
+                at.project_id,
+                one,
+                render.whole_packages(at.project_id, one.id, [whole[package.id] for package in inside[one.id]]),
+            )
+            for one in found
+        ]
+        output.write_list(items) if listed else output.write(items[0])
+        return
+    rows = [
+        [
+            one.lookup_key,
+            one.display_name,
+            "yes" if one.is_current else "no",
+            "; ".join(
+                f"{package.lookup_key}: {', '.join(attached.product.id for attached in products[package.id])}"
+                for package in inside[one.id]
+            ),
+            one.id,
+        ]
+        for one in found
+    ]
+    columns = ("key", "name", "current", "packages", "id")
+    output.show_list(rows, columns, "There is no offering yet. Create one with `latchkey offering create`.")

@@ -1,0 +1,316 @@
+"""The pages of offerings: the list with what each app shows, and one offering with its packages in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import DecodeError, json
+from starlette.responses import Response
+
+from latchkey.dashboard.links import curl
+from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.domain.catalog import Eligibility
+from latchkey.domain.refusal import Invalid
+from latchkey.domain.storefront import USUAL_PACKAGES, Storefront
+from latchkey.subjects.catalog.usecases import product_catalog
+from latchkey.subjects.offerings import rules
+from latchkey.subjects.offerings.usecases import offerings, packages, placements
+from latchkey.subjects.offerings.usecases.offerings import Previews, load_previews
+from latchkey.subjects.offerings.usecases.placements import list_placements as placements_list_placements
+
+pages = Pages()
+
+MOST_PRODUCTS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one app shows of one package, or why it shows nothing."""
+
+    product: str = ""
+    reasons: tuple[str, ...] = ()
+
+
+@pages.get("/catalog/offerings")
+async def list_offerings(visit: Visit) -> Response:
+    found = await offerings.list_offerings(visit.database, visit.project_id, limit=offerings.MOST)
+    inside = await packages.packages_of(visit.database, visit.project_id, [one.id for one in found])
+    previews = await load_previews(visit.services.changes, visit.project_id)
+    return visit.page(
+        "offerings.html",
+        here="catalog",
+        tab="offerings",
+        offerings=found,
+        packages=inside,
+        previews=previews,
+        made_up=not previews.catalog.offerings.sell_anything,
+        curl=curl,
+    )
+
+
+@pages.get("/catalog/new-offering", Needs.MANAGE)
+async def offer_new_offering(visit: Visit) -> Response:
+    return visit.page("offering_new.html", here="catalog", values=visit.form.values())
+
+
+@pages.post("/catalog/new-offering", Needs.MANAGE, "offering.created", offer_new_offering)
+async def create_offering(visit: Visit) -> Response:
+    form = visit.form
+    visit.subject = key = form.text("lookup_key")
+    metadata = _metadata(form.text("metadata"))
+    name = form.text("display_name") or key
+    made = await offerings.create_offering(visit.database, visit.project_id, key, name, metadata, visit.now)
+    visit.audit(made.id, lookup_key=made.lookup_key)
+    return await visit.to(
+        visit.path("catalog", "offerings", made.id), f"{made.lookup_key} exists now. Add packages to it."
+    )
+
+
+@pages.get("/catalog/offerings/{offering_id}")
+async def show_offering(visit: Visit) -> Response:
+    id = visit.param("offering_id")
+    offering = await offerings.load_offering(visit.database, visit.project_id, id)
+    inside = await packages.list_packages(visit.database, visit.project_id, id)
+    previews = await load_previews(visit.services.changes, visit.project_id)
+    on_sale = await product_catalog.list_products(visit.database, visit.project_id, limit=MOST_PRODUCTS)
+    shown_at = [
+        one for one in await placements_list_placements(visit.database, visit.project_id) if one.offering_id == id
+    ]
+    filled = {
+        "display_name": offering.display_name,
+        "metadata": "" if offering.metadata is None else json.format(json.encode(offering.metadata), indent=2).decode(),
+        **visit.form.values(),
+    }
+    return visit.page(
+        "offering.html",
+        here="catalog",
+        offering=offering,
+        packages=inside,
+        products=await packages.products_of(visit.database, visit.project_id, [one.id for one in inside]),
+        cells={one.id: cells_of(previews, offering.lookup_key, one.lookup_key) for one in inside},
+        apps=[app for app, _ in previews.apps],
+        on_sale=[("", "None yet"), *((one.id, one.id) for one in on_sale)],
+        usual=USUAL_PACKAGES,
+        shown_at=shown_at,
+        values=filled,
+    )
+
+
+@pages.post("/catalog/offerings/{offering_id}", Needs.MANAGE, "offering.updated", show_offering)
+async def update_offering(visit: Visit) -> Response:
+    id, form = visit.param("offering_id"), visit.form
+    changes = {"display_name": form.text("display_name"), "metadata": _metadata(form.text("metadata"))}
+    await offerings.update_offering(visit.database, visit.project_id, id, changes)
+    return await visit.to(visit.path("catalog", "offerings", id), "Saved.")
+
+
+@pages.post("/catalog/offerings/{offering_id}/current", Needs.MANAGE, "offering.updated", show_offering)
+async def make_current(visit: Visit) -> Response:
+    id = visit.param("offering_id")
+    chosen = visit.form.choice("is_current", ("yes", "no")) == "yes"
+    visit.audit(is_current=chosen)
+    changed = await offerings.update_offering(visit.database, visit.project_id, id, {"is_current": chosen})
+    said = "is the current offering." if chosen else "is not the current offering any more. There is none now."
+    return await visit.to(visit.path("catalog", "offerings", id), f"{changed.lookup_key} {said}")
+
+
+@pages.post("/catalog/offerings/{offering_id}/delete", Needs.MANAGE, "offering.deleted", show_offering)
+async def delete_offering(visit: Visit) -> Response:
+    visit.form.confirmed()
+    await offerings.delete_offering(visit.database, visit.project_id, visit.param("offering_id"))
+    return await visit.to(visit.path("catalog", "offerings"), "The offering is gone, with its packages.")
+
+
+@pages.post("/catalog/offerings/{offering_id}/packages", Needs.MANAGE, "package.created", show_offering)
+async def add_package(visit: Visit) -> Response:
+    id, form = visit.param("offering_id"), visit.form
+    key, product_id = form.text("lookup_key"), form.text("product")
+    made = await packages.create_package(
+        visit.database, visit.project_id, id, key, form.text("package_name") or key, None, visit.now
+    )
+    visit.audit(made.id, offering=id, lookup_key=made.lookup_key)
+    if product_id:
+        visit.audit(product=product_id)
+        await packages.attach_products(visit.database, visit.project_id, made.id, {product_id: Eligibility.ALL})
+    return await visit.to(visit.path("catalog", "offerings", id), f"{made.lookup_key} was added.")
+
+
+def cells_of(previews: Previews, offering: str, package: str) -> Sequence[Cell]:
+    """For each app, what it shows of this package."""
+    return [_cell(front, offering, package) for _, front in previews.apps]
+
+
+def _cell(front: Storefront, offering: str, package: str) -> Cell:
+    for one in front.offerings:
+        for each in one.packages:
+            if (one.identifier, each.identifier) == (offering, package):
+                return Cell(each.product_id + (f":{each.plan_id}" if each.plan_id else ""))
+    reasons = (one.reason.value for one in front.left_out if (one.offering, one.package) == (offering, package))
+    return Cell(reasons=tuple(dict.fromkeys(reasons)))
+
+
+def _metadata(text: str) -> dict[str, Any] | None:
+    if not text:
+        return None
+    try:
+        return json.decode(text, type=dict[str, Any])
+    except (DecodeError, RecursionError):
+        raise Invalid('The metadata is a JSON object, such as {"color": "red"}.', param="metadata") from None
+
+
+# The page of one package: its place in the offering, and its product in each app.
+
+
+CRITERIA = (
+    (Eligibility.ALL, "Every SDK"),
+    (Eligibility.NEW_GOOGLE_SDK, "Android SDK 6 and newer"),
+    (Eligibility.OLD_GOOGLE_SDK, "Android SDK before 6"),
+)
+
+
+@pages.get("/catalog/packages/{package_id}")
+async def show_package(visit: Visit) -> Response:
+    id = visit.param("package_id")
+    package = await packages.load_package(visit.database, visit.project_id, id)
+    offering = await offerings.load_offering(visit.database, visit.project_id, package.offering_id)
+    attached = (await packages.products_of(visit.database, visit.project_id, [id]))[id]
+    there = {one.product.id for one in attached}
+    on_sale = await product_catalog.list_products(visit.database, visit.project_id, limit=MOST_PRODUCTS)
+    previews = await load_previews(visit.services.changes, visit.project_id)
+    cells = cells_of(previews, offering.lookup_key, package.lookup_key)
+    return visit.page(
+        "package.html",
+        here="catalog",
+        package=package,
+        offering=offering,
+        attached=attached,
+        choices=[(one.id, f"{one.id} · {one.display_name}") for one in on_sale if one.id not in there],
+        criteria=CRITERIA,
+        named=dict(CRITERIA),
+        shown=list(zip((app for app, _ in previews.apps), cells, strict=True)),
+    )
+
+
+@pages.post("/catalog/packages/{package_id}", Needs.MANAGE, "package.updated", show_package)
+async def rename(visit: Visit) -> Response:
+    id = visit.param("package_id")
+    await packages.update_package(visit.database, visit.project_id, id, display_name=visit.form.text("display_name"))
+    return await visit.to(visit.path("catalog", "packages", id), "Saved.")
+
+
+@pages.post("/catalog/packages/{package_id}/move", Needs.MANAGE, "package.updated", show_package)
+async def move(visit: Visit) -> Response:
+    id, position = visit.param("package_id"), visit.form.number("position", low=1, high=packages.MOST)
+    visit.audit(position=position)
+    moved = await packages.update_package(visit.database, visit.project_id, id, position=position)
+    return await visit.to(
+        visit.path("catalog", "offerings", moved.offering_id), f"{moved.lookup_key} is number {moved.position} now."
+    )
+
+
+@pages.post("/catalog/packages/{package_id}/attach", Needs.MANAGE, "package.products_attached", show_package)
+async def attach(visit: Visit) -> Response:
+    id, product_id = visit.param("package_id"), visit.form.text("product")
+    criteria = Eligibility(visit.form.choice("eligibility", list(Eligibility), Eligibility.ALL))
+    visit.audit(product=product_id, eligibility=criteria)
+    await packages.attach_products(visit.database, visit.project_id, id, {product_id: criteria})
+    return await visit.to(visit.path("catalog", "packages", id), f"{product_id} is in the package now.")
+
+
+@pages.post("/catalog/packages/{package_id}/detach", Needs.MANAGE, "package.products_detached", show_package)
+async def detach(visit: Visit) -> Response:
+    id, product_id = visit.param("package_id"), visit.form.text("product")
+    visit.audit(product=product_id)
+    await packages.detach_products(visit.database, visit.project_id, id, [product_id])
+    return await visit.to(visit.path("catalog", "packages", id), f"{product_id} is no longer in the package.")
+
+
+@pages.post("/catalog/packages/{package_id}/delete", Needs.MANAGE, "package.deleted", show_package)
+async def delete_package(visit: Visit) -> Response:
+    visit.form.confirmed()
+    package = await packages.load_package(visit.database, visit.project_id, visit.param("package_id"))
+    await packages.delete_package(visit.database, visit.project_id, package.id)
+    return await visit.to(visit.path("catalog", "offerings", package.offering_id), f"{package.lookup_key} is gone.")
+
+
+# The pages of placements: which offering the apps show where.
+
+
+@pages.get("/catalog/placements")
+async def list_placements(visit: Visit) -> Response:
+    found = await placements.list_placements(visit.database, visit.project_id)
+    known = await offerings.list_offerings(visit.database, visit.project_id, limit=offerings.MOST)
+    return visit.page(
+        "placements.html",
+        here="catalog",
+        tab="placements",
+        placements=found,
+        offerings={one.id: one for one in known},
+        curl=curl,
+    )
+
+
+@pages.get("/catalog/new-placement", Needs.MANAGE)
+async def offer_new_placement(visit: Visit) -> Response:
+    return await _form(visit, None)
+
+
+@pages.post("/catalog/new-placement", Needs.MANAGE, "placement.created", offer_new_placement)
+async def create_placement(visit: Visit) -> Response:
+    form = visit.form
+    visit.subject = id = form.text("id")
+    await placements.create_placement(
+        visit.database,
+        visit.project_id,
+        id,
+        form.text("display_name") or None,
+        form.text("offering") or None,
+        is_fallback=form.ticked("is_fallback"),
+        now=visit.now,
+    )
+    return await visit.to(visit.path("catalog", "placements"), f"{id} exists now. Apps ask for it by this id.")
+
+
+@pages.get("/catalog/placements/{placement_id}")
+async def show_placement(visit: Visit) -> Response:
+    id = visit.param("placement_id")
+    return await _form(visit, await placements.load_placement(visit.database, visit.project_id, id))
+
+
+@pages.post("/catalog/placements/{placement_id}", Needs.MANAGE, "placement.updated", show_placement)
+async def update_placement(visit: Visit) -> Response:
+    form, id = visit.form, visit.param("placement_id")
+    changes: dict[str, Any] = {
+        "display_name": form.text("display_name"),
+        "offering_id": form.text("offering") or None,
+        "is_fallback": form.ticked("is_fallback"),
+    }
+    await placements.update_placement(visit.database, visit.project_id, id, changes)
+    return await visit.to(visit.path("catalog", "placements"), "Saved.")
+
+
+@pages.post("/catalog/placements/{placement_id}/delete", Needs.MANAGE, "placement.deleted", show_placement)
+async def delete_placement(visit: Visit) -> Response:
+    visit.form.confirmed()
+    id = visit.param("placement_id")
+    await placements.delete_placement(visit.database, visit.project_id, id)
+    return await visit.to(visit.path("catalog", "placements"), f"{id} is gone.")
+
+
+async def _form(visit: Visit, placement: rules.Placement | None) -> Response:
+    values = visit.form.values()
+    if placement is not None and visit.refusal is None:
+        values = {"display_name": placement.display_name, "offering": placement.offering_id or ""}
+        if placement.is_fallback:
+            values["is_fallback"] = "yes"
+    known = await offerings.list_offerings(visit.database, visit.project_id, limit=offerings.MOST)
+    choices = [("", "Nothing is offered there"), *((one.id, one.lookup_key) for one in known)]
+    return visit.page(
+        "placement.html",
+        here="catalog",
+        placement=placement,
+        values=values,
+        choices=choices,
+    )

@@ -1,0 +1,105 @@
+"""Offerings and packages as V2 shows them; the storefront and the mapping of products as V1 shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import UNSET, UnsetType
+
+from latchkey.domain.catalog import Catalog, without_plan
+from latchkey.domain.storefront import ShownPackage, Storefront
+from latchkey.domain.stores.store import BASE_PLANS
+from latchkey.subjects.catalog.render import product
+from latchkey.subjects.offerings import wire
+from latchkey.subjects.offerings.rules import Attached, Offering, Package, Placement
+from latchkey.subjects.purchase_intake.wire import MappedProduct, ProductEntitlementMapping
+from latchkey.wire.paging import project_path
+from latchkey.wire.v2 import Page
+
+
+def offering(project_id: str, one: Offering, packages: Page[wire.Package] | UnsetType = UNSET) -> wire.Offering:
+    return wire.Offering(
+        id=one.id,
+        project_id=project_id,
+        lookup_key=one.lookup_key,
+        display_name=one.display_name,
+        is_current=one.is_current,
+        created_at=one.created_at,
+        metadata=None if one.metadata is None else dict(one.metadata),
+        packages=packages,
+    )
+
+
+def package(one: Package, products: Page[wire.PackageProduct] | UnsetType = UNSET) -> wire.Package:
+    return wire.Package(
+        id=one.id,
+        lookup_key=one.lookup_key,
+        display_name=one.display_name,
+        position=one.position,
+        created_at=one.created_at,
+        products=products,
+    )
+
+
+def attached(project_id: str, one: Attached) -> wire.PackageProduct:
+    return wire.PackageProduct(product=product(project_id, one.product), eligibility_criteria=one.eligibility.value)
+
+
+def whole_products(project_id: str, package_id: str, found: Sequence[Attached]) -> Page[wire.PackageProduct]:
+    """All products of a package, as the list inside it."""
+    path = project_path(project_id, "packages", package_id, "products")
+    return Page(items=[attached(project_id, one) for one in found], next_page=None, url=path)
+
+
+def whole_packages(project_id: str, offering_id: str, found: Sequence[wire.Package]) -> Page[wire.Package]:
+    """All packages of an offering, as the list inside it."""
+    return Page(items=list(found), next_page=None, url=project_path(project_id, "offerings", offering_id, "packages"))
+
+
+def placement(project_id: str, one: Placement) -> wire.Placement:
+    return wire.Placement(
+        id=one.id,
+        project_id=project_id,
+        display_name=one.display_name,
+        offering_id=one.offering_id,
+        is_fallback=one.is_fallback,
+        created_at=one.created_at,
+    )
+
+
+def storefront(one: Storefront) -> wire.Offerings:
+    return wire.Offerings(
+        current_offering_id=one.current,
+        offerings=[
+            wire.OfferedOffering(
+                identifier=offering.identifier,
+                description=offering.description,
+                metadata=dict(offering.metadata),
+                packages=[_package(package) for package in offering.packages],
+            )
+            for offering in one.offerings
+        ],
+        placements=wire.Placements(fallback_offering_id=one.fallback, offering_ids_by_placement=dict(one.placements)),
+    )
+
+
+def _package(one: ShownPackage) -> wire.OfferedPackage:
+    return wire.OfferedPackage(
+        identifier=one.identifier,
+        platform_product_identifier=one.product_id,
+        platform_product_plan_identifier=one.plan_id if one.plan_id is not None else UNSET,
+    )
+
+
+def product_entitlement_mapping(catalog: Catalog, store: str | None) -> ProductEntitlementMapping:
+    """Deleted products too: their owners keep them. Without a store (a secret key) `product:plan` is split as well."""
+    plans = store is None or store in BASE_PLANS
+    found: dict[str, MappedProduct] = {}
+    for id, sold in sorted(catalog.products.items()):
+        plan = id.partition(":")[2] if plans else ""
+        grants = list(sold.grants)
+        if plan:
+            found[id] = MappedProduct(product_identifier=without_plan(id), base_plan_id=plan, entitlements=grants)
+        else:
+            found[id] = MappedProduct(product_identifier=id, entitlements=grants)
+    return ProductEntitlementMapping(product_entitlement_mapping=found)

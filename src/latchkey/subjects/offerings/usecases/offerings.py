@@ -1,0 +1,191 @@
+"""Offerings: what apps show to their users. `packages.py` fills them. The rules are in `domain/storefront.py`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import json
+
+from latchkey.database import transient_errors
+from latchkey.database.errors import CollisionError
+from latchkey.database.pool import Connection, Database
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.instants import Ms
+from latchkey.domain.naming import checked_lookup_key, checked_name
+from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal
+from latchkey.domain.storefront import AskingApp, Storefront, storefront
+from latchkey.engine.changes import Change, Changes
+from latchkey.engine.storage import offering_choices, state
+from latchkey.engine.storage.read_rows import load_projects
+from latchkey.subjects.catalog.usecases.version import changing_catalog
+from latchkey.subjects.offerings import storage
+from latchkey.subjects.offerings.rules import Offering
+from latchkey.subjects.projects import storage as projects_storage
+from latchkey.subjects.projects.rules import App
+
+MOST = 500
+# Every app reads the metadata at every start.
+LARGEST_METADATA = 65_536
+
+
+async def create_offering(
+    database: Database,
+    project_id: str,
+    lookup_key: str,
+    display_name: str,
+    metadata: Mapping[str, Any] | None,
+    now: Ms,
+) -> Offering:
+    """The first offering of a project is the current one at once."""
+    key, name = checked_lookup_key(lookup_key), checked_name(display_name, "display_name")
+    _check(metadata)
+    async with changing_catalog(database, project_id) as connection:
+        known = await storage.page_offerings(connection, project_id, None, MOST)
+        if len(known) == MOST:
+            raise Refusal(f"A project has at most {MOST} offerings. Delete one first.")
+        made = await storage.create_offering(connection, project_id, _new_id(), key, name, metadata, now)
+        if made is None:
+            raise Conflict(f"There is already an offering {key!r} in this project.", param="lookup_key")
+        if not known:
+            await storage.set_current(connection, project_id, made.id)
+        return await found(connection, project_id, made.id)
+
+
+async def load_offering(database: Database, project_id: str, offering_id: str) -> Offering:
+    async with database.acquire() as connection:
+        return await found(connection, project_id, offering_id)
+
+
+async def list_offerings(
+    database: Database, project_id: str, *, after: str | None = None, limit: int = 100
+) -> list[Offering]:
+    """Oldest first."""
+    async with database.acquire() as connection:
+        if after is not None and await storage.load_offering(connection, project_id, after) is None:
+            raise NotFound(f"There is no offering {after!r} to start after.", param="starting_after")
+        return await storage.page_offerings(connection, project_id, after, limit)
+
+
+async def update_offering(
+    database: Database, project_id: str, offering_id: str, changes: Mapping[str, Any]
+) -> Offering:
+    """Changes `display_name`, `metadata` and `is_current` if they are given. There is at most one current offering."""
+    async with changing_catalog(database, project_id) as connection:
+        before = await found(connection, project_id, offering_id)
+        name = checked_name(changes.get("display_name", before.display_name), "display_name")
+        metadata = changes.get("metadata", before.metadata)
+        _check(metadata)
+        await storage.update_offering(connection, project_id, offering_id, name, metadata)
+        current = changes.get("is_current", before.is_current)
+        if current != before.is_current:
+            await storage.set_current(connection, project_id, offering_id if current else None)
+        return await found(connection, project_id, offering_id)
+
+
+async def delete_offering(database: Database, project_id: str, offering_id: str) -> None:
+    """Refused while something names it: apps would suddenly show another offering, or none. Its packages are deleted
+    with it, and customers to whom it was assigned see the current offering again."""
+    async with changing_catalog(database, project_id) as connection:
+        one = await found(connection, project_id, offering_id)
+        uses = await storage.uses(connection, project_id, offering_id)
+        in_use = [
+            *(["it is the current offering"] if one.is_current else []),
+            *(f"the placement {placement!r} shows it" for placement in uses.placements),
+            *(f"the experiment {experiment!r} shows it" for experiment in uses.experiments),
+        ]
+        if in_use:
+            raise InUse(
+                f"{one.lookup_key!r} is still used: {', '.join(in_use)}. Change that first.", param="offering_id"
+            )
+        await storage.delete_offering(connection, project_id, offering_id)
+
+
+async def found(connection: Connection, project_id: str, offering_id: str) -> Offering:
+    offering = await storage.load_offering(connection, project_id, offering_id)
+    if offering is None:
+        raise NotFound(f"There is no offering {offering_id!r} in this project.", param="offering_id")
+    return offering
+
+
+def _check(metadata: Mapping[str, Any] | None) -> None:
+    if metadata is not None and len(json.encode(metadata)) > LARGEST_METADATA:
+        raise Invalid(f"The metadata has at most {LARGEST_METADATA:,} bytes as JSON.", param="metadata")
+    if _has_nul(metadata):
+        raise Invalid("A text in the metadata contains the NUL character (\\u0000).", param="metadata")
+
+
+def _has_nul(value: Any) -> bool:
+    match value:
+        case str():
+            return "\0" in value
+        case list():
+            return any(map(_has_nul, value))
+        case dict():
+            return any(_has_nul(one) for pair in value.items() for one in pair)
+        case _:
+            return False
+
+
+def _new_id() -> str:
+    return f"ofrng_{secrets.token_hex(8)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Previews:
+    """What each app of a project shows to a customer without an offering of its own."""
+
+    catalog: Catalog
+    apps: list[tuple[App, Storefront]]
+
+
+async def load_storefront(changes: Changes, project_id: str, place: AskingApp, app_user_id: str) -> Storefront:
+    """The customer need not exist."""
+    async with changes.database.acquire() as connection:
+        choice = await offering_choices.load(connection, changes.catalogs, project_id, app_user_id)
+    return storefront(choice.catalog, place, choice.override, choice.enrolled)
+
+
+async def load_previews(changes: Changes, project_id: str) -> Previews:
+    async with changes.database.acquire() as connection:
+        known = await load_projects(connection, changes.catalogs, {project_id})
+        apps = await projects_storage.page_of_apps(connection, project_id)
+    catalog = known[project_id].catalog
+    return Previews(catalog, [(app, storefront(catalog, AskingApp(app.id, app.store))) for app in apps])
+
+
+# An offering for one customer, whatever the current offering is. It has no event: nothing that was bought changes.
+
+
+async def assign_offering(
+    changes: Changes, project_id: str, app_user_id: str, offering_id: str, *, create: bool = False
+) -> None:
+    """With `create`, an unknown customer is created."""
+    offering = await load_offering(changes.database, project_id, offering_id)
+    if create:
+        unchanged = Change(
+            project_id=project_id, app_user_id=app_user_id, apply=lambda situation: situation.customer, create=True
+        )
+        await changes.make(unchanged)
+    try:
+        async with transient_errors.hot_transaction(changes.database) as connection:
+            if not await storage.override(connection, project_id, app_user_id, offering.id, changes.now()):
+                raise _missing(app_user_id)
+    except CollisionError:
+        # Somebody deleted the offering meanwhile.
+        await load_offering(changes.database, project_id, offering_id)
+        raise
+
+
+async def clear_offering(changes: Changes, project_id: str, app_user_id: str) -> None:
+    """The customer sees the current offering again. Idempotent."""
+    async with changes.database.transaction() as connection:
+        if await state.key_of(connection, project_id, app_user_id) is None:
+            raise _missing(app_user_id)
+        await storage.clear_override(connection, project_id, app_user_id)
+
+
+def _missing(app_user_id: str) -> NotFound:
+    return NotFound(f"There is no customer {app_user_id!r} in this project.", param="app_user_id")

@@ -1,0 +1,49 @@
+"""The first steps in a project: which are done, as the data says, and as is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from latchkey.database.pool import Connection
+from latchkey.database.sql import query
+from latchkey.domain.instants import Ms
+from latchkey.subjects.webhooks.storage.webhook_rows import delivery_counts
+
+_LOAD = query("load_onboarding")
+_FOUND = query("found_of_onboarding")
+_WEBHOOKS = query("list_webhooks")
+_KEEP = query("keep_onboarding")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    done: frozenset[str] = frozenset()
+    dismissed: bool = False
+
+
+async def load(connection: Connection, project_id: str) -> Kept:
+    row = await connection.fetchrow(_LOAD, project_id)
+    return Kept() if row is None else Kept(frozenset(row[0]), row[1] is not None)
+
+
+async def found(connection: Connection, project_id: str) -> frozenset[str]:
+    """Of a store, a product and a test event, those that the project has or had lately."""
+    row = await connection.fetchrow(_FOUND, project_id)
+    assert row is not None, "a select without a table has a row"
+    return frozenset(name for name in ("store", "product", "test_event") if row[name])
+
+
+async def has_delivered(connection: Connection, project_id: str) -> bool:
+    """Whether a webhook of the project has got one of its newest events."""
+    keys = [row["key"] for row in await connection.fetch(_WEBHOOKS, project_id, None, 20, None)]
+    counts = await delivery_counts(connection, keys)
+    return any(counted.last_success_at is not None for counted in counts.values())
+
+
+async def keep(connection: Connection, project_id: str, done: AbstractSet[str]) -> None:
+    await connection.execute(_KEEP, project_id, sorted(done), None)
+
+
+async def dismiss(connection: Connection, project_id: str, now: Ms) -> None:
+    await connection.execute(_KEEP, project_id, None, now)

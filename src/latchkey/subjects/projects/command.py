@@ -1,0 +1,83 @@
+"""`latchkey project`: the projects of this deployment."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from latchkey.cli import output
+from latchkey.cli.command import command
+from latchkey.cli.output import shown
+from latchkey.cli.project_command import Office, audited, chosen, office
+from latchkey.domain.customers.identity import RestoreBehavior
+from latchkey.domain.refusal import Refusal
+from latchkey.now import real_now
+from latchkey.subjects.projects import render, rules, usecases
+
+app = typer.Typer(
+    no_args_is_help=True, help="Create, list and change projects. A project has its own customers, catalog and keys."
+)
+
+
+@command(app, "create", office)
+async def create(at: Office, name: Annotated[str, typer.Argument(help="The name that people see.")]) -> None:
+    """Create a project."""
+    project = await usecases.create_project(at.database, name, real_now())
+    at.done(render.project(project), f"Project {project.id} ({output.plain(project.name)})")
+    if at.as_json:
+        return
+    test_store = (
+        f"Its test store is {project.test_store}: test purchases give access and cost nothing. "
+        f"Before you ship: latchkey project set {project.id} --test-store closed"
+    )
+    for words in (test_store, f"Next: latchkey key create --project {project.id} --name server"):
+        output.console().print(words, style="dim", soft_wrap=True)
+
+
+@command(app, "set", office)
+async def change(
+    at: Office,
+    project: Annotated[
+        str | None,
+        typer.Argument(envvar="LATCHKEY_PROJECT", help="The project's id. Not needed if there is only one project."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The name that people see.")] = None,
+    restore_behavior: Annotated[
+        RestoreBehavior | None, typer.Option(help="What happens to a purchase that another user restores.")
+    ] = None,
+    test_store: Annotated[
+        rules.TestStore | None,
+        typer.Option(help="Whether test purchases can be made and renewed. Close it before you go live."),
+    ] = None,
+) -> None:
+    """Change a project's settings. What is not given stays as it is."""
+    given = {"name": name, "restore_behavior": restore_behavior, "test_store": test_store}
+    changes = {key: str(value) for key, value in given.items() if value is not None}
+    if not changes:
+        raise Refusal("Nothing to change was given. Use --name, --restore-behavior or --test-store.")
+    id = await chosen(at.database, project)
+    async with audited(at.database, id, "project.changed", id, **changes):
+        changed = await usecases.update_project(
+            at.database, id, name=name, restore_behavior=restore_behavior, test_store=test_store
+        )
+    at.done(
+        render.project(changed),
+        f"Project {changed.id} ({output.plain(changed.name)}): "
+        f"restored purchases {changed.restore_behavior}, test store {changed.test_store}",
+    )
+
+
+@command(app, "list", office)
+async def show(at: Office) -> None:
+    """List all projects."""
+    found = await usecases.list_projects(at.database)
+    if at.as_json:
+        output.write_list(render.project(one) for one in found)
+        return
+    table = Table(Column("id", no_wrap=True), "name", "restored purchases", "test store", "created")
+    for project in found:
+        table.add_row(project.id, project.name, project.restore_behavior, project.test_store, shown(project.created_at))
+    Console(highlight=False).print(table)

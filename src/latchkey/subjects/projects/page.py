@@ -1,0 +1,171 @@
+"""Apps: the project's apps in stores, and the public keys that ship inside them."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from latchkey.dashboard.links import curl, first_purchase
+from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.domain.customers.identity import RestoreBehavior
+from latchkey.domain.refusal import NotFound
+from latchkey.subjects.api_keys import usecases as api_keys
+from latchkey.subjects.projects import rules, usecases
+from latchkey.subjects.purchase_intake.usecases.store_health import standing_of
+from latchkey.subjects.store_connections.page import shown_connection
+from latchkey.subjects.test_store.page import has_pretend_store
+
+pages = Pages()
+
+ON_A_PAGE = 100
+STORES = usecases.TITLES
+
+
+@pages.get("/apps")
+async def list_apps(visit: Visit) -> Response:
+    after = visit.query.text("after") or None
+    found = await usecases.list_apps(visit.database, visit.project_id, after=after, limit=ON_A_PAGE + 1)
+    shown = found[:ON_A_PAGE]
+    more = visit.path("apps", after=shown[-1].id) if len(found) > ON_A_PAGE else None
+    return visit.page(
+        "apps.html",
+        here="apps",
+        apps=shown,
+        stores=STORES,
+        more=more,
+        after=after,
+        curl=curl,
+        standing=await standing_of(visit.services.stores, visit.project_id),
+    )
+
+
+@pages.get("/apps/new", Needs.MANAGE)
+async def offer_new(visit: Visit) -> Response:
+    values = {name: visit.form.text(name) for name in ("name", "store")}
+    return visit.page("app_new.html", here="apps", values=values, stores=list(STORES.items()))
+
+
+@pages.post("/apps/new", Needs.MANAGE, "app.created", offer_new)
+async def create(visit: Visit) -> Response:
+    form = visit.form
+    store = form.choice("store", list(STORES))
+    made = await usecases.create_app(visit.database, visit.project_id, form.text("name"), store, visit.now)
+    visit.audit(made.id, name=made.name, store=store)
+    issued = await api_keys.create_public_key(visit.database, visit.project_id, made.id, made.name, visit.now)
+    visit.audit(key=issued.key.id)
+    return _shown_once(visit, issued, made)
+
+
+@pages.get("/apps/{app_id}")
+async def show_app(visit: Visit) -> Response:
+    app = await usecases.load_app(visit.database, visit.project_id, visit.param("app_id"))
+    after = visit.query.text("after") or None
+    found = await api_keys.list_keys(visit.database, visit.project_id, app_id=app.id, after=after, limit=ON_A_PAGE + 1)
+    shown = found[:ON_A_PAGE]
+    return visit.page(
+        "app.html",
+        here="apps",
+        app=app,
+        store=STORES[app.store],
+        pretend_store=has_pretend_store(visit, app.id),
+        connection=await shown_connection(visit, app),
+        error_here=visit.refusal is not None,
+        keys=shown,
+        more=visit.path("apps", app.id, after=shown[-1].id) if len(found) > ON_A_PAGE else None,
+        values={"name": visit.form.text("name"), "rate_limit": visit.form.text("rate_limit", str(api_keys.RATE_LIMIT))},
+    )
+
+
+@pages.post("/apps/{app_id}/keys", Needs.MANAGE, "app.key_created", show_app)
+async def create_key(visit: Visit) -> Response:
+    app_id, form = visit.param("app_id"), visit.form
+    app = await usecases.load_app(visit.database, visit.project_id, app_id)
+    limit = form.number("rate_limit", api_keys.RATE_LIMIT, low=1, high=api_keys.FASTEST)
+    name = form.text("name") or app.name
+    issued = await api_keys.create_public_key(
+        visit.database, visit.project_id, app_id, name, visit.now, rate_limit=limit
+    )
+    visit.audit(key=issued.key.id, name=issued.key.name)
+    return _shown_once(visit, issued, app)
+
+
+@pages.post("/apps/{app_id}/keys/{key_id}/revoke", Needs.MANAGE, "app.key_revoked", show_app)
+async def revoke_key(visit: Visit) -> Response:
+    visit.form.confirmed()
+    app_id, key_id = visit.param("app_id"), visit.param("key_id")
+    if (await api_keys.load_key(visit.database, visit.project_id, key_id)).app_id != app_id:
+        raise NotFound(f"{app_id} has no key {key_id}.", param="key_id")
+    await api_keys.revoke_key(visit.database, visit.project_id, key_id, visit.now)
+    return await visit.to(visit.path("apps", app_id), "The key is revoked. Apps that use it are refused.")
+
+
+@pages.post("/apps/{app_id}/delete", Needs.MANAGE, "app.deleted", show_app)
+async def delete(visit: Visit) -> Response:
+    visit.form.confirmed()
+    app = await usecases.load_app(visit.database, visit.project_id, visit.param("app_id"))
+    visit.audit(name=app.name)
+    await usecases.delete_app(visit.database, visit.project_id, app.id)
+    return await visit.to(visit.path("apps"), "The app and its keys are gone. What was bought in it stays.")
+
+
+def _shown_once(visit: Visit, issued: api_keys.IssuedKey, app: rules.App) -> Response:
+    return visit.page("key_once.html", 201, here="apps", issued=issued, app=app, back=visit.path("apps", app.id))
+
+
+# Settings of the project, its connection details, and the first steps with it.
+
+
+BEHAVIORS = {
+    RestoreBehavior.TRANSFER: "It moves to whoever restores it, and leaves the customer who had it.",
+    RestoreBehavior.KEEP: "It stays where it is. Whoever else restores it is refused.",
+    RestoreBehavior.TRANSFER_IF_NO_ACTIVE_SUBSCRIPTIONS: (
+        "It moves to whoever restores it, unless its owner has a subscription that is running."
+    ),
+}
+TEST_STORES: dict[rules.TestStore, str] = {
+    "open": (
+        "Test purchases can be made: by the API, on test clocks, and by every app with a public key that begins with "
+        "test_. They give real access, are always marked as sandbox, and cost nothing. Close it before you ship."
+    ),
+    "closed": "No test purchase can be made, and none is renewed. What was bought before runs out.",
+}
+
+
+@pages.get("/settings")
+async def show_settings(visit: Visit) -> Response:
+    assert visit.project is not None
+    host = visit.request.headers.get("host", "localhost")
+    base = f"https://{host}"
+    hook = {"name": "My server", "url": "https://app.example.com/webhooks/latchkey"}
+    return visit.page(
+        "settings.html",
+        behaviors=BEHAVIORS,
+        name=visit.form.text("name") or visit.project.name,
+        behavior=visit.form.text("restore_behavior") or visit.project.restore_behavior,
+        test_stores=TEST_STORES,
+        test_store=visit.form.text("test_store") or visit.project.test_store,
+        base=base,
+        read=curl(visit, "/v1/subscribers/alice"),
+        buy=await first_purchase(visit),
+        hook=curl(visit, "integrations/webhooks", hook),
+        user=f"latchkey user create them@example.com --project {visit.project_id} --role viewer",
+    )
+
+
+@pages.post("/settings", Needs.MANAGE, "project.changed", show_settings)
+async def change_settings(visit: Visit) -> Response:
+    assert visit.project is not None
+    visit.audit(visit.project_id)
+    behavior = RestoreBehavior(visit.form.choice("restore_behavior", RestoreBehavior))
+    chosen = visit.form.choice("test_store", TEST_STORES)
+    test_store = next(one for one in TEST_STORES if one == chosen)
+    changed = await usecases.update_project(
+        visit.database,
+        visit.project_id,
+        name=visit.form.text("name"),
+        restore_behavior=behavior,
+        test_store=test_store,
+    )
+    before = {name: getattr(visit.project, name) for name in ("name", "restore_behavior", "test_store")}
+    after = {name: getattr(changed, name) for name in before}
+    visit.detail.update({name: [before[name], after[name]] for name in before if before[name] != after[name]})
+    return await visit.to(visit.path("settings"), "Saved.")

@@ -1,0 +1,134 @@
+"""Projects and their apps. A project is one app family with its own customers, catalog and keys. An app is the
+project's app in one store."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from latchkey.database.pool import Database
+from latchkey.domain.customers.identity import RestoreBehavior
+from latchkey.domain.instants import Ms
+from latchkey.domain.naming import checked_name
+from latchkey.domain.refusal import Conflict, Invalid, NotFound
+from latchkey.domain.stores.store import STORES
+from latchkey.subjects.projects import storage
+from latchkey.subjects.projects.rules import App, Project, TestStore
+from latchkey.subjects.projects.rules import AppStore as Store
+
+# The stores an app can be in, the prefixes of their public keys, and their names for people.
+PUBLIC_PREFIXES: dict[Store, str] = {store: STORES[store].key_prefix or "" for store in get_args(Store)}
+SANDBOX_PREFIXES: dict[Store, str] = {
+    store: prefix for store in get_args(Store) if (prefix := STORES[store].sandbox_key_prefix) is not None
+}
+TITLES: dict[str, str] = {store: STORES[store].title for store in get_args(Store)}
+
+
+async def create_project(database: Database, name: str, now: Ms, *, project_id: str | None = None) -> Project:
+    # The vendor's clients take project ids of up to 20 characters.
+    wanted = project_id or f"proj_{secrets.token_hex(7)}"
+    name = checked_name(name)
+    async with database.transaction() as connection:
+        project = await storage.create(connection, wanted, name, now)
+    if project is None:
+        raise Conflict(f"There is already a project {wanted}.", param="id")
+    return project
+
+
+async def load_project(database: Database, project_id: str) -> Project:
+    async with database.acquire() as connection:
+        project = await storage.load(connection, project_id)
+    if project is None:
+        raise NotFound(f"There is no project {project_id}.", param="project_id")
+    return project
+
+
+async def list_projects(database: Database) -> list[Project]:
+    async with database.acquire() as connection:
+        return await storage.all_of_them(connection)
+
+
+async def update_project(
+    database: Database,
+    project_id: str,
+    *,
+    name: str | None = None,
+    restore_behavior: RestoreBehavior | None = None,
+    test_store: TestStore | None = None,
+) -> Project:
+    """Fields that are not given stay as they are."""
+    if name is not None:
+        name = checked_name(name)
+    async with database.transaction() as connection:
+        project = await storage.update(connection, project_id, name, restore_behavior, test_store)
+    if project is None:
+        raise NotFound(f"There is no project {project_id}.", param="project_id")
+    return project
+
+
+async def create_app(
+    database: Database,
+    project_id: str,
+    name: str,
+    store: str,
+    now: Ms,
+    *,
+    app_id: str | None = None,
+    details: Mapping[str, Any] | None = None,
+) -> App:
+    if store not in PUBLIC_PREFIXES:
+        raise Invalid(f"An app's store is one of {', '.join(PUBLIC_PREFIXES)}.", param="store")
+    await load_project(database, project_id)
+    wanted = app_id or f"app_{secrets.token_hex(8)}"
+    name = checked_name(name)
+    async with database.transaction() as connection:
+        app = await storage.create_app(connection, project_id, wanted, name, store, now, details or {})
+    if app is None:
+        raise Conflict(f"There is already an app {wanted} in this project.", param="id")
+    return app
+
+
+async def update_app(
+    database: Database, project_id: str, app_id: str, *, name: str | None, details: Mapping[str, Any]
+) -> App:
+    """Changes the name, if one is given, and these details; null removes one."""
+    if name is not None:
+        name = checked_name(name)
+    async with database.transaction() as connection:
+        before = await storage.load_app(connection, project_id, app_id)
+        if before is None:
+            raise NotFound(f"There is no app {app_id} in this project.", param="app_id")
+        kept = {key: value for key, value in {**before.details, **details}.items() if value is not None}
+        changed = await storage.update_app(connection, project_id, app_id, name, kept)
+        assert changed is not None
+    return changed
+
+
+async def all_apps(database: Database, project_id: str) -> list[App]:
+    """Oldest first."""
+    async with database.acquire() as connection:
+        return await storage.page_of_apps(connection, project_id)
+
+
+async def load_app(database: Database, project_id: str, app_id: str) -> App:
+    async with database.acquire() as connection:
+        app = await storage.load_app(connection, project_id, app_id)
+    if app is None:
+        raise NotFound(f"There is no app {app_id} in this project.", param="app_id")
+    return app
+
+
+async def list_apps(database: Database, project_id: str, *, after: str | None = None, limit: int = 100) -> list[App]:
+    async with database.acquire() as connection:
+        if after is not None and await storage.load_app(connection, project_id, after) is None:
+            raise NotFound(f"There is no app {after!r} to start after.", param="starting_after")
+        return await storage.page_of_apps(connection, project_id, after, limit)
+
+
+async def delete_app(database: Database, project_id: str, app_id: str) -> None:
+    """Deletes the app and its keys, so that installed copies are refused; receipts of a real store get 503, so that
+    phones keep the purchases. What was bought in the app stays."""
+    async with database.transaction() as connection:
+        if not await storage.delete_app(connection, project_id, app_id):
+            raise NotFound(f"There is no app {app_id} in this project.", param="app_id")

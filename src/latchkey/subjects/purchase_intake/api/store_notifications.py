@@ -1,0 +1,158 @@
+"""Where stores send their notifications: a URL for each app, with a token that nobody can guess.
+
+The answer tells the store whether to try again: 2xx when the notification is in the journal, 5xx when it could not be
+checked or stored now, 4xx when it will never be taken.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from urllib.parse import urlencode
+
+import structlog
+from fastapi import Query, Request
+from msgspec import Struct
+from starlette.responses import Response
+
+from latchkey.domain.instants import EARLIEST, LATEST
+from latchkey.engine.admission import Caller
+from latchkey.http.audited import audited
+from latchkey.http.authentication import ReadKey, WriteKey
+from latchkey.http.errors import BadRequest, Forbidden, StoreNotConnected, Unauthenticated
+from latchkey.http.models import Body, Instant, Paging, in_order
+from latchkey.http.routing import Router, reply, shows
+from latchkey.http.services import Provided, Services
+from latchkey.stores.errors import CredentialsRefused, Malformed, Misdirected, NotAuthentic, StoreDown
+from latchkey.subjects.projects.usecases import load_app
+from latchkey.subjects.purchase_intake import render, wire
+from latchkey.subjects.purchase_intake.rules import Filter
+from latchkey.subjects.purchase_intake.usecases import journal
+from latchkey.subjects.purchase_intake.usecases.journal import NotConnected
+from latchkey.wire.paging import next_path, project_path
+from latchkey.wire.v2 import Page
+
+router_incoming = Router(tags=["Stores"])
+
+log = structlog.get_logger()
+
+
+class Received(Struct, frozen=True, kw_only=True):
+    received: bool = True
+    # It was in the journal already, so nothing follows from this one.
+    duplicate: bool
+
+
+# Not in the document: stores do not read it, and everybody else must not use it.
+@router_incoming.post("/incoming/{token}", include_in_schema=False)
+async def receive_notification(request: Request, services: Provided, token: str) -> Response:
+    try:
+        new = await services.inbox.receive(token, await request.body(), dict(request.headers))
+    except NotAuthentic as error:
+        log.warning("notification refused", app_id=await _app_of(services, token), reason=error.message)
+        raise Unauthenticated(error.message) from error
+    except Misdirected as error:
+        log.warning("notification refused", app_id=await _app_of(services, token), reason=error.message)
+        raise Forbidden(error.message) from error
+    except Malformed as error:
+        log.warning("notification refused", app_id=await _app_of(services, token), reason=error.message)
+        raise BadRequest(error.message) from error
+    except (StoreDown, CredentialsRefused) as error:
+        log.warning("notification not checked", app_id=await _app_of(services, token), reason=error.message)
+        raise StoreNotConnected(error.message) from error
+    except NotConnected as error:
+        log.error("notification for an app without credentials", app_id=await _app_of(services, token))
+        raise StoreNotConnected("This app has no credentials for its store yet, so nothing can be checked.") from error
+    return reply(Received(duplicate=not new))
+
+
+async def _app_of(services: Services, token: str) -> str | None:
+    """Whose URL it is. The token itself is a secret and never logged."""
+    known = await services.stores.by_token(token)
+    return known.app_id if known is not None else None
+
+
+# The journal of what the stores sent: list, read, process again.
+
+
+router_store_notifications = Router(
+    prefix="/v2/projects/{project_id}/store_notifications", tags=["V2 store notifications"]
+)
+
+Status = Literal["waiting", "applied", "ignored", "failed"]
+_Moment = Query(ge=EARLIEST, le=LATEST, description="Epoch milliseconds.")
+_Text = Query(min_length=1, max_length=200, pattern=r"^[^\x00]+$")
+
+
+class Again(Body):
+    since_ms: Instant
+    status: Status | None = None
+    app_id: str | None = None
+
+
+@router_store_notifications.get("", responses=shows(Page[wire.StoreNotification]))
+async def list_store_notifications(
+    services: Provided,
+    caller: ReadKey,
+    paging: Paging,
+    app_id: Annotated[str | None, _Text] = None,
+    status: Annotated[Status | None, Query()] = None,
+    kind: Annotated[str | None, _Text] = None,
+    subject: Annotated[str | None, _Text] = None,
+    since_ms: Annotated[int | None, _Moment] = None,
+    until_ms: Annotated[int | None, _Moment] = None,
+) -> Response:
+    """What the stores sent, newest first. `kind` is how the store's own name for it begins. A key without the scope
+    `write` sees only the beginning of a Google Play purchase token in `subject`: a token can be shown as a receipt."""
+    in_order(since_ms, until_ms)
+    wanted = Filter(app_id=app_id, status=status, kind=kind, subject=subject, since=since_ms, until=until_ms)
+    found = await journal.page(services.database, caller.project_id, wanted, after=paging.after, limit=paging.limit + 1)
+    url = project_path(caller.project_id, "store_notifications")
+    following = None
+    if len(found) > paging.limit:
+        asked = {
+            "app_id": app_id,
+            "status": status,
+            "kind": kind,
+            "subject": subject,
+            "since_ms": since_ms,
+            "until_ms": until_ms,
+        }
+        kept = urlencode({name: value for name, value in asked.items() if value is not None})
+        following = next_path(url, paging.limit, journal.name_of(found[paging.limit - 1])) + (
+            f"&{kept}" if kept else ""
+        )
+    items = [render.notification(one, trusted=_is_trusted(caller)) for one in found[: paging.limit]]
+    return reply(Page(items=items, next_page=following, url=url))
+
+
+@router_store_notifications.post("/reprocess", responses=shows(wire.Reprocessed))
+@audited("store_notifications.reprocessed", about="store notifications")
+async def reprocess_store_notifications(services: Provided, caller: WriteKey, again: Again) -> Response:
+    """Process what was received since a moment once more, all of it or one status or app. Applying it again does no
+    harm: what is known already changes nothing."""
+    if again.app_id is not None:
+        await load_app(services.database, caller.project_id, again.app_id)
+    count = await journal.reprocess_since(
+        services.database, caller.project_id, again.since_ms, again.status, again.app_id, services.now()
+    )
+    return reply(wire.Reprocessed(count=count))
+
+
+@router_store_notifications.get("/{notification_id}", responses=shows(wire.StoreNotification))
+async def read_store_notification(services: Provided, caller: ReadKey, notification_id: str) -> Response:
+    """One notification. `payload`, as it came, is only given to keys with the scope `write`: signed transactions and
+    purchase tokens in it can be shown as receipts."""
+    found = await journal.load(services.database, caller.project_id, notification_id)
+    return reply(render.notification(found, trusted=_is_trusted(caller), whole=True))
+
+
+@router_store_notifications.post("/{notification_id}/reprocess", responses=shows(wire.StoreNotification))
+@audited("store_notification.reprocessed")
+async def reprocess_store_notification(services: Provided, caller: WriteKey, notification_id: str) -> Response:
+    """Process it once more."""
+    found = await journal.reprocess(services.database, caller.project_id, notification_id, services.now())
+    return reply(render.notification(found, trusted=True))
+
+
+def _is_trusted(caller: Caller) -> bool:
+    return "write" in caller.scopes

@@ -1,0 +1,156 @@
+"""`latchkey journal`: what stores and phones sent, and processing it again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from latchkey.cli import output
+from latchkey.cli.command import command
+from latchkey.cli.output import shown, typed
+from latchkey.cli.project_command import Desk, desk
+from latchkey.domain.refusal import Refusal
+from latchkey.now import real_now
+from latchkey.subjects.projects.usecases import load_app
+from latchkey.subjects.purchase_intake import render
+from latchkey.subjects.purchase_intake.rules import Filter, Status, opened
+from latchkey.subjects.purchase_intake.usecases import journal
+
+app = typer.Typer(no_args_is_help=True, help="What stores and phones sent: list it, show it, process it again.")
+
+AppOption = Annotated[str | None, typer.Option("--app", help="Only this app (its id).")]
+StatusOption = Annotated[Status | None, typer.Option(help="Only entries of this status.")]
+SinceOption = Annotated[
+    str | None, typer.Option(help="Received since: a date such as 2027-01-31T08:00 (UTC), or 90m, 6h, 3d ago.")
+]
+_COLOURS = {"applied": "green", "failed": "red", "waiting": "yellow", "ignored": "dim"}
+
+
+@command(app, "list", desk)
+async def show_list(
+    at: Desk,
+    app_id: AppOption = None,
+    status: StatusOption = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Only notifications whose type begins with this, such as DID_RENEW.")
+    ] = None,
+    purchase: Annotated[str | None, typer.Option(help="The store's id of the purchase.")] = None,
+    since: SinceOption = None,
+    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 50,
+) -> None:
+    """List entries, newest first."""
+    wanted = Filter(
+        app_id=app_id,
+        status=status,
+        kind=kind,
+        subject=purchase,
+        since=None if since is None else typed(since, real_now()),
+    )
+    found = await journal.page(at.database, at.project_id, wanted, after=None, limit=limit)
+    if at.as_json:
+        output.write_list((render.notification(one, trusted=True) for one in found), more=len(found) == limit)
+        return
+    table = Table(
+        Column("id", no_wrap=True),
+        Column("received", min_width=10),
+        Column("kind", overflow="fold"),
+        "status",
+        Column("purchase", overflow="fold"),
+        Column("outcome", overflow="fold"),
+        box=None,
+    )
+    for one in found:
+        table.add_row(
+            journal.name_of(one),
+            shown(one.received_at),
+            output.plain(one.kind),
+            _coloured(one.status),
+            output.plain(one.subject or ""),
+            f"{len(one.event_ids)} event(s)" if one.event_ids else output.plain(one.message),
+        )
+    console = Console(highlight=False)
+    console.print(table)
+    failed = await journal.count_failed(at.database, at.project_id)
+    if failed and status != "failed":
+        more = " or more" if failed == journal.MOST_COUNTED else ""
+        words = (
+            f"{failed:,}{more} {'entry' if failed == 1 else 'entries'} failed: latchkey journal list --status failed"
+        )
+        console.print(words, style="red", soft_wrap=True)
+
+
+@command(app, "show", desk)
+async def show_entry(
+    at: Desk,
+    notification_id: Annotated[str, typer.Argument(help="Its id, as `latchkey journal list` shows it.")],
+    raw: Annotated[bool, typer.Option("--raw", help="Print only the payload, as it was received.")] = False,
+) -> None:
+    """Show one entry: the checks, the resulting events, and the payload."""
+    one = await journal.load(at.database, at.project_id, notification_id)
+    if at.as_json:
+        output.write(render.notification(one, trusted=True, whole=True))
+        return
+    if raw:
+        output.bare(one.payload)
+        return
+    output.console().print(_coloured(one.status))
+    facts = (
+        ("id", journal.name_of(one)),
+        ("app", one.app_id),
+        ("source", one.source),
+        ("kind", one.kind),
+        ("environment", one.environment or ""),
+        ("purchase", one.subject or ""),
+        ("store's id", one.external_id),
+        ("happened", shown(one.occurred_at)),
+        ("received", shown(one.received_at)),
+        ("finished", shown(one.finished_at)),
+        ("next attempt", shown(one.next_at) if one.status == "waiting" else ""),
+        ("attempts", str(one.attempts)),
+        ("message", one.message),
+        ("customer", one.app_user_id or ""),
+        ("events", ", ".join(one.event_ids)),
+        *((f"checked: {name}", str(value)) for name, value in one.checked.items()),
+    )
+    output.show_facts(facts)
+    said = opened(one.payload)
+    if said is not None:
+        output.write(said)
+
+
+@command(app, "reprocess", desk)
+async def reprocess(
+    at: Desk,
+    notification_id: Annotated[str | None, typer.Argument(help="One entry; or use --since.")] = None,
+    since: SinceOption = None,
+    status: StatusOption = None,
+    app_id: AppOption = None,
+) -> None:
+    """Process one entry again, or all that were received since a time. It is idempotent."""
+    if (notification_id is None) == (since is None):
+        raise Refusal("Give the id of one entry, or --since for all that were received since then.")
+    if notification_id is not None and (status or app_id):
+        raise Refusal("--status and --app go with --since.")
+    now, count = real_now(), 1
+    if notification_id is not None:
+        async with at.audited("store_notification.reprocessed", notification_id):
+            await journal.reprocess(at.database, at.project_id, notification_id, now)
+    else:
+        start = typed(since or "", now)
+        if app_id is not None:
+            await load_app(at.database, at.project_id, app_id)
+        detail = {"since_ms": str(start), "status": status or "all", "app": app_id or "all"}
+        async with at.audited("store_notifications.reprocessed", "store notifications", **detail):
+            count = await journal.reprocess_since(at.database, at.project_id, start, status, app_id, now)
+    if count or at.as_json:
+        words = f"{count:,} {'entry is' if count == 1 else 'entries are'} processed again."
+        at.done({"reprocessed": count}, words)
+    else:
+        output.console().print("There is nothing to process again.")
+
+
+def _coloured(status: Status) -> str:
+    return f"[{_COLOURS[status]}]{status}[/]"

@@ -1,0 +1,118 @@
+"""The journal of what stores and phones sent: list, one entry, processing again."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import cast
+
+from starlette.responses import Response
+
+from latchkey.dashboard import texts
+from latchkey.dashboard.form import Form, in_order, read_moment
+from latchkey.dashboard.links import address
+from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.domain.instants import DAY
+from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.subjects.projects import usecases as projects
+from latchkey.subjects.purchase_intake.rules import Entry, Filter, Status, opened
+from latchkey.subjects.purchase_intake.usecases import journal
+from latchkey.subjects.purchase_intake.usecases.store_health import standing_of
+
+pages = Pages()
+
+ON_A_PAGE = 50
+STATUSES = ("waiting", "applied", "ignored", "failed")
+FILTERS = ("app", "status", "kind", "purchase", "since", "until")
+MOST_APPS = 200
+
+
+@pages.get("/journal")
+async def show_journal(visit: Visit) -> Response:
+    asked, error = visit.query, ""
+    found: list[Entry] = []
+    try:
+        after = asked.text("after") or None
+        wanted = read_filter(asked)
+        found = await journal.page(visit.database, visit.project_id, wanted, after=after, limit=ON_A_PAGE + 1)
+    except Refusal as refusal:
+        error = refusal.message
+    kept = {name: asked.text(name) for name in FILTERS}
+    shown = found[:ON_A_PAGE]
+    older = None
+    if len(found) > ON_A_PAGE:
+        older = visit.path("journal", **kept, after=journal.name_of(shown[-1]))
+    return visit.page(
+        "journal.html",
+        400 if error else 200,
+        here="journal",
+        entries=shown,
+        name_of=journal.name_of,
+        subject_of=partial(journal.subject_of, trusted=visit.may(Needs.MANAGE)),
+        customer_at=partial(address, visit),
+        apps=await projects.list_apps(visit.database, visit.project_id, limit=MOST_APPS),
+        statuses=STATUSES,
+        kept=kept,
+        filtered=any(kept.values()) or bool(asked.text("after")),
+        error=error,
+        older=older,
+        standing=await standing_of(visit.services.stores, visit.project_id),
+        yesterday=texts.iso(visit.now - DAY)[:16],  # the format of a datetime-local field
+    )
+
+
+@pages.post("/journal/reprocess", Needs.MANAGE, "store_notifications.reprocessed")
+async def reprocess_since(visit: Visit) -> Response:
+    form = visit.form
+    form.confirmed()
+    since = read_moment(form, "since")
+    if since is None:
+        raise Invalid("Give the start time.", param="since")
+    status, app_id = form.choice("status", ("failed", "all")), form.text("app") or None
+    if app_id is not None:
+        await projects.load_app(visit.database, visit.project_id, app_id)
+    wanted: Status | None = "failed" if status == "failed" else None
+    count = await journal.reprocess_since(visit.database, visit.project_id, since, wanted, app_id, visit.now)
+    visit.audit("store notifications", since_ms=since, status=status, app=app_id, count=count)
+    words = "There is nothing to process again." if not count else f"{texts.number(count)} entries are processed again."
+    return await visit.to(visit.path("journal", status="" if count else status), words)
+
+
+@pages.get("/journal/{notification_id}")
+async def show_entry(visit: Visit) -> Response:
+    found = await journal.load(visit.database, visit.project_id, visit.param("notification_id"))
+    # What the payload holds can be shown as a receipt, which may move a purchase to another customer.
+    trusted = visit.may(Needs.MANAGE)
+    apps = await projects.list_apps(visit.database, visit.project_id, limit=MOST_APPS)
+    return visit.page(
+        "journal_entry.html",
+        here="journal",
+        entry=found,
+        id=journal.name_of(found),
+        app_name=next((app.name for app in apps if app.id == found.app_id), None),
+        subject=journal.subject_of(found, trusted=trusted),
+        payload=found.payload if trusted else None,
+        opened=opened(found.payload) if trusted else None,
+        customer_at=partial(address, visit),
+    )
+
+
+@pages.post("/journal/{notification_id}/reprocess", Needs.MANAGE, "store_notification.reprocessed")
+async def reprocess(visit: Visit) -> Response:
+    found = await journal.reprocess(visit.database, visit.project_id, visit.param("notification_id"), visit.now)
+    return await visit.to(visit.path("journal", journal.name_of(found)), "It is processed again.")
+
+
+def read_filter(asked: Form) -> Filter:
+    status = asked.text("status")
+    if status and status not in STATUSES:
+        raise Invalid(f"A status is one of {', '.join(STATUSES)}.", param="status")
+    since, until = read_moment(asked, "since"), read_moment(asked, "until")
+    in_order(since, until)
+    return Filter(
+        app_id=asked.text("app") or None,
+        status=cast("Status | None", status or None),
+        kind=asked.text("kind")[:200] or None,
+        subject=asked.text("purchase")[:200] or None,
+        since=since,
+        until=until,
+    )

@@ -1,0 +1,143 @@
+"""The payload of a journal entry, readable: signed parts are shown with what they say.
+
+Nothing is verified here: that was done before the entry was stored."""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64decode
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from msgspec import MsgspecError, json
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import Environment
+
+Kind = Literal["subscription", "one_time"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handle:
+    project_id: str
+    app_id: str
+    store: str
+    handle: str = field(repr=False)
+    environment: Environment
+    # The id of its purchase in the store.
+    store_id: str
+    kind: Kind
+    product_id: str
+    check_at: Ms | None = None
+    checks: int = 0
+    acknowledge_at: Ms | None = None
+    acknowledge_attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Healings:
+    checks: int
+    healed: int
+
+
+Source = Literal["notification", "receipt", "history"]
+Status = Literal["waiting", "applied", "ignored", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEntry:
+    project_id: str
+    app_id: str
+    store: str
+    source: Source
+    external_id: str
+    kind: str
+    environment: str | None
+    subject: str | None
+    occurred_at: Ms
+    received_at: Ms
+    checked: dict[str, str]
+    payload: str
+    # When it may be processed. Later than now where whoever files it processes it too.
+    next_at: Ms
+    # Who showed it, where somebody did.
+    app_user_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    id: int
+    project_id: str
+    app_id: str
+    store: str
+    source: Source
+    external_id: str
+    kind: str
+    environment: str | None
+    subject: str | None
+    occurred_at: Ms
+    received_at: Ms
+    checked: dict[str, Any]
+    payload: str
+    status: Status
+    attempts: int
+    next_at: Ms
+    finished_at: Ms | None
+    message: str
+    app_user_id: str | None
+    event_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    id: int
+    status: Status
+    message: str
+    app_user_id: str | None = None
+    event_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    app_id: str | None = None
+    status: Status | None = None
+    # How the kind begins.
+    kind: str | None = None
+    subject: str | None = None
+    since: Ms | None = None
+    until: Ms | None = None
+
+
+_SIGNED = re.compile(r"[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]+")
+# A notification is signed, and so are the parts in it.
+_DEEPEST = 4
+
+
+def opened(payload: str) -> Any:
+    """What the payload says, or None where it is neither JSON nor signed JSON."""
+    try:
+        return _opened(json.decode(payload), _DEEPEST)
+    except (MsgspecError, ValueError, RecursionError):
+        return _claims(payload.strip(), _DEEPEST)
+
+
+def _opened(value: Any, depth: int) -> Any:
+    if depth and isinstance(value, dict):
+        return {name: _opened(one, depth - 1) for name, one in value.items()}
+    if depth and isinstance(value, list):
+        return [_opened(one, depth - 1) for one in value]
+    if depth and isinstance(value, str):
+        claims = _claims(value, depth - 1)
+        return value if claims is None else claims
+    return value
+
+
+def _claims(text: str, depth: int) -> Any:
+    if not _SIGNED.fullmatch(text):
+        return None
+    middle = text.split(".")[1]
+    try:
+        claims = json.decode(urlsafe_b64decode(middle + "=" * (-len(middle) % 4)))
+    except (MsgspecError, ValueError, RecursionError):
+        return None
+    return _opened(claims, depth) if isinstance(claims, dict) else None

@@ -1,0 +1,118 @@
+"""What a store can be asked about: one row for each purchase token or original transaction that it told of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+
+from latchkey.database.pool import Connection, Record
+from latchkey.database.sql import query
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.subjects.purchase_intake.rules import Handle, Healings
+
+_LOAD = query("load_handles")
+_OF_PURCHASE = query("handles_of_purchase")
+_SAVE = query("save_handles")
+_CLAIM_CHECKS = query("claim_checks")
+_SET_CHECK = query("set_check_at")
+_CLAIM_ACKNOWLEDGEMENTS = query("claim_acknowledgements")
+_SET_ACKNOWLEDGE = query("set_acknowledge_at")
+_FORGET = query("forget_handles")
+_FORGET_NOTIFICATIONS = query("forget_notifications")
+_NOTE_HEALING = query("note_healing")
+_HEALINGS = query("list_healings")
+
+
+async def load(connection: Connection, project_id: str, store: str, handles: Iterable[str]) -> dict[str, Handle]:
+    rows = await connection.fetch(_LOAD, project_id, store, [_hash(one) for one in handles])
+    return {row["handle"]: _handle(row) for row in rows}
+
+
+async def of_purchase(connection: Connection, project_id: str, store: str, store_id: str) -> Handle | None:
+    """The latest handle of a purchase. None: the store has never told of it."""
+    row = await connection.fetchrow(_OF_PURCHASE, project_id, store, store_id)
+    return None if row is None else _handle(row)
+
+
+async def save(
+    connection: Connection, told: Sequence[tuple[Handle, Ms]], *, first_seen_at: Ms | None = None, replace: bool = True
+) -> None:
+    """The stores told of these at that moment. Of several reports about one handle the last counts. Without `replace`,
+    what is known of a handle stays as it is."""
+    if not told:
+        return
+    last = {(one.project_id, one.store, _hash(one.handle)): (one, at) for one, at in told}
+    # Always in this order: two transactions that write in different orders could wait for each other.
+    ordered = sorted(last.items(), key=lambda one: one[0])
+    await connection.execute(
+        _SAVE,
+        [project_id for (project_id, _, _), _ in ordered],
+        [store for (_, store, _), _ in ordered],
+        [hashed for (_, _, hashed), _ in ordered],
+        [one.handle for _, (one, _) in ordered],
+        [one.app_id for _, (one, _) in ordered],
+        [one.environment for _, (one, _) in ordered],
+        [one.store_id for _, (one, _) in ordered],
+        [one.kind for _, (one, _) in ordered],
+        [one.product_id for _, (one, _) in ordered],
+        [first_seen_at or at for _, (_, at) in ordered],
+        [at for _, (_, at) in ordered],
+        [one.check_at for _, (one, _) in ordered],
+        [one.acknowledge_at for _, (one, _) in ordered],
+        replace,
+    )
+
+
+async def claim_checks(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Handle]:
+    return [_handle(row) for row in await connection.fetch(_CLAIM_CHECKS, now, lease_until, limit)]
+
+
+async def set_check(connection: Connection, handle: Handle, at: Ms | None) -> None:
+    await connection.execute(_SET_CHECK, handle.project_id, handle.store, _hash(handle.handle), at)
+
+
+async def claim_acknowledgements(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Handle]:
+    return [_handle(row) for row in await connection.fetch(_CLAIM_ACKNOWLEDGEMENTS, now, lease_until, limit)]
+
+
+async def set_acknowledge(connection: Connection, handle: Handle, at: Ms | None) -> None:
+    await connection.execute(_SET_ACKNOWLEDGE, handle.project_id, handle.store, _hash(handle.handle), at)
+
+
+async def forget(connection: Connection, project_id: str, customer_key: int, app_user_ids: Iterable[str]) -> None:
+    """Remove what the stores told of a customer who is erased, while it still owns its purchases."""
+    await connection.execute(_FORGET_NOTIFICATIONS, project_id, list(app_user_ids))
+    await connection.execute(_FORGET, project_id, customer_key)
+
+
+async def note_healing(connection: Connection, project_id: str, app_id: str, now: Ms, *, healed: bool) -> None:
+    """The safety net looked once more, and found something or not."""
+    await connection.execute(_NOTE_HEALING, project_id, app_id, now // DAY, 1, int(healed))
+
+
+async def healings(connection: Connection, project_id: str, since: Ms) -> dict[str, Healings]:
+    """By app."""
+    rows = await connection.fetch(_HEALINGS, project_id, since // DAY)
+    return {row["app_id"]: Healings(row["checks"], row["healed"]) for row in rows}
+
+
+def _hash(handle: str) -> bytes:
+    return sha256(handle.encode()).digest()
+
+
+def _handle(row: Record) -> Handle:
+    return Handle(
+        project_id=row["project_id"],
+        app_id=row["app_id"],
+        store=row["store"],
+        handle=row["handle"],
+        environment=Environment(row["environment"]),
+        store_id=row["store_id"],
+        kind=row["kind"],
+        product_id=row["product_id"],
+        check_at=row["check_at"],
+        checks=row["checks"],
+        acknowledge_at=row["acknowledge_at"],
+        acknowledge_attempts=row["acknowledge_attempts"],
+    )

@@ -1,0 +1,172 @@
+"""The journal of what stores and phones sent.
+
+An entry is filed when it is known to be authentic, and only then is the sender answered. It waits until a worker takes
+it, and ends as applied, ignored (it says nothing about a purchase) or failed. A worker holds it by moving `next_at` on:
+if the worker dies, the entry is due again when that moment has passed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from msgspec import json
+
+from latchkey.database.listener import listening as listening_to
+from latchkey.database.pool import Connection, Database, Record
+from latchkey.database.sql import affected, query
+from latchkey.domain.instants import Ms
+from latchkey.subjects.purchase_intake.rules import Entry, Filter, NewEntry, Outcome, Status
+
+_FILE = query("file_notifications")
+_CLAIM = query("claim_notifications")
+_HOLD = query("hold_notifications")
+_FINISH = query("finish_notifications")
+_HURRY = query("hurry_receipts")
+_LOAD = query("load_notification")
+_LIST = query("list_notifications")
+_REPROCESS = query("reprocess_notifications")
+_SHOWN_BY_ANOTHER = query("receipt_shown_by_another")
+_COUNT_FAILED = query("count_failed_notifications")
+_PRUNE = query("prune_notifications")
+_PRUNED_AT_ONCE = 1000
+
+# Also used by the query `file_notifications`.
+_CHANNEL = "latchkey_stores"
+
+
+def listening(database: Database, heard: Callable[[], None]) -> AbstractAsyncContextManager[asyncio.Event]:
+    """Call `heard` when something was filed. The event is set when the connection is lost."""
+    return listening_to(database, _CHANNEL, lambda _: heard())
+
+
+async def file(connection: Connection, entries: Sequence[NewEntry]) -> dict[tuple[str, str, str], int]:
+    """The ids of those that are new, by project, app and external id."""
+    rows = await connection.fetch(
+        _FILE,
+        [one.project_id for one in entries],
+        [one.app_id for one in entries],
+        [one.store for one in entries],
+        [one.source for one in entries],
+        [one.external_id for one in entries],
+        [one.kind for one in entries],
+        [one.environment for one in entries],
+        [one.subject for one in entries],
+        [one.occurred_at for one in entries],
+        [one.received_at for one in entries],
+        [json.encode(one.checked) for one in entries],
+        [one.payload for one in entries],
+        [one.next_at for one in entries],
+        [one.app_user_id for one in entries],
+    )
+    return {(row["project_id"], row["app_id"], row["external_id"]): row["id"] for row in rows}
+
+
+async def claim(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Entry]:
+    return [_entry(row) for row in await connection.fetch(_CLAIM, now, lease_until, limit)]
+
+
+async def hold(connection: Connection, ids: Iterable[int], lease_until: Ms) -> None:
+    """Their worker is still at it."""
+    await connection.execute(_HOLD, sorted(ids), lease_until, None)
+
+
+async def finish(connection: Connection, outcomes: Sequence[Outcome], now: Ms) -> None:
+    await connection.execute(
+        _FINISH,
+        [one.id for one in outcomes],
+        [one.status for one in outcomes],
+        [one.message for one in outcomes],
+        [now] * len(outcomes),
+        [one.app_user_id for one in outcomes],
+        [",".join(one.event_ids) for one in outcomes],
+    )
+
+
+async def postpone(connection: Connection, id: int, message: str, until: Ms) -> None:
+    await connection.execute(_HOLD, [id], until, message)
+
+
+async def hurry_receipts(
+    connection: Connection, project_id: str, app_id: str, now: Ms, lease_until: Ms, since: Ms
+) -> bool:
+    """Have the receipts processed that could not be checked when they were shown. False: there are none."""
+    count: int = await connection.fetchval(_HURRY, project_id, app_id, now, lease_until, since)
+    return count > 0
+
+
+async def shown_by_another(connection: Connection, project_id: str, subject: str, app_user_id: str) -> bool:
+    """Whether another customer has shown a receipt with the same token."""
+    shown: bool = await connection.fetchval(_SHOWN_BY_ANOTHER, project_id, subject, app_user_id)
+    return shown
+
+
+async def load(connection: Connection, project_id: str, id: int) -> Entry | None:
+    row = await connection.fetchrow(_LOAD, project_id, id)
+    return None if row is None else _entry(row)
+
+
+async def page(connection: Connection, project_id: str, before: int | None, wanted: Filter, limit: int) -> list[Entry]:
+    """Newest first."""
+    rows = await connection.fetch(
+        _LIST,
+        project_id,
+        before,
+        wanted.app_id,
+        wanted.status,
+        wanted.kind,
+        wanted.subject,
+        wanted.since,
+        wanted.until,
+        limit,
+    )
+    return [_entry(row) for row in rows]
+
+
+async def reprocess(connection: Connection, project_id: str, id: int, now: Ms) -> Entry | None:
+    await connection.execute(_REPROCESS, project_id, now, None, None, None, id)
+    return await load(connection, project_id, id)
+
+
+async def reprocess_all(
+    connection: Connection, project_id: str, now: Ms, since: Ms, status: Status | None, app_id: str | None
+) -> int:
+    """How many are processed again."""
+    return affected(await connection.execute(_REPROCESS, project_id, now, since, status, app_id, None))
+
+
+async def count_failed(connection: Connection, project_id: str, most: int) -> int:
+    """How many failed, at most `most`."""
+    failed: int = await connection.fetchval(_COUNT_FAILED, project_id, most)
+    return failed
+
+
+async def prune(connection: Connection, before: Ms) -> bool:
+    """Remove a batch of finished entries. True: there may be more."""
+    return affected(await connection.execute(_PRUNE, before, _PRUNED_AT_ONCE)) == _PRUNED_AT_ONCE
+
+
+def _entry(row: Record) -> Entry:
+    return Entry(
+        id=row["id"],
+        project_id=row["project_id"],
+        app_id=row["app_id"],
+        store=row["store"],
+        source=row["source"],
+        external_id=row["external_id"],
+        kind=row["kind"],
+        environment=row["environment"],
+        subject=row["subject"],
+        occurred_at=row["occurred_at"],
+        received_at=row["received_at"],
+        checked=json.decode(row["checked"]),
+        payload=row["payload"],
+        status=row["status"],
+        attempts=row["attempts"],
+        next_at=row["next_at"],
+        finished_at=row["finished_at"],
+        message=row["message"],
+        app_user_id=row["app_user_id"],
+        event_ids=tuple(row["event_ids"] or ()),
+    )

@@ -1,0 +1,150 @@
+"""Notifications from stores: checked, written to the journal, and only then answered. Processing follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from latchkey.database.pool import Database
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import NotFound
+from latchkey.domain.stores.store import STORES
+from latchkey.engine.batch import Batch
+from latchkey.stores.adapter import ConnectedApp, Incoming, Notification
+from latchkey.subjects.purchase_intake.rules import Entry, Filter, NewEntry, Source, Status
+from latchkey.subjects.purchase_intake.storage import journal_rows
+from latchkey.subjects.store_connections import storage as store_connections_storage
+from latchkey.subjects.store_connections.usecases import Connections
+
+
+class NotConnected(Exception):
+    """The app has no credentials, so nothing can be checked. The store should try again later."""
+
+
+class Inbox:
+    """Takes notifications in. Those that arrive at the same time share one statement."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._batch: Batch[NewEntry, int | None] = Batch(self._file, largest=128)
+
+    async def receive(self, token: str, body: bytes, headers: Mapping[str, str]) -> bool:
+        """False: it was in the journal already. Raises a StoreError where it must not be believed."""
+        known = await self._connections.by_token(token)
+        if known is None:
+            raise NotFound("There is no such notification URL. Copy it again from the app's settings.")
+        if known.connected is None:
+            raise NotConnected
+        app, now = known.connected, self._connections.now()
+        adapter = self._connections.adapters[app.store]
+        notification = await adapter.verify(app, Incoming(body=body, headers=headers, received_at=now))
+        return await self.file(app, notification, "notification", now) is not None
+
+    async def file(self, app: ConnectedApp, notification: Notification, source: Source, now: Ms) -> int | None:
+        """Its id in the journal; None where it was there already."""
+        return await self._batch.ask(entry_of(app, notification, source, now))
+
+    async def drain(self) -> None:
+        await self._batch.drain()
+
+    async def _file(self, entries: list[NewEntry]) -> list[int | None]:
+        return await file_entries(self._connections.database, entries)
+
+
+async def file_entries(database: Database, entries: list[NewEntry]) -> list[int | None]:
+    """The id of each that is new."""
+    async with database.transaction() as connection:
+        filed = await journal_rows.file(connection, entries)
+        for app_id, project_id in {(one.app_id, one.project_id) for one in entries if one.source == "notification"}:
+            await store_connections_storage.note_notified(
+                connection, project_id, app_id, max(one.received_at for one in entries)
+            )
+    return [filed.pop((one.project_id, one.app_id, one.external_id), None) for one in entries]
+
+
+def entry_of(app: ConnectedApp, notification: Notification, source: Source, now: Ms) -> NewEntry:
+    return NewEntry(
+        project_id=app.project_id,
+        app_id=app.app_id,
+        store=app.store,
+        source=source,
+        external_id=notification.external_id,
+        kind=notification.kind,
+        environment=notification.environment,
+        subject=notification.subject,
+        occurred_at=notification.occurred_at,
+        received_at=now,
+        checked=dict(notification.checked),
+        payload=notification.payload,
+        next_at=now,
+    )
+
+
+# The journal as operators see it: list, examine, process again.
+
+
+PREFIX = "ntf_"
+MOST_COUNTED = 1000
+# A purchase token of Google Play has about 150 characters.
+_BEGINNING = 16
+# The largest id that the database holds.
+_LARGEST = 2**63 - 1
+
+
+def name_of(entry: Entry) -> str:
+    return f"{PREFIX}{entry.id}"
+
+
+def subject_of(entry: Entry, *, trusted: bool) -> str | None:
+    """Which purchase an entry is about. Who may not write sees only the beginning of a purchase token: shown as a
+    receipt, a whole one would move the purchase to another customer."""
+    if trusted or entry.subject is None or entry.source == "receipt" or not STORES[entry.store].names_are_receipts:
+        return entry.subject
+    return entry.subject[:_BEGINNING] + "…"
+
+
+async def page(database: Database, project_id: str, wanted: Filter, *, after: str | None, limit: int) -> list[Entry]:
+    """Newest first."""
+    async with database.acquire() as connection:
+        before = None
+        if after is not None:
+            before = _number(after, "starting_after")
+            if await journal_rows.load(connection, project_id, before) is None:
+                raise NotFound(f"There is no notification {after!r} to start after.", param="starting_after")
+        return await journal_rows.page(connection, project_id, before, wanted, limit)
+
+
+async def load(database: Database, project_id: str, id: str) -> Entry:
+    async with database.acquire() as connection:
+        return _found(await journal_rows.load(connection, project_id, _number(id, "notification_id")), id)
+
+
+async def reprocess(database: Database, project_id: str, id: str, now: Ms) -> Entry:
+    """It waits again and is processed at once. Doing it twice changes nothing."""
+    async with database.transaction() as connection:
+        return _found(await journal_rows.reprocess(connection, project_id, _number(id, "notification_id"), now), id)
+
+
+async def reprocess_since(
+    database: Database, project_id: str, since: Ms, status: Status | None, app_id: str | None, now: Ms
+) -> int:
+    async with database.transaction() as connection:
+        return await journal_rows.reprocess_all(connection, project_id, now, since, status, app_id)
+
+
+async def count_failed(database: Database, project_id: str) -> int:
+    """How many failed, at most `MOST_COUNTED`: the journal may hold millions."""
+    async with database.acquire() as connection:
+        return await journal_rows.count_failed(connection, project_id, MOST_COUNTED)
+
+
+def _number(id: str, param: str) -> int:
+    digits = id.removeprefix(PREFIX)
+    if id.startswith(PREFIX) and digits.isascii() and digits.isdigit() and int(digits[:20]) <= _LARGEST:
+        return int(digits[:20])
+    raise NotFound(f"There is no notification {id[:100]!r}.", param=param)
+
+
+def _found(entry: Entry | None, id: str) -> Entry:
+    if entry is None:
+        raise NotFound(f"There is no notification {id!r}.", param="notification_id")
+    return entry

@@ -1,0 +1,394 @@
+"""The background half of the journal: processes entries, and does what the stores want done in time.
+
+Runs in the clock role. Several may run at once: an entry, a check or an acknowledgement is leased to one of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import structlog
+from msgspec import MsgspecError, json
+
+from latchkey.database.errors import OutageError
+from latchkey.database.pool import Database
+from latchkey.database.transient_errors import PASSING
+from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
+from latchkey.domain.refusal import OwnedByAnother, Refusal
+from latchkey.domain.stores.waits import RECEIPTS_TAKE, history_since, is_given_up, retry_wait
+from latchkey.engine.changes import Changes
+from latchkey.engine.due_work import Lookout
+from latchkey.engine.storage.scans import Outlook
+from latchkey.stores.adapter import ConnectedApp
+from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, StoreDown, StoreError
+from latchkey.subjects.purchase_intake.rules import Entry, Handle, Outcome
+from latchkey.subjects.purchase_intake.storage import handles, journal_rows
+from latchkey.subjects.purchase_intake.usecases.batched_lookups import Desk
+from latchkey.subjects.purchase_intake.usecases.journal import entry_of, file_entries
+from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt, withdraw
+from latchkey.subjects.purchase_intake.usecases.purchase_intake import (
+    LEASE,
+    OwnerErased,
+    ReceiptsFirst,
+    Taken,
+    Taker,
+    receipts_since,
+)
+from latchkey.subjects.store_connections import storage as store_connections_storage
+from latchkey.subjects.store_connections.usecases import Connections, note_check
+
+AT_ONCE = 128
+# Purchases read again at once by the safety net, so that the stores' quotas are respected.
+CHECKS_AT_ONCE = 10
+NOT_PROVEN = "The store has not accepted this app's credentials, so the mistake may be in them."
+NOT_KEPT = "The receipt was invalid and was not kept."
+OF_ANOTHER_APP = "Another app of this project is connected to the same account, and the purchase belongs to it."
+NO_CREDENTIALS = "The app has no credentials for its store. Save them, then process this entry again."
+
+log = structlog.get_logger()
+
+
+class Processor:
+    def __init__(self, database: Database, connections: Connections, changes: Changes, now: Callable[[], Ms]) -> None:
+        self._database = database
+        self._connections = connections
+        self._changes = changes
+        self._desk = Desk(database)
+        self._now = now
+
+    async def process_due(self) -> int:
+        """Process the entries that are due, a batch of them. Returns how many there were."""
+        now = self._now()
+        async with self._database.at_hand() as connection:
+            entries = await journal_rows.claim(connection, now, now + LEASE, AT_ONCE)
+        if not entries:
+            return 0
+        pending = {entry.id for entry in entries}
+        holding = asyncio.create_task(self._hold(pending))
+        try:
+            outcomes = await asyncio.gather(*(self._process_one(entry, pending) for entry in entries))
+        finally:
+            holding.cancel()
+        finished = [one for one in outcomes if one is not None]
+        if finished:
+            async with self._database.at_hand() as connection:
+                await journal_rows.finish(connection, finished, self._now())
+            told = {one.id for one in finished if one.event_ids}
+            await self._note_found([entry for entry in entries if entry.source == "history" and entry.id in told])
+        return len(entries)
+
+    async def _note_found(self, entries: list[Entry]) -> None:
+        """The store's history had news that no notification had told. What is older than the credentials is no loss:
+        nobody could have told it here."""
+        for entry in entries:
+            async with self._database.at_hand() as connection:
+                row = await store_connections_storage.load(connection, entry.project_id, entry.app_id)
+                if row is not None and row.saved_at is not None and entry.occurred_at >= row.saved_at:
+                    log.info("missing notification made good", store=entry.store, app_id=entry.app_id)
+                    await handles.note_healing(connection, entry.project_id, entry.app_id, self._now(), healed=True)
+
+    async def _process_one(self, entry: Entry, pending: set[int]) -> Outcome | None:
+        outcome = await self.process(entry)
+        if outcome is None:
+            # It waits for its next try, which must not be put off.
+            pending.discard(entry.id)
+        return outcome
+
+    async def _hold(self, pending: set[int]) -> None:
+        while True:
+            await asyncio.sleep(LEASE / 3000)
+            try:
+                async with self._database.at_hand() as connection:
+                    await journal_rows.hold(connection, pending, self._now() + LEASE)
+            except Exception as error:
+                _complain("notifications not held", error)
+
+    async def process(self, entry: Entry) -> Outcome | None:
+        """What became of one entry; None where it waits to be tried again."""
+        try:
+            return await self._process(entry)
+        except StoreDown as error:
+            return await self._again(entry, error.message, error.retry_after_ms)
+        except CredentialsRefused as error:
+            await self._refused(entry, error)
+            return await self._again(entry, error.message, None)
+        except ReceiptsFirst as error:
+            await self._postpone(entry, error.message, RECEIPTS_TAKE)
+            return None
+        except PASSING:
+            # Nothing was decided. The lease runs out and the entry is due again.
+            return None
+        except (OwnerErased, OwnedByAnother) as error:
+            return Outcome(id=entry.id, status="ignored", message=error.message)
+        except (StoreError, Refusal) as error:
+            return Outcome(id=entry.id, status="failed", message=error.message)
+        except Exception:
+            log.exception("notification not processed", entry=entry.id, store=entry.store, kind=entry.kind)
+            return Outcome(
+                id=entry.id, status="failed", message="Processing failed because of a bug; the log has the details."
+            )
+
+    async def _process(self, entry: Entry) -> Outcome:
+        known = await self._connections.of_app(entry.project_id, entry.app_id)
+        if known is None or known.connected is None:
+            return Outcome(id=entry.id, status="failed", message=NO_CREDENTIALS)
+        app, read_at = known.connected, self._now()
+        adapter = self._connections.adapters[app.store]
+        taker = Taker(self._changes, self._desk, adapter, app, receipts_since=receipts_since(entry, read_at))
+        shown: ShownReceipt | None = None
+        if entry.source == "receipt":
+            try:
+                shown = json.decode(entry.payload, type=ShownReceipt)
+            except MsgspecError:
+                return Outcome(id=entry.id, status="ignored", message=NOT_KEPT)
+            # Processed once more, it proves again what it has proved. Who owns the purchase by now stays its owner.
+            taker = replace(
+                taker,
+                shown_by=shown.app_user_id,
+                restores=entry.finished_at is None,
+                offering=shown.offering,
+                product_ids=shown.product_ids,
+            )
+            try:
+                reading = await adapter.read_receipt(app, shown.receipt)
+            except InvalidReceipt as error:
+                if not known.proven:
+                    raise StoreDown(f"{error.message} {NOT_PROVEN}") from error
+                await withdraw(self._changes, app, shown)
+                return Outcome(id=entry.id, status="ignored", message=error.message)
+        else:
+            reading = await adapter.read(app, entry.payload)
+        taken = await taker.take(reading, read_at)
+        if shown is not None:
+            await withdraw(self._changes, app, shown)
+        if not taken:
+            nothing = OF_ANOTHER_APP if reading.seen else "It says nothing about a purchase."
+            return Outcome(id=entry.id, status="ignored", message=reading.note or nothing)
+        return outcome_of(entry.id, taken, reading.note if reading.seen else "")
+
+    async def _again(self, entry: Entry, message: str, retry_after: Ms | None) -> Outcome | None:
+        now = self._now()
+        if is_given_up(entry.received_at, entry.attempts, now):
+            return Outcome(id=entry.id, status="failed", message=message)
+        await self._postpone(entry, message, retry_wait(entry.attempts, retry_after))
+        return None
+
+    async def _postpone(self, entry: Entry, message: str, wait: Ms) -> None:
+        async with self._database.at_hand() as connection:
+            await journal_rows.postpone(connection, entry.id, message, self._now() + wait)
+
+    async def _refused(self, entry: Entry, error: CredentialsRefused) -> None:
+        known = await self._connections.of_app(entry.project_id, entry.app_id)
+        if known is not None and known.connected is not None:
+            await self._note_check(known.connected, error)
+
+    async def _note_check(self, app: ConnectedApp, error: CredentialsRefused) -> None:
+        log.error("store refuses credentials", project_id=app.project_id, app_id=app.app_id, reason=error.message)
+        async with self._database.at_hand() as connection:
+            await store_connections_storage.note_check(
+                connection, app.project_id, app.app_id, app.version, ("refused", error.message), self._now()
+            )
+
+    async def check_due(self) -> int:
+        """The safety net: read purchases again whose store should have reported by now. Returns how many there were."""
+        now = self._now()
+        async with self._database.at_hand() as connection:
+            due = await handles.claim_checks(connection, now, now + 10 * MINUTE, CHECKS_AT_ONCE)
+        await asyncio.gather(*(self._check(handle) for handle in due))
+        return len(due)
+
+    async def _check(self, handle: Handle) -> None:
+        known = await self._connections.of_app(handle.project_id, handle.app_id)
+        if known is None or known.connected is None:
+            return await self._check_at(handle, self._now() + DAY)
+        app, read_at = known.connected, self._now()
+        adapter = self._connections.adapters[app.store]
+        try:
+            reading = await adapter.read_again(app, handle.handle, handle.environment)
+            taken = await Taker(self._changes, self._desk, adapter, app).take(reading, read_at)
+        except CredentialsRefused as error:
+            await self._note_check(app, error)
+            return await self._check_at(handle, self._now() + HOUR)
+        except StoreDown as error:
+            wait = max(retry_wait(handle.checks, error.retry_after_ms), MINUTE)
+            return await self._check_at(handle, self._now() + wait)
+        except (StoreError, Refusal) as error:
+            log.warning("purchase not read again", store=handle.store, app_id=handle.app_id, reason=str(error))
+            return await self._check_at(handle, None)
+        except Exception:
+            log.exception("purchase not read again", store=handle.store, app_id=handle.app_id)
+            return await self._check_at(handle, self._now() + HOUR)
+        if all(one.handle != handle.handle for one in reading.seen):
+            # Nothing more is expected, or the store goes on under another handle: an import knew only an order.
+            await self._check_at(handle, None)
+        healed = any(one.events for one in taken)
+        if healed:
+            log.info("missing notification made good", store=handle.store, app_id=handle.app_id)
+        async with self._database.at_hand() as connection:
+            await handles.note_healing(connection, handle.project_id, handle.app_id, self._now(), healed=healed)
+        return None
+
+    async def _check_at(self, handle: Handle, at: Ms | None) -> None:
+        async with self._database.at_hand() as connection:
+            await handles.set_check(connection, handle, at)
+
+    async def acknowledge_due(self) -> int:
+        now = self._now()
+        async with self._database.at_hand() as connection:
+            due = await handles.claim_acknowledgements(connection, now, now + 10 * MINUTE, CHECKS_AT_ONCE)
+        await asyncio.gather(*(self._acknowledge(handle) for handle in due))
+        return len(due)
+
+    async def _acknowledge(self, handle: Handle) -> None:
+        at: Ms | None = None
+        known = await self._connections.of_app(handle.project_id, handle.app_id)
+        if known is None or known.connected is None:
+            at = self._now() + HOUR
+        else:
+            app = known.connected
+            adapter = self._connections.adapters[app.store]
+            try:
+                await adapter.acknowledge(
+                    app, handle.handle, handle.product_id, subscription=handle.kind == "subscription"
+                )
+            except (StoreDown, CredentialsRefused) as error:
+                at = self._now() + retry_wait(handle.acknowledge_attempts)
+                log.warning("purchase not acknowledged", app_id=handle.app_id, reason=error.message)
+            except StoreError as error:
+                # The store does not want it any more: it was refunded or has ended.
+                log.warning("purchase not acknowledged", app_id=handle.app_id, reason=error.message)
+        async with self._database.at_hand() as connection:
+            await handles.set_acknowledge(connection, handle, at)
+
+    async def read_histories(self) -> int:
+        """Compare the stores' histories of notifications with the journal. Returns how many were missing."""
+        missing = 0
+        for app, row in await self._connections.all_connected():
+            until = self._now()
+            since = history_since(row.history_read_to, until)
+            if since is None:
+                continue
+            try:
+                found = [one async for one in self._connections.adapters[app.store].missed(app, since, until)]
+            except CredentialsRefused as error:
+                await self._note_check(app, error)
+                continue
+            except StoreError as error:
+                log.warning("history of notifications not read", app_id=app.app_id, reason=error.message)
+                continue
+            entries = [entry_of(app, one, "history", until) for one in found]
+            if entries:
+                missing += sum(id is not None for id in await file_entries(self._database, entries))
+            async with self._database.at_hand() as connection:
+                await store_connections_storage.note_history_read(connection, app.project_id, app.app_id, until)
+            if row.check_result != "ok":
+                # The store may accept by now what it refused: at Google, permissions take up to a day.
+                await note_check(self._connections, app)
+        return missing
+
+
+def outcome_of(id: int, taken: tuple[Taken, ...], note: str = "") -> Outcome:
+    """`note` is what the adapter did besides reading, such as answering a question of the store."""
+    events = tuple(event.id for one in taken for event in one.events)
+    return Outcome(
+        id=id,
+        status="applied",
+        message=note or ("" if events else "Known already: nothing changed."),
+        app_user_id=taken[-1].app_user_id if taken else None,
+        event_ids=events,
+    )
+
+
+async def run_stores(
+    lookout: Lookout,
+    processor: Processor,
+    database: Database,
+    now: Callable[[], Ms],
+    kept_days: int,
+    stop: asyncio.Event,
+) -> None:
+    """Until `stop` is set. New notifications are told by the database, everything else is found by the lookout."""
+    woken = asyncio.Event()
+    chores = [
+        asyncio.create_task(_listen(database, woken)),
+        asyncio.create_task(_wake(lookout, woken)),
+        asyncio.create_task(_whenever(lookout, lambda seen: seen.acknowledgement_at, processor.acknowledge_due)),
+        asyncio.create_task(_whenever(lookout, lambda seen: seen.check_at, processor.check_due)),
+        asyncio.create_task(_every(60.0, processor.read_histories)),
+        asyncio.create_task(_every(600.0, lambda: _prune(database, now() - kept_days * DAY))),
+    ]
+    try:
+        while not stop.is_set():
+            await _first(stop, woken)
+            if not woken.is_set():
+                continue
+            woken.clear()
+            try:
+                if await processor.process_due() == AT_ONCE:
+                    woken.set()
+            except Exception as error:
+                _complain("notifications not processed", error)
+    finally:
+        for task in chores:
+            task.cancel()
+        await asyncio.gather(*chores, return_exceptions=True)
+
+
+async def _wake(lookout: Lookout, woken: asyncio.Event) -> None:
+    """For notifications that are tried again, and those for which the database's NOTIFY was lost."""
+    while await lookout.until(lambda seen: seen.notification_at) is not None:
+        woken.set()
+
+
+async def _first(stop: asyncio.Event, woken: asyncio.Event) -> None:
+    waiting = [asyncio.create_task(one.wait()) for one in (stop, woken)]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+
+
+async def _listen(database: Database, woken: asyncio.Event) -> None:
+    while True:
+        try:
+            async with journal_rows.listening(database, woken.set) as lost:
+                woken.set()
+                await lost.wait()
+        except OutageError:
+            await asyncio.sleep(0.5)
+
+
+async def _whenever(
+    lookout: Lookout, due: Callable[[Outlook], Ms | None], work: Callable[[], Awaitable[object]]
+) -> None:
+    """One batch a second: the stores allow some thousand calls a minute, and notifications come first."""
+    while await lookout.until(due) is not None:
+        try:
+            await work()
+        except Exception as error:
+            _complain("chore of the stores failed", error)
+        await asyncio.sleep(1.0)
+
+
+async def _every(seconds: float, work: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        try:
+            await work()
+        except Exception as error:
+            _complain("chore of the stores failed", error)
+        await asyncio.sleep(seconds)
+
+
+async def _prune(database: Database, before: Ms) -> None:
+    more = True
+    while more:
+        async with database.acquire() as connection:
+            more = await journal_rows.prune(connection, before)
+
+
+def _complain(what: str, error: Exception) -> None:
+    if isinstance(error, PASSING):
+        log.warning(what, reason=str(error))
+    else:
+        log.error(what, exc_info=error)

@@ -1,0 +1,149 @@
+"""Signatures for promotional offers of the App Store. Apple lets a customer redeem such an offer only with one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+from latchkey.domain.customers import identity
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.identity import RestoreBehavior
+from latchkey.domain.stores.store import TEST_STORE
+from latchkey.engine.customer_view import look_at
+from latchkey.engine.reads import Reader
+from latchkey.engine.storage import records
+from latchkey.engine.storage.records import PurchaseKey
+from latchkey.stores import errors
+from latchkey.stores.adapter import AppReceipt
+from latchkey.stores.apple.credentials import AppleCredentials
+from latchkey.stores.apple.offers import sign_offer
+from latchkey.stores.apple.snapshots import STORE
+from latchkey.subjects.projects import storage as projects_storage
+from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import TEST_PREFIX, CannotCheck, InvalidReceipt
+from latchkey.subjects.purchase_intake.wire import SignatureData, SignatureError, SignedOffer
+from latchkey.subjects.store_connections.usecases import Connections
+
+# Codes that the iOS SDK knows.
+NOT_ELIGIBLE = 7232
+NO_SIGNING_KEY = 7234
+
+
+@dataclass(frozen=True, slots=True)
+class AskedOffer:
+    offer_id: str
+    product_id: str
+
+
+def account_token(app_user_id: str, *, storekit_1: bool) -> str:
+    """What the SDK passes to StoreKit with the purchase; the signature must cover the same. StoreKit 1 gets the user id
+    as it is, StoreKit 2 only an id that is a UUID, which Apple writes in lower case."""
+    if storekit_1:
+        return app_user_id
+    try:
+        return str(UUID(app_user_id)) if len(app_user_id) == 36 else ""
+    except ValueError:
+        return ""
+
+
+async def sign_offers(
+    connections: Connections,
+    project_id: str,
+    app_id: str | None,
+    customer: Customer | None,
+    token: str,
+    asked: list[AskedOffer],
+) -> list[SignedOffer]:
+    """A signature for each offer. Only for a customer with a subscription of the App Store on record: an app's public
+    key is no secret, and without this rule anybody could have discounts signed."""
+    known = await connections.of_app(project_id, app_id) if app_id is not None else None
+    app = known.connected if known is not None else None
+    credentials = app.credentials if app is not None and app.store == STORE else None
+    if not isinstance(credentials, AppleCredentials):
+        reason = "This app is not connected to the App Store, so its offers cannot be signed."
+        return [_refused(one, NO_SIGNING_KEY, reason) for one in asked]
+    if customer is None or not any(one.store == STORE for one in customer.subscriptions):
+        reason = "Promotional offers are for customers who have or had a subscription in the App Store."
+        return [_refused(one, NOT_ELIGIBLE, reason, credentials.key_id) for one in asked]
+    now = connections.now()
+    signed = []
+    for one in asked:
+        made = sign_offer(
+            credentials,
+            product_id=one.product_id,
+            offer_id=one.offer_id,
+            account_token=token,
+            nonce=uuid4(),
+            now=now,
+        )
+        data = SignatureData(nonce=str(made.nonce), signature=made.signature, timestamp=made.timestamp)
+        signed.append(
+            SignedOffer(key_id=made.key_id, offer_id=one.offer_id, product_id=one.product_id, signature_data=data)
+        )
+    return signed
+
+
+def _refused(asked: AskedOffer, code: int, message: str, key_id: str = "") -> SignedOffer:
+    error = SignatureError(code=code, message=message)
+    return SignedOffer(key_id=key_id, offer_id=asked.offer_id, product_id=asked.product_id, signature_error=error)
+
+
+# Whether a user could restore the purchase that a phone shows. Nothing is changed and nothing is kept.
+
+
+NOT_NOW = "The store cannot be asked now."
+
+
+async def may_restore(
+    connections: Connections,
+    reader: Reader,
+    project_id: str,
+    app_id: str | None,
+    store: str | None,
+    app_user_id: str,
+    token: str,
+) -> bool:
+    """The receipt is verified as if it were posted. True if all its purchases are free, or may go to this user."""
+    keys = await _purchases(connections, project_id, app_id, store, token)
+    return all([await _may_have(connections, reader, project_id, app_user_id, key) for key in keys])
+
+
+async def _purchases(
+    connections: Connections, project_id: str, app_id: str | None, store: str | None, token: str
+) -> list[PurchaseKey]:
+    is_test = token.startswith(TEST_PREFIX)
+    if app_id is None:
+        raise InvalidReceipt("Send a receipt with the public key of its app.", param="fetch_token")
+    if store == TEST_STORE and is_test:
+        return [(TEST_STORE, token)]
+    if store == TEST_STORE or is_test:
+        raise InvalidReceipt("The fetch_token is not a token of the test store and this app.", param="fetch_token")
+    known = await connections.of_app(project_id, app_id)
+    if known is None or known.connected is None:
+        raise CannotCheck("This app is not connected to its store.")
+    app = known.connected
+    try:
+        reading = await connections.adapters[app.store].read_receipt(app, AppReceipt(token=token))
+    except errors.InvalidReceipt as error:
+        raise InvalidReceipt(error.message, param="fetch_token") from error
+    except errors.StoreError as error:
+        raise CannotCheck(NOT_NOW) from error
+    return [(one.snapshot.store, one.snapshot.id) for one in reading.seen]
+
+
+async def _may_have(
+    connections: Connections, reader: Reader, project_id: str, app_user_id: str, key: PurchaseKey
+) -> bool:
+    async with connections.database.acquire() as connection:
+        owner_id = await records.owner_of(connection, project_id, key)
+        project = await projects_storage.load(connection, project_id)
+    row = await reader.read(project_id, owner_id) if owner_id is not None else None
+    if row is None or project is None:
+        return True
+    view = look_at(row, connections.now())
+    owner = view.customer
+    if app_user_id in owner.aliases:
+        return True
+    if not identity.came_from_an_app(owner, key):
+        return False
+    behavior = RestoreBehavior(project.restore_behavior)
+    return identity.belongs_to(owner, app_user_id) or identity.may_move(behavior, owner, view.now)

@@ -1,0 +1,376 @@
+"""Takes in what a store said of purchases: to whom each belongs, what it means beside what is known, and when to ask
+the store again."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from msgspec import structs
+
+from latchkey.database.errors import CollisionError
+from latchkey.domain.customers.customer import Attribute, Customer, with_attributes
+from latchkey.domain.customers.intake import take_in
+from latchkey.domain.instants import SECOND, Ms
+from latchkey.domain.purchases.presented import presented
+from latchkey.domain.purchases.purchase import MoneyBack, Purchase
+from latchkey.domain.purchases.reconciliation import lacks_periods, settle, settle_purchase
+from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.refusal import OwnedByAnother, Refusal
+from latchkey.domain.stores.store import STORES
+from latchkey.domain.stores.waits import ACKNOWLEDGED_AFTER, RECEIPTS_WITHIN, SIGNED_LONG_AGO, check_at
+from latchkey.domain.user_id import is_digest, problem_with, spellings
+from latchkey.engine.changes import Change, Changes, Committed, Situation
+from latchkey.engine.storage import records
+from latchkey.stores.adapter import Adapter, ConnectedApp, GivenBack, Reading, Seen
+from latchkey.stores.errors import NoAnswer, StoreDown, StoreError
+from latchkey.subjects.customers.usecases.identities import restore, turn
+from latchkey.subjects.purchase_intake import rules
+from latchkey.subjects.purchase_intake.rules import Handle
+from latchkey.subjects.purchase_intake.storage import handles, journal_rows
+from latchkey.subjects.purchase_intake.usecases.batched_lookups import Desk
+from latchkey.wire.event import Event
+
+# How often a purchase may change hands while it is taken in.
+_TRIES = 8
+# How many replaced purchases are followed back. Longer chains exist only in a store that lies.
+_LONGEST_CHAIN = 20
+# How long a worker has an entry of the journal. Extended while it lives, so that those of a dead one do not wait long.
+LEASE: Ms = 15 * SECOND
+RECEIPTS_FIRST = "Receipts that phones have shown are processed first."
+
+
+class Incomplete(Refusal):
+    """Periods before the one at hand are missing, so why it began cannot be told. The store knows them."""
+
+
+class ReceiptsFirst(Refusal):
+    """A purchase that is new here waits for receipts that could not be checked when they were shown: one of them may
+    say whose it is."""
+
+
+def receipts_since(entry: rules.Entry, now: Ms) -> Ms | None:
+    """The receipts that a notification of a new purchase waits for: once for any, and again for those that came less
+    than two minutes before it, until it is two minutes old itself."""
+    if entry.message != RECEIPTS_FIRST:
+        return 0
+    return entry.received_at - RECEIPTS_WITHIN if now - entry.received_at < RECEIPTS_WITHIN else None
+
+
+class OwnerErased(Refusal):
+    """The customer was deleted. Only whoever shows the purchase anew gets it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    app_user_id: str
+    events: tuple[Event, ...]
+    committed: Committed
+    # By product, for one-time purchases: whether the app should use them up.
+    consume: tuple[tuple[str, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Taker:
+    changes: Changes
+    desk: Desk
+    adapter: Adapter
+    app: ConnectedApp
+    # The customer whose phone sent the receipt. None: a store's notification.
+    shown_by: str | None = None
+    attributes: dict[str, Attribute] | None = None
+    # Whether showing it moves a purchase that somebody else owns, as the project says.
+    restores: bool = True
+    # What the app says that it showed: the offering, and the products that the receipt is about.
+    offering: str | None = None
+    product_ids: tuple[str, ...] = ()
+    # A purchase that is new here waits for receipts that came since then. None: it waits for none.
+    receipts_since: Ms | None = None
+
+    async def take(self, reading: Reading, read_at: Ms) -> tuple[Taken, ...]:
+        """Every purchase of the reading that is this app's. Doing it again does no harm."""
+        taken = [await self._take(seen, read_at, 0) for seen in reading.seen if not await self._of_another_app(seen)]
+        refunded = [await self._give_back(one) for one in reading.given_back]
+        return (*taken, *(one for one in refunded if one is not None))
+
+    async def _of_another_app(self, seen: Seen) -> bool:
+        """Whether another app of the project takes this purchase in: one account of the store is connected to both."""
+        project, store = self.app.project_id, STORES[self.app.store]
+        if seen.sold_by is not None and seen.sold_by != self.app.app_id:
+            return await self.desk.connected(project, seen.sold_by)
+        if store.twin is None or seen.sold_by is not None:
+            return False
+        id = seen.snapshot.id
+        known = await self.desk.owner(project, (store.twin, id))
+        return known is not None and await self.desk.owner(project, (store.name, id)) is None
+
+    async def _give_back(self, given: GivenBack) -> Taken | None:
+        """None where nobody here has the purchase."""
+        project, store = self.app.project_id, self.app.store
+        async with self.changes.database.at_hand() as connection:
+            known = (await handles.load(connection, project, store, [given.handle])).get(given.handle)
+        owner = await self.desk.owner(project, (store, known.store_id)) if known is not None else None
+        if known is None or owner is None or owner.app_user_id is None:
+            return None
+        key = store, known.store_id
+        change = Change(project_id=project, app_user_id=owner.app_user_id, apply=_giving_back(key, given))
+        committed = await self.changes.make(change)
+        return Taken(app_user_id=committed.customer.app_user_id, events=committed.events, committed=committed)
+
+    async def _take(self, seen: Seen, read_at: Ms, depth: int) -> Taken:
+        seen = await self._asked_about(await self._in_its_chain(seen, depth), read_at)
+        try:
+            taken = await self._apply(seen, read_at, strict=not seen.complete)
+        except Incomplete:
+            taken = await self._complete(seen, read_at)
+        await self._remember(seen, taken.committed.customer)
+        return taken
+
+    async def _asked_about(self, seen: Seen, read_at: Ms) -> Seen:
+        """What was signed long ago may have been refunded since. So a receipt of a purchase that is new here, or whose
+        owner was erased, counts only as its store tells it now."""
+        snapshot, project = seen.snapshot, self.app.project_id
+        if isinstance(snapshot, Purchase):
+            transaction_id, told_at = snapshot.id, snapshot.told_at or 0
+        else:
+            transaction_id, told_at = snapshot.current.id, snapshot.current.as_of.at
+        if self.shown_by is None or seen.unordered or read_at - told_at <= SIGNED_LONG_AGO:
+            return seen
+        key = snapshot.store, snapshot.id
+        owner = await self.desk.owner(project, key)
+        if owner is not None and owner.key is not None:
+            return seen
+        try:
+            reading = await self.adapter.read_again(self.app, seen.handle, snapshot.environment)
+        except NoAnswer:
+            async with self.changes.database.at_hand() as connection:
+                known = (await records.lock_erased(connection, project, [key])).get(key, ())
+            if any(one.transaction_id == transaction_id for one in known):
+                # It has ended, as far as is known: not even temporary access.
+                return seen
+            raise
+        found = [one for one in reading.seen if (one.snapshot.store, one.snapshot.id) == key]
+        if not found:
+            raise StoreDown("The store does not list the purchase of this receipt.")
+        return found[0]
+
+    async def _complete(self, seen: Seen, read_at: Ms) -> Taken:
+        """Read the whole purchase. If the store cannot be asked now, access comes first: take what there is."""
+        told: tuple[Event, ...] = ()
+        try:
+            whole = await self.adapter.read_again(self.app, seen.handle, seen.snapshot.environment)
+        except StoreError:
+            whole = Reading()
+        for one in whole.seen:
+            if (one.snapshot.store, one.snapshot.id) == (seen.snapshot.store, seen.snapshot.id):
+                told += (await self._apply(one, read_at, strict=False)).events
+        taken = await self._apply(seen, read_at, strict=False)
+        return replace(taken, events=(*told, *taken.events))
+
+    async def _in_its_chain(self, seen: Seen, depth: int) -> Seen:
+        """A purchase that replaced another goes on under the other's id, and an imported one under the import's."""
+        if not isinstance(seen.snapshot, Subscription):
+            return seen
+        if not seen.replaces:
+            return seen if seen.imported_as is None else await self._as_imported(seen, seen.snapshot)
+        asked = (seen.handle, *seen.replaces)
+        async with self.changes.database.at_hand() as connection:
+            known = await handles.load(connection, self.app.project_id, self.app.store, asked)
+        found = next((known[one] for one in asked if one in known), None)
+        if found is None and depth < _LONGEST_CHAIN:
+            before = await self.adapter.read_again(self.app, seen.replaces[0], seen.snapshot.environment)
+            for one in before.seen:
+                taken = await self._take(one, self.changes.now(), depth + 1)
+                of_chain = next((x for x in taken.committed.customer.subscriptions if _continues(x, one)), None)
+                if of_chain is not None:
+                    return replace(seen, snapshot=structs.replace(seen.snapshot, id=of_chain.id))
+        if found is None:
+            return seen
+        return replace(seen, snapshot=structs.replace(seen.snapshot, id=found.store_id))
+
+    async def _as_imported(self, seen: Seen, snapshot: Subscription) -> Seen:
+        async with self.changes.database.at_hand() as connection:
+            known = await handles.load(connection, self.app.project_id, self.app.store, [seen.handle])
+        store_id = known[seen.handle].store_id if seen.handle in known else await self._imported_id(seen, snapshot)
+        return seen if store_id == snapshot.id else replace(seen, snapshot=structs.replace(snapshot, id=store_id))
+
+    async def _imported_id(self, seen: Seen, snapshot: Subscription) -> str:
+        """The store sends a notification before it was asked about what was imported."""
+        project, store, other = self.app.project_id, snapshot.store, seen.imported_as
+        if other is None or await self.desk.owner(project, (store, other)) is None:
+            return snapshot.id
+        return snapshot.id if await self.desk.owner(project, (store, snapshot.id)) is not None else other
+
+    async def _apply(self, seen: Seen, read_at: Ms, *, strict: bool) -> Taken:
+        key = seen.snapshot.store, seen.snapshot.id
+        async with turn(self.app.project_id, key):
+            return await self._apply_to(key, seen, read_at, strict=strict)
+
+    async def _apply_to(self, key: records.PurchaseKey, seen: Seen, read_at: Ms, *, strict: bool) -> Taken:
+        told: tuple[Event, ...] = ()
+        for _ in range(_TRIES):
+            app_user_id = await self._owner(seen, key)
+            change = Change(
+                project_id=self.app.project_id,
+                app_user_id=app_user_id,
+                apply=self._applying(seen, read_at, strict=strict),
+                create=True,
+                claims=frozenset({key}),
+            )
+            try:
+                committed = await self.changes.make(change)
+            except OwnedByAnother:
+                if self.shown_by is not None and self.restores:
+                    restored = await restore(self.changes, self.app.project_id, self.shown_by, key, lambda _: None)
+                    told += restored.events if restored is not None else ()
+                # Otherwise it has just changed hands: look again.
+                continue
+            return Taken(
+                app_user_id=committed.customer.app_user_id,
+                events=(*told, *committed.events),
+                committed=committed,
+                consume=_consume(seen, committed),
+            )
+        raise CollisionError("the purchase changes hands faster than it can be taken in")
+
+    def _applying(self, seen: Seen, read_at: Ms, *, strict: bool) -> Callable[[Situation], Customer]:
+        attributes = self.attributes or {}
+
+        def apply(situation: Situation) -> Customer:
+            customer, snapshot = situation.customer, seen.snapshot
+            if attributes:
+                customer = with_attributes(customer, attributes)
+            if self.offering is not None:
+                snapshot = presented(snapshot, self.offering, self.product_ids, situation.catalog)
+            elif seen.offering is not None:
+                snapshot = presented(snapshot, seen.offering, seen.offered, situation.catalog)
+            # On a test clock only that clock's time means anything.
+            now = read_at if customer.test_clock_id is None else situation.now
+            if isinstance(snapshot, Purchase):
+                known = customer.purchase(snapshot.store, snapshot.id)
+                settled: Subscription | Purchase
+                settled = settle_purchase(known, snapshot, read_at=now if seen.unordered else None)
+            else:
+                before = customer.subscription(snapshot.store, snapshot.id)
+                if strict and lacks_periods(before, snapshot):
+                    raise Incomplete("Periods before this one are missing.")
+                settled = settle(before, snapshot, now, unordered=seen.unordered)
+            return take_in(customer, settled, situation.now)
+
+        return apply
+
+    async def _owner(self, seen: Seen, key: records.PurchaseKey) -> str:
+        if self.shown_by is not None and self.restores:
+            return self.shown_by
+        project = self.app.project_id
+        owner = await self.desk.owner(project, key)
+        if self.shown_by is not None and (owner is None or owner.key is None):
+            return self.shown_by
+        if owner is not None and owner.key is None:
+            async with self.changes.database.transaction() as connection:
+                if not await records.keep_endings(connection, project, seen.snapshot):
+                    raise CollisionError("the purchase has just got an owner again")
+            raise OwnerErased("The customer whom this purchase belonged to was deleted.")
+        if owner is not None and owner.app_user_id is not None:
+            return owner.app_user_id
+        if self.receipts_since is not None and await self._has_receipts_to_check(self.receipts_since):
+            raise ReceiptsFirst(RECEIPTS_FIRST)
+        replaced = await self._owner_of_replaced(seen)
+        if replaced is not None:
+            return replaced
+        return await self._named_owner(seen.account_token) or _nobody()
+
+    async def _has_receipts_to_check(self, since: Ms) -> bool:
+        project, app, now = self.app.project_id, self.app.app_id, self.changes.now()
+        async with self.changes.database.at_hand() as connection:
+            return await journal_rows.hurry_receipts(connection, project, app, now, now + LEASE, since)
+
+    async def _named_owner(self, account_token: str | None) -> str | None:
+        """The customer whom the app named to the store. A digest that fits nobody yet names nobody: whoever has that id
+        then gets the purchase when their phone shows it."""
+        if not account_token or problem_with(account_token) is not None:
+            return None
+        spelt = spellings(account_token)
+        known = await self.desk.known_ids(self.app.project_id, spelt)
+        if (found := next((one for one in spelt if one in known), None)) is not None:
+            return found
+        if is_digest(account_token):
+            return await self.desk.id_of_digest(self.app.project_id, account_token)
+        return account_token
+
+    async def _owner_of_replaced(self, seen: Seen) -> str | None:
+        """Of a purchase that goes on for another one, such as a top-up. A subscription keeps its id instead."""
+        if not seen.replaces or isinstance(seen.snapshot, Subscription):
+            return None
+        async with self.changes.database.at_hand() as connection:
+            known = await handles.load(connection, self.app.project_id, self.app.store, seen.replaces)
+        for one in seen.replaces:
+            if one in known:
+                owner = await self.desk.owner(self.app.project_id, (self.app.store, known[one].store_id))
+                if owner is not None and owner.key is None:
+                    raise OwnerErased("The customer whom this purchase belonged to was deleted.")
+                if owner is not None and owner.app_user_id is not None:
+                    return owner.app_user_id
+        return None
+
+    async def _remember(self, seen: Seen, customer: Customer) -> None:
+        snapshot, now = seen.snapshot, self.changes.now()
+        subscription = isinstance(snapshot, Subscription)
+        known = customer.subscription(snapshot.store, snapshot.id) if subscription else None
+        handle = Handle(
+            project_id=self.app.project_id,
+            app_id=self.app.app_id,
+            store=self.app.store,
+            handle=seen.handle,
+            environment=snapshot.environment,
+            store_id=snapshot.id,
+            kind="subscription" if subscription else "one_time",
+            product_id=known.current.product_id if known is not None else _product_of(snapshot),
+            check_at=check_at(known, now) if known is not None else None,
+            acknowledge_at=now + ACKNOWLEDGED_AFTER if seen.acknowledge else None,
+        )
+        await self.desk.save(handle, now)
+
+
+def _nobody() -> str:
+    # Random, so that nobody can guess it and log in with it. Two of them at once collide on the purchase.
+    return f"$RCAnonymousID:{secrets.token_hex(16)}"
+
+
+def _giving_back(key: records.PurchaseKey, given: GivenBack) -> Callable[[Situation], Customer]:
+    """Adds the refund to what is known, unless one is known. All else stays."""
+    back = MoneyBack(given.at)
+
+    def apply(situation: Situation) -> Customer:
+        customer, now = situation.customer, situation.now
+        if (purchase := customer.purchase(*key)) is not None:
+            mine = purchase.id == given.transaction_id and not purchase.money_back
+            return take_in(customer, structs.replace(purchase, money_back=(back,)), now) if mine else customer
+        subscription = customer.subscription(*key)
+        for period in subscription.periods if subscription is not None else ():
+            if period.id == given.transaction_id and not period.money_back:
+                assert subscription is not None
+                return take_in(
+                    customer, structs.replace(subscription, periods=(structs.replace(period, money_back=(back,)),)), now
+                )
+        return customer
+
+    return apply
+
+
+def _consume(seen: Seen, committed: Committed) -> tuple[tuple[str, bool], ...]:
+    if not isinstance(seen.snapshot, Purchase):
+        return ()
+    product_id = seen.snapshot.product_id
+    return ((product_id, seen.should_consume or committed.catalog.consumable(product_id)),)
+
+
+def _continues(subscription: Subscription, seen: Seen) -> bool:
+    return subscription.store == seen.snapshot.store and any(
+        period.id in {one.id for one in getattr(seen.snapshot, "periods", ())} for period in subscription.periods
+    )
+
+
+def _product_of(snapshot: Subscription | Purchase) -> str:
+    return snapshot.product_id if isinstance(snapshot, Purchase) else snapshot.current.product_id

@@ -1,0 +1,219 @@
+"""Limits on receipts that no shared key has to pay for: by address, and by user from that address, in each process.
+
+All phones of an app share one public key, so the key is no measure. The user's own count includes the address, or
+anybody who knows a user's id could use up that user's receipts. Whoever is over a limit gets 503: a phone keeps its
+purchase and tries again, and what does not stop does not fill the journal. Nor does what nobody has verified: the
+journal takes so many bytes of it for each app and address in a day. Beyond that a receipt is still checked, but kept
+only if the store vouches for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from latchkey.domain.customers.customer import Attribute, Customer, not_later_than, with_attributes
+from latchkey.domain.instants import DAY, HOUR, Ms
+from latchkey.domain.refusal import OwnedByAnother, Refusal
+from latchkey.domain.stores.waits import RECEIPT_ANSWERED_WITHIN, retry_wait
+from latchkey.engine.changes import Change, Changes, Committed, Situation, unchanged
+from latchkey.engine.rate_limits import RecentCounts
+from latchkey.stores import errors
+from latchkey.stores.adapter import ConnectedApp, Reading
+from latchkey.subjects.purchase_intake.rules import Outcome
+from latchkey.subjects.purchase_intake.storage import journal_rows
+from latchkey.subjects.purchase_intake.usecases.batched_lookups import Desk
+from latchkey.subjects.purchase_intake.usecases.journal import file_entries
+from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt, give
+from latchkey.subjects.purchase_intake.usecases.notifications import NO_CREDENTIALS, NOT_PROVEN, outcome_of
+from latchkey.subjects.purchase_intake.usecases.purchase_intake import Taker
+from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import CannotCheck, InvalidReceipt
+from latchkey.subjects.store_connections import storage as store_connections_storage
+from latchkey.subjects.store_connections.usecases import Connections
+
+# A phone that restores shows every purchase it holds, each on its own.
+PER_USER = 120
+# Many phones share an address behind a carrier's or an office's gateway.
+PER_ADDRESS = 600
+# What an entry of the journal takes beside the receipt.
+_ROW = 1_000
+
+
+class ReceiptLimit:
+    def __init__(self, unverified_bytes: int, per_user: int = PER_USER, per_address: int = PER_ADDRESS) -> None:
+        self._unverified_bytes = unverified_bytes
+        self._per_user = per_user
+        self._per_address = per_address
+        self._counts = RecentCounts()
+        self._unverified = RecentCounts(span=DAY)
+
+    def takes(self, project_id: str, app_user_id: str, address: str, now: Ms) -> bool:
+        """Count a receipt. False: one of the two limits is used up in this minute."""
+        who = (address, project_id, app_user_id)
+        return self._counts.within(now, (who, self._per_user), (address, self._per_address))
+
+    def keeps(self, app_id: str, address: str, size: int, now: Ms) -> bool:
+        """Count a receipt of this size that nobody has verified. False: it must not be kept."""
+        who, amount = (app_id, address), size + _ROW
+        if self._unverified.count(who, now, amount) <= self._unverified_bytes:
+            return True
+        self._unverified.count(who, now, -amount)
+        return False
+
+    def verified(self, app_id: str, address: str, size: int, now: Ms) -> None:
+        """It counts no longer."""
+        self._unverified.count((app_id, address), now, -(size + _ROW))
+
+
+# A receipt of a real store, shown by a phone: journalled, checked with the store, and taken in for whoever shows it.
+
+
+NOT_NOW = "The store cannot be asked now. Keep the purchase, and send it again later."
+
+
+@dataclass(frozen=True, slots=True)
+class TemporaryGrants:
+    """What may be given while a store cannot be asked."""
+
+    enabled: bool = True
+    # At most this many for one app in one hour.
+    per_hour: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    committed: Committed
+    # By product: whether the app should use up what was bought.
+    consume: Mapping[str, bool]
+
+
+class Receipts:
+    def __init__(
+        self, connections: Connections, changes: Changes, grants: TemporaryGrants, limit: ReceiptLimit
+    ) -> None:
+        self._connections = connections
+        self._changes = changes
+        self._desk = Desk(connections.database)
+        self._grants = grants
+        self._limit = limit
+
+    async def take(
+        self,
+        project_id: str,
+        app_id: str,
+        store: str,
+        shown: ShownReceipt,
+        attributes: Mapping[str, Attribute],
+        address: str | None = None,
+    ) -> Answered:
+        """`address` is the phone's, if one sent it: only so much of what it sends is kept without the store's word."""
+        now = self._connections.now()
+        attributes = not_later_than(now, attributes)
+        entry = shown.entry(project_id, app_id, store, now, next_at=now + RECEIPT_ANSWERED_WITHIN)
+        size = len(entry.payload)
+        kept = address is None or self._limit.keeps(app_id, address, size, now)
+        [id] = await file_entries(self._connections.database, [entry]) if kept else [None]
+        known = await self._connections.of_app(project_id, app_id)
+        if known is None or known.connected is None:
+            await self._finish(id, Outcome(id=id or 0, status="failed", message=NO_CREDENTIALS))
+            raise CannotCheck(
+                "This app is not connected to its store: credentials are missing. Keep the purchase, and send it again."
+            )
+        app = known.connected
+        adapter = self._connections.adapters[app.store]
+        try:
+            reading = await adapter.read_receipt(app, shown.receipt)
+            taker = Taker(
+                self._changes,
+                self._desk,
+                adapter,
+                app,
+                shown_by=shown.app_user_id,
+                attributes=dict(attributes),
+                offering=shown.offering,
+                product_ids=shown.product_ids,
+            )
+            taken = await taker.take(reading, now)
+        except errors.InvalidReceipt as error:
+            if not known.proven:
+                # The receipt does not fit the credentials, and the store has not accepted those either.
+                await self._postpone(id, f"{error.message} {NOT_PROVEN}")
+                raise CannotCheck(NOT_NOW) from error
+            await self._finish(id, Outcome(id=id or 0, status="ignored", message=error.message))
+            raise InvalidReceipt(error.message, param="fetch_token") from error
+        except OwnedByAnother as error:
+            await self._finish(id, Outcome(id=id or 0, status="ignored", message=error.message))
+            raise
+        except Refusal as error:
+            await self._finish(id, Outcome(id=id or 0, status="failed", message=error.message))
+            raise
+        except errors.StoreError as error:
+            await self._postpone(id, error.message)
+            if not kept:
+                # The phone has the only copy.
+                raise CannotCheck(NOT_NOW) from error
+            return await self._meanwhile(app, shown, attributes, error, proven=known.proven)
+        if not kept:
+            [id] = await file_entries(self._connections.database, [entry])
+        elif address is not None:
+            self._limit.verified(app_id, address, size, now)
+        if not taken:
+            await self._finish(id, Outcome(id=id or 0, status="ignored", message=reading.note))
+            return Answered(await self._noted(project_id, shown.app_user_id, attributes, reading), {})
+        await self._finish(id, outcome_of(id or 0, taken))
+        committed = taken[-1].committed
+        if reading.app_version not in (None, committed.customer.original_application_version):
+            committed = await self._noted(project_id, shown.app_user_id, attributes, reading)
+        return Answered(committed, {product: consume for one in taken for product, consume in one.consume})
+
+    async def _meanwhile(
+        self,
+        app: ConnectedApp,
+        shown: ShownReceipt,
+        attributes: Mapping[str, Attribute],
+        error: errors.StoreError,
+        *,
+        proven: bool,
+    ) -> Answered:
+        """The store cannot be asked. Access for a day at most, if this may be real and the limits allow it."""
+        adapter = self._connections.adapters[app.store]
+        now = self._connections.now()
+        may = self._grants.enabled and isinstance(error, errors.NoAnswer) and adapter.looks_real(shown.receipt, now)
+        if not may or not proven or not shown.product_ids:
+            raise CannotCheck(NOT_NOW) from error
+        async with self._connections.database.at_hand() as connection:
+            others = await journal_rows.shown_by_another(connection, app.project_id, shown.subject, shown.app_user_id)
+        # One token, one customer: a token that somebody else has shown may be copied.
+        if others or not await self._within_cap(app, now):
+            raise CannotCheck(NOT_NOW) from error
+        return Answered(await give(self._changes, app, shown, attributes), {})
+
+    async def _within_cap(self, app: ConnectedApp, now: Ms) -> bool:
+        async with self._connections.database.at_hand() as connection:
+            return await store_connections_storage.take_temporary_grant(
+                connection, app.project_id, app.app_id, now // HOUR, self._grants.per_hour
+            )
+
+    async def _noted(
+        self, project_id: str, app_user_id: str, attributes: Mapping[str, Attribute], reading: Reading
+    ) -> Committed:
+        def noted(situation: Situation) -> Customer:
+            customer = with_attributes(unchanged(situation), attributes)
+            version = reading.app_version or customer.original_application_version
+            return replace(customer, original_application_version=version)
+
+        return await self._changes.make(
+            Change(project_id=project_id, app_user_id=app_user_id, apply=noted, create=True)
+        )
+
+    async def _finish(self, id: int | None, outcome: Outcome) -> None:
+        if id is not None:
+            async with self._connections.database.at_hand() as connection:
+                await journal_rows.finish(connection, [outcome], self._connections.now())
+
+    async def _postpone(self, id: int | None, message: str) -> None:
+        if id is not None:
+            async with self._connections.database.at_hand() as connection:
+                await journal_rows.postpone(connection, id, message, self._connections.now() + retry_wait(1))

@@ -1,0 +1,141 @@
+"""Receipts from apps: a store's proof of a purchase, recorded for the user who presents it.
+
+Only receipts of the test store can be verified so far. Their tokens are made up by the phone, so a token proves only
+that its sender knows it. Everything else comes from Latchkey: price and currency from the catalog, the environment
+(always SANDBOX) from the store, and the app from the key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from latchkey.database.errors import CollisionError
+from latchkey.domain.catalog import Catalog, ListedPrice, price_for
+from latchkey.domain.customers.customer import Attribute, Customer, not_later_than, with_attributes
+from latchkey.domain.customers.intake import take_in
+from latchkey.domain.purchases.presented import presented
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.refusal import OwnedByAnother, Refusal
+from latchkey.domain.stores.store import TEST_STORE
+from latchkey.domain.stores.test_store import actions
+from latchkey.engine.changes import Change, Changes, Committed, Situation
+from latchkey.subjects.catalog import storage as catalog_storage
+from latchkey.subjects.customers.usecases.identities import restore, turn
+from latchkey.wire.event import Event
+
+# Two devices that present one receipt at the same time take it from each other a few times at most.
+_TRIES = 8
+# Prefix of every token of the test store. No other store issues such tokens.
+TEST_PREFIX = "test_"
+_TEST_TOKEN = re.compile(r"test_\d{1,16}_[0-9A-Za-z-]{1,64}")
+
+
+class InvalidReceipt(Refusal):
+    """The receipt is certainly not proof of a purchase."""
+
+
+class _PricesNeeded(Refusal):
+    """Prices are not part of the catalog, so that reads need not load them."""
+
+
+class CannotCheck(Refusal):
+    """The receipt may be valid, but there is no connection to its store to verify it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    app_user_id: str
+    token: str
+    # The app whose key the receipt was sent with, and that app's store. With a secret key both are None.
+    app_id: str | None
+    store: str | None
+    product_id: str | None = None
+    # What the buyer saw the price in, and where: they choose among the prices that the operator listed.
+    currency: str | None = None
+    country: str | None = None
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    # The offering that the app showed.
+    offering: str | None = None
+
+
+async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> Committed:
+    """The same receipt twice is one purchase. Another customer's receipt is restored according to the project's
+    setting."""
+    _check_token(receipt)
+    key = TEST_STORE, receipt.token
+    attributes = not_later_than(changes.now(), receipt.attributes)
+    listed: tuple[ListedPrice, ...] | None = None
+    country = receipt.country
+
+    def bought(situation: Situation) -> Customer:
+        _require_open(situation.catalog)
+        customer = with_attributes(situation.customer, attributes)
+        if customer.subscription(*key) is not None or customer.purchase(*key) is not None:
+            return customer
+        if situation.endings:
+            raise InvalidReceipt("This purchase was refunded.", param="fetch_token")
+        product = situation.catalog.offered(receipt.product_id or "")
+        if product is None:
+            problem = f"{receipt.product_id!r} is not a product of this project."
+            if not receipt.product_id:
+                problem = "is missing or cannot be read."
+            raise InvalidReceipt(f"The product_id of a test store purchase {problem}", param="product_id")
+        if situation.catalog.lists_prices:
+            if listed is None:
+                raise _PricesNeeded("Some products have prices beside their own.")
+            price = price_for(product.price, listed, store=TEST_STORE, country=country, currency=receipt.currency)
+            product = replace(product, price=price)
+        seen = actions.sell(
+            product, situation.now, id=receipt.token, environment=Environment.SANDBOX, app_id=receipt.app_id
+        )
+        seen = presented(seen, receipt.offering, (product.id,), situation.catalog)
+        return take_in(customer, seen, situation.now)
+
+    change = Change(
+        project_id=project_id,
+        app_user_id=receipt.app_user_id,
+        apply=bought,
+        create=True,
+        claims=frozenset({key}),
+    )
+    told: tuple[Event, ...] = ()
+    async with turn(project_id, key):
+        for _ in range(_TRIES):
+            try:
+                taken = await changes.make(change)
+            except _PricesNeeded:
+                async with changes.database.acquire() as connection:
+                    known = await catalog_storage.load_price(connection, project_id, [receipt.product_id or ""])
+                    country = country or await catalog_storage.country_of(connection, project_id, receipt.app_user_id)
+                listed = known.get(receipt.product_id or "", ())
+                continue
+            except OwnedByAnother:
+                restored = await restore(changes, project_id, receipt.app_user_id, key, _require_open)
+                if restored is not None:
+                    told += restored.events
+                # The purchase is now theirs, or nobody's: the next round records the rest of the receipt.
+                continue
+            return replace(taken, events=(*told, *taken.events))
+    raise CollisionError("the purchase changes hands faster than it can be restored")
+
+
+def _require_open(catalog: Catalog) -> None:
+    if TEST_STORE in catalog.closed_stores:
+        raise InvalidReceipt("The test store of this project is closed.", param="fetch_token")
+
+
+def _check_token(receipt: Receipt) -> None:
+    if receipt.store == TEST_STORE:
+        if _TEST_TOKEN.fullmatch(receipt.token) is None:
+            raise InvalidReceipt("The fetch_token is not a token of the test store.", param="fetch_token")
+    elif receipt.token.startswith(TEST_PREFIX):
+        raise InvalidReceipt(
+            "Tokens of the test store count only with the public key of an app in the test store (test_...).",
+            param="fetch_token",
+        )
+    else:
+        raise CannotCheck(
+            "Latchkey is not connected to the store of this purchase yet. Keep it, and send it again later."
+        )

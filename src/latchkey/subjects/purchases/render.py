@@ -1,0 +1,204 @@
+"""Subscriptions, purchases and invoices as V2 shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.money.amounts import MICROS
+from latchkey.domain.purchases.presented import offering_of
+from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase
+from latchkey.domain.purchases.reference import Issued, v2_id
+from latchkey.domain.purchases.revenue import Earned, invoiced, revenue
+from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.purchases.summary import end_of, gives_access, purchase_status, summary_of
+from latchkey.domain.stores.store import STORES
+from latchkey.engine.customer_view import View
+from latchkey.subjects.catalog import render as catalog_render
+from latchkey.subjects.catalog.rules import Product
+from latchkey.subjects.catalog.wire import Entitlement
+from latchkey.subjects.customers.render.customer_v2 import customer_path
+from latchkey.subjects.purchases import wire
+from latchkey.subjects.purchases.usecases.lookup import Found
+from latchkey.wire import paging
+from latchkey.wire.paging import DEFAULT_LIMIT, page
+from latchkey.wire.v2 import Page
+
+Item = TypeVar("Item")
+
+
+def subscription(found: Found) -> wire.Subscription:
+    view, bought = found.view, found.bought
+    said = summary_of(bought, view.catalog, view.now)
+    earned = revenue(bought)
+    return wire.Subscription(
+        id=v2_id(bought),
+        customer_id=view.customer.app_user_id,
+        original_customer_id=view.customer.original_app_user_id,
+        product_id=said.product_id,
+        starts_at=said.starts_at,
+        current_period_starts_at=said.period_starts_at,
+        current_period_ends_at=said.period_ends_at,
+        ends_at=said.ends_at,
+        gives_access=said.gives_access,
+        # A purchase whose payment is pending is not taken in before it is paid.
+        pending_payment=False,
+        auto_renewal_status=said.auto_renewal.value,
+        status=said.status.value,
+        total_revenue_in_usd=amount(earned.usd),
+        revenue=[amount(one) for one in earned.by_currency],
+        unconverted_payments=earned.unconverted,
+        presented_offering_id=_offering(view, offering_of(bought)),
+        entitlements=entitlements(found, DEFAULT_LIMIT, None),
+        environment=_environment(bought.environment),
+        store=bought.store,
+        store_subscription_identifier=bought.id,
+        ownership=_ownership(bought.ownership),
+        pending_changes=wire.PendingChanges(
+            product=catalog_render.product(view.customer.project_id, found.next_product),
+        )
+        if found.next_product is not None
+        else None,
+        country=_country(bought),
+        management_url=management_url(bought.store) if said.gives_access else None,
+    )
+
+
+def purchase(found: Found) -> wire.Purchase:
+    view, bought = found.view, found.bought
+    assert isinstance(bought, Purchase)
+    earned = revenue(bought)
+    return wire.Purchase(
+        id=v2_id(bought),
+        customer_id=view.customer.app_user_id,
+        original_customer_id=view.customer.original_app_user_id,
+        product_id=bought.product_id,
+        purchased_at=bought.purchased_at,
+        expires_at=bought.access_ends_at,
+        gives_access=gives_access(bought, view.now),
+        revenue_in_usd=amount(earned.usd),
+        revenue=[amount(one) for one in earned.by_currency],
+        unconverted_payments=earned.unconverted,
+        quantity=1,
+        status=purchase_status(bought).value,
+        presented_offering_id=_offering(view, bought.offering),
+        entitlements=entitlements(found, DEFAULT_LIMIT, None),
+        environment=_environment(bought.environment),
+        store=bought.store,
+        store_purchase_identifier=bought.id,
+        ownership=_ownership(bought.ownership),
+        country=bought.country,
+    )
+
+
+def _offering(view: View, lookup_key: str | None) -> str | None:
+    """Its id. None if the app did not tell it, or the offering was deleted."""
+    if lookup_key is None:
+        return None
+    return next((one.id for one in view.catalog.offerings.offerings if one.lookup_key == lookup_key), None)
+
+
+def transactions(found: Found) -> Page[wire.SubscriptionTransaction]:
+    """All periods, oldest first. A grant has one."""
+    return whole([_transaction(*one) for one in _periods(found.bought)], f"{path_of(found)}/transactions")
+
+
+def transaction(found: Found, id: str) -> wire.SubscriptionTransaction | None:
+    return next((_transaction(*one) for one in _periods(found.bought) if one[0] == id), None)
+
+
+def entitlements(found: Found, limit: int, starting_after: str | None) -> Page[Entitlement]:
+    project_id = found.view.customer.project_id
+    items = [catalog_render.entitlement(project_id, one) for one in found.entitlements]
+    return page(items, lambda item: item.id, f"{path_of(found)}/entitlements", limit, starting_after)
+
+
+def invoices(
+    view: View, found: Sequence[tuple[Issued, Product | None]], limit: int, starting_after: str | None
+) -> Page[wire.Invoice]:
+    items = [_invoice(one, product) for one, product in found]
+    return page(items, lambda item: item.id, f"{customer_path(view)}/invoices", limit, starting_after)
+
+
+def _invoice(one: Issued, product: Product | None) -> wire.Invoice:
+    total = amount(invoiced(one.invoice))
+    line = wire.InvoiceLineItem(
+        product_identifier=one.period.product_id,
+        product_display_name=product.display_name if product is not None else None,
+        product_duration=product.duration if product is not None else None,
+        quantity=1,
+        unit_amount=total,
+    )
+    return wire.Invoice(
+        id=one.invoice.id,
+        total_amount=total,
+        line_items=[line],
+        issued_at=one.invoice.issued_at,
+        paid_at=None,
+        invoice_url=None,
+    )
+
+
+def whole(items: Sequence[Item], path: str) -> Page[Item]:
+    """A list that is not paged."""
+    return Page(items=list(items), next_page=None, url=path)
+
+
+def path_of(found: Found) -> str:
+    collection = "purchases" if v2_id(found.bought).startswith("purch_") else "subscriptions"
+    return paging.project_path(found.view.customer.project_id, collection, v2_id(found.bought))
+
+
+def management_url(store: str) -> str | None:
+    """Where the buyer manages it, if its store has such a page."""
+    known = STORES.get(store)
+    return known.management_url if known is not None else None
+
+
+def amount(earned: Earned) -> wire.MonetaryAmount:
+    return wire.MonetaryAmount(
+        currency=earned.currency,
+        gross=earned.gross / MICROS,
+        commission=earned.commission / MICROS,
+        tax=earned.tax / MICROS,
+        proceeds=earned.proceeds / MICROS,
+    )
+
+
+def _country(bought: Subscription | Purchase) -> str | None:
+    return bought.country if isinstance(bought, Purchase) else bought.current.country
+
+
+_Row = tuple[str, Ms, str, Ms | None, Ms | None, Ms | None]
+
+
+def _periods(bought: Subscription | Purchase) -> list[_Row]:
+    if isinstance(bought, Purchase):
+        ends = bought.ends_at, bought.access_ends_at
+        return [(bought.id, bought.purchased_at, bought.product_id, *ends, bought.refunded_at)]
+    return [
+        (one.id, one.purchased_at, one.product_id, one.ends_at, end_of(bought, one), one.refunded_at)
+        for one in bought.periods
+    ]
+
+
+def _transaction(
+    id: str, purchased_at: Ms, product_id: str, ends_at: Ms | None, access_ends_at: Ms | None, refunded_at: Ms | None
+) -> wire.SubscriptionTransaction:
+    return wire.SubscriptionTransaction(
+        id=id,
+        purchased_at=purchased_at,
+        product_store_identifier=product_id,
+        expiration_date=ends_at,
+        effective_expiration_date=access_ends_at,
+        refunded_at=refunded_at,
+    )
+
+
+def _environment(environment: Environment) -> wire.Environment:
+    return "sandbox" if environment is Environment.SANDBOX else "production"
+
+
+def _ownership(ownership: Ownership) -> wire.Ownership:
+    return "family_shared" if ownership is Ownership.FAMILY_SHARED else "purchased"

@@ -1,0 +1,121 @@
+"""Subscriptions and purchases by their V2 id, by an id of their store, or of one customer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from latchkey.database.pool import Database
+from latchkey.domain.purchases import reference
+from latchkey.domain.purchases.purchase import Environment, Purchase
+from latchkey.domain.purchases.reference import Issued, Kind, Reference, issued
+from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.purchases.summary import granted_by, summary_of
+from latchkey.domain.refusal import NotFound
+from latchkey.engine.customer_view import View, look_at
+from latchkey.engine.storage import records
+from latchkey.http.services import Services
+from latchkey.subjects.catalog import storage as catalog_storage
+from latchkey.subjects.catalog.rules import Entitlement, Product
+from latchkey.subjects.search.usecases import of_transaction
+
+# How often a purchase may change hands between the lookup of its owner and the read.
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    view: View
+    bought: Subscription | Purchase
+    # What it grants, as the catalog has it now, by id.
+    entitlements: tuple[Entitlement, ...]
+    # What it renews into, if that is another product of the catalog.
+    next_product: Product | None = None
+
+
+async def by_id(services: Services, project_id: str, kind: Kind, id: str) -> Found:
+    """The subscription or purchase with this V2 id."""
+    named = reference.parsed(id, kind)
+    for _ in range(_TRIES if named is not None else 0):
+        assert named is not None
+        async with services.database.acquire() as connection:
+            owner = await records.owner_of(connection, project_id, (named.store, named.id))
+        row = await services.reader.read(project_id, owner) if owner is not None else None
+        if row is None:
+            break
+        view = look_at(row, services.now())
+        bought = _in(view, named)
+        if bought is not None:
+            return (await _with_catalog(services.database, project_id, [(view, bought)]))[0]
+    raise NotFound(f"There is no {kind} {id!r}.", param=f"{kind}_id")
+
+
+async def by_store_id(services: Services, project_id: str, kind: Kind, store_id: str) -> list[Found]:
+    """All with this id in any store, or with a period of this id; oldest first."""
+    views = await of_transaction(services.database, services.catalogs, project_id, store_id, services.now())
+    found = [
+        (view, bought)
+        for view in views
+        for bought in _all(view)
+        if reference.kind_of(bought) == kind and reference.has_transaction(bought, store_id)
+    ]
+    found.sort(key=lambda one: one[1].order)
+    return await _with_catalog(services.database, project_id, found)
+
+
+async def of_customer(services: Services, view: View, kind: Kind, environment: Environment | None) -> list[Found]:
+    """A customer's subscriptions or one-time purchases, by their V2 id."""
+    project_id = view.customer.project_id
+    mine = [
+        (view, one) for one in _all(view) if reference.kind_of(one) == kind and environment in (None, one.environment)
+    ]
+    mine.sort(key=lambda one: reference.v2_id(one[1]))
+    return await _with_catalog(services.database, project_id, mine)
+
+
+async def invoices_of(services: Services, view: View) -> list[tuple[Issued, Product | None]]:
+    """A customer's invoices by id, each with its product as the catalog has it now."""
+    found = issued(view.customer.subscriptions)
+    named = {one.period.product_id: view.catalog.find(one.period.product_id) for one in found}
+    async with services.database.acquire() as connection:
+        known = {product.id for product in named.values() if product is not None}
+        sold = await catalog_storage.load_some_products(connection, view.customer.project_id, known)
+    return [(one, sold.get(getattr(named[one.period.product_id], "id", ""))) for one in found]
+
+
+def _in(view: View, named: Reference) -> Subscription | Purchase | None:
+    bought = view.customer.subscription(named.store, named.id) or view.customer.purchase(named.store, named.id)
+    return bought if bought is not None and reference.kind_of(bought) == named.kind else None
+
+
+def _all(view: View) -> Iterable[Subscription | Purchase]:
+    return (*view.customer.subscriptions, *view.customer.purchases)
+
+
+async def _with_catalog(
+    database: Database, project_id: str, found: Sequence[tuple[View, Subscription | Purchase]]
+) -> list[Found]:
+    if not found:
+        return []
+    granted = [granted_by(bought, view.catalog, view.now) for view, bought in found]
+    following = [_next_product(view, bought) for view, bought in found]
+    async with database.acquire() as connection:
+        known = await catalog_storage.load_some_entitlements(
+            connection, project_id, {id for ids in granted for id in ids}
+        )
+        sold = await catalog_storage.load_some_products(
+            connection, project_id, {id for id in following if id is not None}
+        )
+    return [
+        Found(view, bought, tuple(known[id] for id in ids if id in known), sold.get(following_id or ""))
+        for (view, bought), ids, following_id in zip(found, granted, following, strict=True)
+    ]
+
+
+def _next_product(view: View, bought: Subscription | Purchase) -> str | None:
+    """As the catalog names it: a product may be listed without its base plan."""
+    if reference.kind_of(bought) != "subscription":
+        return None
+    product_id = summary_of(bought, view.catalog, view.now).next_product_id
+    product = view.catalog.find(product_id) if product_id is not None else None
+    return product.id if product is not None else None

@@ -1,0 +1,58 @@
+"""The log of requests with API keys: what came, how it was answered, and how many more there were."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from latchkey.dashboard.page import Pages, Visit
+from latchkey.engine.storage import keys
+from latchkey.subjects.api_keys import usecases as api_keys
+from latchkey.subjects.request_log import usecases
+from latchkey.subjects.request_log.rules import EXAMINED
+
+pages = Pages()
+
+ON_A_PAGE = 50
+# The largest possible id.
+MOST = 2**63 - 1
+CLASSES = {"2": "succeeded (2xx)", "3": "not changed (3xx)", "4": "refused (4xx)", "5": "failed (5xx)"}
+
+
+@pages.get("/requests")
+async def show_requests(visit: Visit) -> Response:
+    query = visit.query
+    key_id, route = query.text("key")[:100], query.text("route")[:300]
+    status = query.choice("status", CLASSES) if query.text("status") else ""
+    before = query.number("before", 0, low=0, high=MOST) or None
+    found = await usecases.entries(
+        visit.database,
+        visit.project_id,
+        key_id=key_id or None,
+        status_class=int(status) if status else None,
+        route=route or None,
+        before=before,
+        limit=ON_A_PAGE + 1,
+    )
+    shown = found[:ON_A_PAGE]
+    kept = {"key": key_id, "status": status, "route": route}
+    older = visit.path("requests", **kept, before=shown[-1].id) if len(found) > ON_A_PAGE else None
+    known = await _keys(visit)
+    return visit.page(
+        "requests.html",
+        here="keys",
+        # Each process writes its own in batches, so those of one second are in no order.
+        entries=sorted(shown, key=lambda one: one.at, reverse=True),
+        older=older,
+        kept=kept,
+        filtered=any(kept.values()) or before is not None,
+        classes=CLASSES,
+        routes=await usecases.routes(visit.database, visit.project_id),
+        keys=known,
+        names={key.id: key.name for key in known},
+        examined=EXAMINED,
+    )
+
+
+async def _keys(visit: Visit) -> list[keys.ApiKey]:
+    """The first keys of the project; others are shown by their ids."""
+    return await api_keys.list_keys(visit.database, visit.project_id, limit=200)

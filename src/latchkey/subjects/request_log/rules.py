@@ -1,0 +1,4 @@
+from __future__ import annotations
+
+# Rows that a page looks at, for those that fit its filters.
+EXAMINED = 20_000

@@ -1,0 +1,147 @@
+"""Requests with API keys, and when each key was last used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from latchkey.database.pool import Connection, Database
+from latchkey.database.sql import affected, query
+from latchkey.domain.instants import Ms
+from latchkey.subjects.request_log.rules import EXAMINED
+
+_LOG = query("log_requests")
+_NOTE = query("note_key_uses")
+_LIST = query("list_requests")
+_ROUTES = query("logged_routes")
+_PRUNE_REQUEST_LOG = query("prune_request_log")
+_KEYS = query("logged_keys")
+_PRUNE_KEY = query("prune_requests_of_key")
+_PRUNE_USES = query("prune_key_uses")
+
+
+class Logged(Struct, frozen=True, gc=False):
+    """One request; or, with `left_out`, how many more were not kept."""
+
+    project_id: str
+    key_id: str
+    at: Ms
+    method: str = ""
+    route: str = ""
+    status: int = 0
+    took_us: int = 0
+    bytes: int = 0
+    request_id: str = ""
+    address: str = ""
+    agent: str = ""
+    left_out: int = 0
+
+
+class Entry(Struct, frozen=True):
+    """A row as the dashboard shows it."""
+
+    id: int
+    key_id: str
+    at: Ms
+    method: str
+    route: str
+    status: int
+    took_us: int
+    bytes: int
+    request_id: str
+    address: str
+    agent: str
+    left_out: int
+
+
+async def write(connection: Connection, rows: Sequence[Logged]) -> None:
+    columns = [[getattr(row, name) for row in rows] for name in Logged.__struct_fields__]
+    await connection.execute(_LOG, *columns)
+
+
+async def note_uses(connection: Connection, uses: Mapping[str, tuple[str, Ms]]) -> None:
+    """By key: its project, and when it was used."""
+    await connection.execute(
+        _NOTE, list(uses), [project for project, _ in uses.values()], [at for _, at in uses.values()]
+    )
+
+
+async def page(
+    connection: Connection,
+    project_id: str,
+    *,
+    key_id: str | None,
+    status_class: int | None,
+    route: str | None,
+    before: int,
+    limit: int,
+) -> list[Entry]:
+    """Newest first, of at most `EXAMINED` rows."""
+    rows = await connection.fetch(_LIST, project_id, before, EXAMINED, status_class, route, limit, key_id)
+    # Without its project.
+    return [Entry(*row[1:]) for row in rows]
+
+
+async def routes(connection: Connection, project_id: str) -> list[str]:
+    return [row["route"] for row in await connection.fetch(_ROUTES, project_id, EXAMINED)]
+
+
+async def prune_request_log(
+    database: Database, before: Ms, newest: int, *, at_once: int = 5_000, keys_at_once: int = 1_000
+) -> int:
+    """Deletes what is from before a moment, and of each key all but the newest. Returns how many rows."""
+    gone = 0
+    async with database.acquire() as connection:
+        while deleted := affected(await connection.execute(_PRUNE_REQUEST_LOG, before, at_once)):
+            gone += deleted
+        after = ""
+        while keys := [row["key_id"] for row in await connection.fetch(_KEYS, after, keys_at_once)]:
+            for key_id in keys:
+                while deleted := affected(await connection.execute(_PRUNE_KEY, key_id, newest, at_once)):
+                    gone += deleted
+            after = keys[-1]
+        await connection.execute(_PRUNE_USES)
+    return gone
+
+
+# Requests with an Idempotency-Key, and their replies.
+
+
+_BEGIN = query("begin_idempotent_request")
+_LOAD = query("load_idempotent_request")
+_FINISH = query("finish_idempotent_request")
+_PRUNE_IDEMPOTENT_REQUESTS = query("prune_idempotent_requests")
+
+
+class KnownRequest(NamedTuple):
+    fingerprint: bytes
+    started_at: Ms
+    # None: it is under way, or its process has died.
+    status: int | None
+    # Encrypted. None beside a status: it failed, and may be carried out again.
+    reply: bytes | None
+
+
+async def begin(
+    connection: Connection, id_hash: bytes, project_id: str, fingerprint: bytes, now: Ms, forgotten: Ms
+) -> Ms | None:
+    """When the request was first sent, if it is to be carried out now. None: `load` says why not."""
+    created_at: Ms | None = await connection.fetchval(_BEGIN, id_hash, project_id, fingerprint, now, forgotten)
+    return created_at
+
+
+async def load(connection: Connection, id_hash: bytes) -> KnownRequest | None:
+    row = await connection.fetchrow(_LOAD, id_hash)
+    return KnownRequest(*row) if row is not None else None
+
+
+async def finish(connection: Connection, id_hash: bytes, started_at: Ms, status: int, reply: bytes | None) -> None:
+    await connection.execute(_FINISH, id_hash, started_at, status, reply)
+
+
+async def prune_idempotent_requests(database: Database, before: Ms, *, at_once: int = 1_000) -> None:
+    async with database.acquire() as connection:
+        while affected(await connection.execute(_PRUNE_IDEMPOTENT_REQUESTS, before, at_once)) == at_once:
+            pass

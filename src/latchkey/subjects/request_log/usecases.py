@@ -1,0 +1,347 @@
+"""Requests that are carried out once, however often they are sent with the same Idempotency-Key.
+
+The reply is stored before it is sent, encrypted, because it may show a new secret. The change and its reply are two
+transactions. A process that dies between them leaves a request without a reply: whether it took effect is not known,
+so it is never carried out again, and whoever repeats it is told. A request that failed (5xx), or was refused for its
+key, is carried out again when it is repeated. `operation_id` stays the same then, for changes that have an id of their
+own, such as credits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from time import perf_counter
+from typing import NamedTuple
+from uuid import UUID
+
+import structlog
+
+from latchkey.database.pool import Database
+from latchkey.database.sealing import Sealer
+from latchkey.domain.instants import DAY, MINUTE, Ms
+from latchkey.engine.admission import Caller
+from latchkey.subjects.accounts.rules import client_address, roughly
+from latchkey.subjects.request_log import storage
+from latchkey.subjects.request_log.storage import Entry, Logged
+
+KEPT: Ms = DAY
+# No request takes this long. One without a reply after it has lost its process.
+LONGEST: Ms = 2 * MINUTE
+# About the key, not about what was asked.
+_NOT_KEPT = frozenset({401, 403, 429})
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The caller carries the request out, and then calls `finish`."""
+
+    id_hash: bytes
+    started_at: Ms
+    operation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """`reused`: the key was used for another request. `under_way`: ask again. Otherwise the outcome is not known."""
+
+    reused: bool = False
+    under_way: bool = False
+
+
+class Idempotency:
+    def __init__(self, database: Database, sealer: Sealer, now: Callable[[], Ms]) -> None:
+        self._database = database
+        self._sealer = sealer
+        self._now = now
+
+    async def begin(self, project_id: str, key_id: str, key: bytes, request: bytes) -> Begun | Replayed | Refused:
+        """`request` is all that must be the same when the key is sent again."""
+        id_hash, fingerprint = sha256(key_id.encode() + b"\0" + key).digest(), sha256(request).digest()
+        now, known = self._now(), None
+        while known is None:
+            async with self._database.acquire() as connection:
+                first = await storage.begin(connection, id_hash, project_id, fingerprint, now, now - KEPT)
+                if first is not None:
+                    return Begun(id_hash, now, str(UUID(bytes=sha256(b"%b %d" % (id_hash, first)).digest()[:16])))
+                # None only if it was pruned just now.
+                known = await storage.load(connection, id_hash)
+        if known.fingerprint != fingerprint:
+            return Refused(reused=True)
+        if known.status is None or known.reply is None:
+            return Refused(under_way=known.status is not None or now - known.started_at < LONGEST)
+        return Replayed(known.status, self._sealer.unseal(known.reply, _place(id_hash)).encode())
+
+    async def finish(self, begun: Begun, status: int, body: bytes) -> None:
+        kept = status < 500 and status not in _NOT_KEPT
+        reply = self._sealer.seal(body.decode(), _place(begun.id_hash)) if kept else None
+        async with self._database.acquire() as connection:
+            await storage.finish(connection, begun.id_hash, begun.started_at, status, reply)
+
+
+def _place(id_hash: bytes) -> str:
+    return f"idempotent_requests/{id_hash.hex()}"
+
+
+# The log of requests for each API key, and when keys were last used.
+
+
+log = structlog.get_logger()
+
+# Requests of one key that a process keeps in one second: those that succeeded, and those that did not. The key of an
+# app is used by all its phones, so few of its requests say as much as all.
+SECRET_KEPT, SECRET_FAILED_KEPT = 10, 200
+PUBLIC_KEPT, PUBLIC_FAILED_KEPT = 2, 20
+# Rows that a process writes in one second, for all keys.
+MOST = 2_000
+_EVERY_SECONDS = 1.0
+# "Last used" is written this often for a key that is used all the time.
+_NOTED_EVERY: Ms = 1 * MINUTE
+_LONGEST_AGENT = 80
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
+_LAST_ID = 2**63 - 1
+_PRUNED_EVERY_SECONDS = 60.0
+
+
+class _Request(NamedTuple):
+    """What a request leaves behind until it is written."""
+
+    caller: Caller
+    ended: float
+    method: str
+    route: str
+    status: int
+    seconds: float
+    sent: int
+    request_id: bytes
+    peer: str | None
+    forwarded_for: bytes | None
+    agent: bytes | None
+
+
+class _Window:
+    """The last second of one key."""
+
+    __slots__ = ("caller", "failed_left", "left", "left_out")
+
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+        public = caller.is_public
+        self.left = PUBLIC_KEPT if public else SECRET_KEPT
+        self.failed_left = PUBLIC_FAILED_KEPT if public else SECRET_FAILED_KEPT
+        self.left_out = 0
+
+
+class RequestLog:
+    def __init__(
+        self,
+        database: Database,
+        now: Callable[[], Ms],
+        *,
+        behind_proxy: bool = False,
+        keeps_requests: bool = True,
+        every: float = _EVERY_SECONDS,
+    ) -> None:
+        self._database = database
+        self._now = now
+        self._behind_proxy = behind_proxy
+        # Otherwise only when keys were last used.
+        self._keeps_requests = keeps_requests
+        self._every = every
+        self._windows: dict[str, _Window] = {}
+        self._requests: list[_Request] = []
+        # When "last used" was last written, by key.
+        self._noted: dict[str, Ms] = {}
+        # Uses that are still to be written.
+        self._uses: dict[str, tuple[str, Ms]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._running = False
+        # Requests that could not be written, since the start.
+        self.lost = 0
+
+    def start(self) -> None:
+        """Until now requests are not logged."""
+        self._running = True
+
+    def takes(self, caller: Caller, status: int) -> bool:
+        """Counts a request with this key. Whether to `keep` it."""
+        window = self._windows.get(caller.key_id)
+        if window is None:
+            if not self._running:
+                return False
+            window = self._windows[caller.key_id] = _Window(caller)
+            if self._timer is None and self._writing is None:
+                self._timer = asyncio.get_running_loop().call_later(self._every, self._begin)
+        if status < 400:
+            if window.left:
+                window.left -= 1
+                return True
+        elif window.failed_left:
+            window.failed_left -= 1
+            return True
+        window.left_out += 1
+        return False
+
+    def keep(
+        self,
+        caller: Caller,
+        method: str,
+        route: str,
+        status: int,
+        seconds: float,
+        sent: int,
+        request_id: bytes,
+        peer: tuple[str, int] | None,
+        headers: dict[bytes, bytes],
+    ) -> None:
+        if len(self._requests) >= MOST:
+            self._windows[caller.key_id].left_out += 1
+            return
+        self._requests.append(
+            _Request(
+                caller,
+                perf_counter(),
+                method,
+                route,
+                status,
+                seconds,
+                sent,
+                request_id,
+                peer[0] if peer else None,
+                headers.get(b"x-forwarded-for"),
+                headers.get(b"user-agent"),
+            )
+        )
+
+    async def flush(self) -> None:
+        """Writes what there is now."""
+        now = self._now()
+        windows, self._windows = self._windows, {}
+        requests, self._requests = self._requests, []
+        for key_id, window in windows.items():
+            if abs(now - self._noted.get(key_id, 0)) >= _NOTED_EVERY:
+                self._uses[key_id] = window.caller.project_id, now
+        rows = [*self._rows(requests, now), *_left_out(windows, now)] if self._keeps_requests else []
+        uses = dict(self._uses)
+        if not rows and not uses:
+            return
+        try:
+            async with self._database.acquire() as connection:
+                if uses:
+                    await storage.note_uses(connection, uses)
+                    self._uses.clear()
+                    self._noted.update({key_id: at for key_id, (_, at) in uses.items()})
+                if rows:
+                    await storage.write(connection, rows)
+        except Exception as error:
+            self.lost += sum(row.left_out or 1 for row in rows)
+            log.warning("requests not logged", count=len(rows), error=str(error))
+
+    async def close(self) -> None:
+        """Writes the rest, also when keys were last used if that is less than a minute ago."""
+        self._running = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._writing is not None:
+            await self._writing
+        self._noted.clear()
+        await self.flush()
+
+    def _begin(self) -> None:
+        self._timer = None
+        self._writing = asyncio.get_running_loop().create_task(self._write())
+
+    async def _write(self) -> None:
+        try:
+            await self.flush()
+        finally:
+            self._writing = None
+            if self._running and (self._windows or self._uses):
+                self._timer = asyncio.get_running_loop().call_later(self._every, self._begin)
+
+    def _rows(self, requests: list[_Request], now: Ms) -> list[Logged]:
+        clock = perf_counter()
+        rows = []
+        for one in requests:
+            address = client_address(
+                one.peer, (one.forwarded_for or b"").decode("latin-1"), behind_proxy=self._behind_proxy
+            )
+            rows.append(
+                Logged(
+                    one.caller.project_id,
+                    one.caller.key_id,
+                    now - round((clock - one.ended) * 1000),
+                    one.method,
+                    one.route,
+                    one.status,
+                    min(round(one.seconds * 1_000_000), 2**31 - 1),
+                    min(one.sent, 2**31 - 1),
+                    one.request_id.decode(),
+                    roughly(address) if one.caller.is_public else address,
+                    _UNPRINTABLE.sub("", (one.agent or b"").decode("latin-1"))[:_LONGEST_AGENT],
+                )
+            )
+        return rows
+
+
+def _left_out(windows: dict[str, _Window], now: Ms) -> list[Logged]:
+    return [
+        Logged(one.caller.project_id, key_id, now, left_out=one.left_out)
+        for key_id, one in windows.items()
+        if one.left_out
+    ]
+
+
+async def entries(
+    database: Database,
+    project_id: str,
+    *,
+    key_id: str | None = None,
+    status_class: int | None = None,
+    route: str | None = None,
+    before: int | None = None,
+    limit: int = 50,
+) -> list[Entry]:
+    """Newest first. Rows that say how many were left out are shown only where nothing is filtered."""
+    async with database.acquire() as connection:
+        return await storage.page(
+            connection,
+            project_id,
+            key_id=key_id,
+            status_class=status_class,
+            route=route,
+            before=_LAST_ID if before is None else before,
+            limit=limit,
+        )
+
+
+async def routes(database: Database, project_id: str) -> list[str]:
+    async with database.acquire() as connection:
+        return await storage.routes(connection, project_id)
+
+
+async def run_pruning(
+    database: Database, now: Callable[[], Ms], kept_days: int, kept_rows: int, stop: asyncio.Event
+) -> None:
+    """Deletes old requests and replies to idempotent ones until `stop` is set. Several processes may do it at once."""
+    while not stop.is_set():
+        try:
+            await storage.prune_request_log(database, now() - kept_days * DAY, kept_rows)
+            await storage.prune_idempotent_requests(database, now() - KEPT)
+        except Exception as error:
+            log.warning("request log not pruned", error=str(error))
+        try:
+            await asyncio.wait_for(stop.wait(), _PRUNED_EVERY_SECONDS)
+        except TimeoutError:
+            continue

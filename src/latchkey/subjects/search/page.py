@@ -1,0 +1,186 @@
+"""The search box of every page: a page of results, and the same as JSON while somebody types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+from starlette.responses import Response
+
+from latchkey.dashboard.links import address
+from latchkey.dashboard.page import Pages, Visit
+from latchkey.domain import formats
+from latchkey.domain.customers.customer import visible
+from latchkey.subjects.charts.rules.chart_requests import CHARTS
+from latchkey.subjects.search.rules import Named
+from latchkey.subjects.search.usecases import Findings, Match, find
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    title: str
+    # The path below the project.
+    pieces: tuple[str, ...]
+    # Other words that people type for it.
+    words: str = ""
+    needs: str = "read"
+
+
+_MANAGE = "manage"
+ENTRIES: tuple[Entry, ...] = (
+    Entry("Overview", (), "home start dashboard figures metrics kpi"),
+    Entry("Charts", ("charts",), "graphs metrics kpi analytics numbers report"),
+    Entry("Customers", ("customers",), "users subscribers people app user id profile"),
+    Entry("Bulk grants", ("bulk-grants",), "give many customers access promotional free preview"),
+    Entry("Events", ("events",), "feed history log live stream transactions"),
+    Entry("Webhooks", ("webhooks",), "integrations endpoints receivers callbacks deliveries retries signing secret"),
+    Entry("Add a webhook", ("webhooks", "new"), "new create integration endpoint", _MANAGE),
+    Entry("Journal", ("journal",), "store notifications apple google stripe inbox s2s rtdn server"),
+    Entry("Exports", ("exports",), "download csv parquet bucket s3 warehouse data backup schedule"),
+    Entry("New export", ("exports", "new"), "create schedule bucket s3", _MANAGE),
+    Entry("Catalog", ("catalog",), "mapping grid products entitlements"),
+    Entry("Products", ("catalog", "products"), "skus plans subscriptions one-time purchases prices"),
+    Entry("New product", ("catalog", "new-product"), "create add sku plan", _MANAGE),
+    Entry("Entitlements", ("catalog", "entitlements"), "access features permissions"),
+    Entry("New entitlement", ("catalog", "new-entitlement"), "create add access", _MANAGE),
+    Entry("Offerings", ("catalog", "offerings"), "paywall packages current offering"),
+    Entry("New offering", ("catalog", "new-offering"), "create add paywall", _MANAGE),
+    Entry("Placements", ("catalog", "placements"), "targeting paywall places"),
+    Entry("Test clocks", ("test-clocks",), "time travel simulate fast forward sandbox"),
+    Entry("Experiments", ("experiments",), "a/b test variants split"),
+    Entry("New experiment", ("experiments", "new"), "create a/b test", _MANAGE),
+    Entry("Virtual currencies", ("currencies",), "coins credits gems tokens balance"),
+    Entry("New virtual currency", ("new-currency",), "create coins credits", _MANAGE),
+    Entry("Apps", ("apps",), "app store google play stripe connect credentials public keys sdk bundle"),
+    Entry("New app", ("apps", "new"), "create connect a store app store google play stripe", _MANAGE),
+    Entry("API keys", ("keys",), "secret key token authentication bearer rotate revoke"),
+    Entry("New API key", ("keys", "new"), "create secret key token", _MANAGE),
+    Entry("Requests", ("requests",), "api request log errors rate limit 429"),
+    Entry("Money", ("money",), "exchange rates currencies tax vat commission fees small business program percentages"),
+    Entry("Settings", ("settings",), "project name restore behavior behaviour test store rename configuration"),
+    Entry("Team", ("team",), "members people invite roles owner developer support viewer"),
+    Entry("Audit log", ("audit",), "who changed what history changes security"),
+    *(Entry(one.title, ("charts", one.name), f"chart {one.group} {one.name.replace('_', ' ')}") for one in CHARTS),
+)
+
+
+def entries_for(text: str, limit: int = 5) -> list[Entry]:
+    """Those in which every word of the text begins a word. Titles that begin with the text come first."""
+    sought = text.casefold().split()
+    if not sought:
+        return []
+    found = [one for one in ENTRIES if _fits(one, sought)]
+    start = " ".join(sought)
+    return sorted(found, key=lambda one: (not one.title.casefold().startswith(start), not _in_title(one, sought)))[
+        :limit
+    ]
+
+
+def _fits(one: Entry, sought: list[str]) -> bool:
+    words = f"{one.title} {one.words}".casefold().split()
+    return all(any(word.startswith(part) for word in words) for part in sought)
+
+
+def _in_title(one: Entry, sought: list[str]) -> bool:
+    words = one.title.casefold().split()
+    return all(any(word.startswith(part) for word in words) for part in sought)
+
+
+pages = Pages()
+
+WHILE_TYPING, ON_A_PAGE = 6, 25
+# Where a thing has its page, and what its group is called.
+_NAMED = {
+    "product": ("Products", ("catalog", "products")),
+    "entitlement": ("Entitlements", ("catalog", "entitlements")),
+    "offering": ("Offerings", ("catalog", "offerings")),
+    "experiment": ("Experiments", ("experiments",)),
+    "webhook": ("Webhooks", ("webhooks",)),
+    "key": ("API keys", ("keys",)),
+    "app": ("Apps", ("apps",)),
+}
+
+
+class Result(msgspec.Struct, frozen=True):
+    title: str
+    detail: str
+    href: str
+
+
+class Group(msgspec.Struct, frozen=True):
+    title: str
+    results: list[Result]
+
+
+class Results(msgspec.Struct, frozen=True):
+    groups: list[Group]
+    # What else there is to say.
+    note: str = ""
+    # Where all customers that match are listed.
+    more: str = ""
+
+
+@pages.get("/find")
+async def show_results(visit: Visit) -> Response:
+    text = visit.query.raw("q")
+    results = await _results(visit, text, ON_A_PAGE)
+    found = [one for group in results.groups for one in group.results]
+    if len(found) == 1 and not results.note:
+        return await visit.to(found[0].href)
+    return visit.page("found.html", sought=text, results=results)
+
+
+@pages.get("/find.json")
+async def list_results(visit: Visit) -> Response:
+    results = await _results(visit, visit.query.raw("q"), WHILE_TYPING)
+    return Response(msgspec.json.encode(results), media_type="application/json")
+
+
+async def _results(visit: Visit, text: str, limit: int) -> Results:
+    found = await find(visit.database, visit.services.catalogs, visit.project_id, text, visit.now, limit=limit)
+    named: dict[str, list[Result]] = {}
+    for one in found.named:
+        named.setdefault(_NAMED[one.kind][0], []).append(_named(visit, one))
+    entries = [one for one in entries_for(text) if visit.may(one.needs)]
+    here = Group("Pages", [Result(one.title, "", visit.path(*one.pieces)) for one in entries])
+    groups = [
+        Group("Customers", [_customer(visit, one) for one in found.customers]),
+        Group("Transactions", [_transaction(visit, one) for one in found.buyers]),
+        Group("Events", _event(visit, found)),
+        *(Group(title, results[:limit]) for title, _ in _NAMED.values() if (results := named.get(title))),
+    ]
+    # Whoever types the beginning of a page's name means the page.
+    begun = bool(entries) and entries[0].title.casefold().startswith(text.strip().casefold())
+    groups = [here, *groups] if begun else [*groups, here]
+    note = "More customers match. Type more of the id or e-mail address." if found.more else ""
+    if found.erased:
+        note = "There was a purchase with this id. Its customer was erased."
+    more = visit.path("customers", q=text, all="yes") if found.more else ""
+    return Results([one for one in groups if one.results], note, more)
+
+
+def _customer(visit: Visit, match: Match) -> Result:
+    customer = match.view.customer
+    attributes = visible(customer)
+    told = [attributes[name].value for name in ("$displayName", "$email") if name in attributes]
+    also = [f"also {match.matched}"] if match.matched not in (customer.app_user_id, *told) else []
+    return Result(customer.app_user_id, ", ".join([*told, *also]), address(visit, customer.app_user_id))
+
+
+def _transaction(visit: Visit, match: Match) -> Result:
+    customer = match.view.customer.app_user_id
+    return Result(match.matched, f"bought by {customer}", address(visit, customer))
+
+
+def _event(visit: Visit, found: Findings) -> list[Result]:
+    if found.event is None:
+        return []
+    event = found.event.event
+    return [Result(event.id, f"{event.type}, {formats.instant(event.occurred_at)}", visit.path("events", event.id))]
+
+
+def _named(visit: Visit, one: Named) -> Result:
+    _, pieces = _NAMED[one.kind]
+    # The page of one key shows how to change it.
+    own = one.kind != "key" or visit.may("manage")
+    return Result(one.name or one.id, one.id, visit.path(*pieces, one.id) if own else visit.path(*pieces))

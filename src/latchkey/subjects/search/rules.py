@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["webhook", "key", "app", "product", "entitlement", "offering", "experiment"]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    kind: Kind
+    id: str
+    name: str

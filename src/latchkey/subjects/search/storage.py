@@ -1,0 +1,68 @@
+"""Finding customers with an index: by id, e-mail address, purchase, or a prefix of an id or address."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from latchkey.database.pool import Connection
+from latchkey.database.sql import query
+from latchkey.domain.stores.store import STORES
+from latchkey.engine.storage.records import folded
+from latchkey.engine.storage.scans import FoundCustomer, Hit, _found, _hit
+from latchkey.subjects.search.rules import Named
+
+_NEWEST = query("newest_customers")
+_BY_EMAIL = query("customers_by_email")
+_BY_PURCHASE = query("customers_by_transaction")
+_BY_START_OF_ID = query("customers_by_start_of_id")
+
+# Separates project and id in the index of ids. Text that contains it cannot be found.
+SEPARATOR = "\x1f"
+# Sorts after every text that begins with what precedes it.
+_LAST = "\U0010ffff"
+_END = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class PurchaseHit:
+    # None: the owner was erased.
+    customer_key: int | None
+
+
+async def newest(connection: Connection, project_id: str, before: int | None, limit: int) -> list[FoundCustomer]:
+    """Newest first; `before` is the key of the last customer seen."""
+    return [_found(row) for row in await connection.fetch(_NEWEST, project_id, before or _END, limit)]
+
+
+async def by_email(connection: Connection, project_id: str, address: str, limit: int) -> list[Hit]:
+    whole = folded(address)
+    return [_hit(row) for row in await connection.fetch(_BY_EMAIL, project_id, whole, whole, limit)]
+
+
+async def by_purchases(connection: Connection, project_id: str, store_ids: Sequence[str]) -> list[PurchaseHit]:
+    """Owners of the purchases with one of these ids, in any store."""
+    rows = await connection.fetch(_BY_PURCHASE, project_id, store_ids, list(STORES))
+    return [PurchaseHit(row["customer_id"]) for row in rows]
+
+
+async def by_start_of_id(connection: Connection, project_id: str, start: str, limit: int) -> list[Hit]:
+    first = f"{project_id}{SEPARATOR}{folded(start)}"
+    return [_hit(row) for row in await connection.fetch(_BY_START_OF_ID, project_id, first, first + _LAST, limit)]
+
+
+async def by_start_of_email(connection: Connection, project_id: str, start: str, limit: int) -> list[Hit]:
+    first = folded(start)
+    return [_hit(row) for row in await connection.fetch(_BY_EMAIL, project_id, first, first + _LAST, limit)]
+
+
+# Things of a project by their names: webhooks, keys, apps, and what is in the catalog.
+
+
+_BY_NAME = query("find_by_name")
+
+
+async def by_name(connection: Connection, project_id: str, text: str, limit: int) -> list[Named]:
+    """Those whose id is the text, or whose name (of a webhook also the address) contains it."""
+    rows = await connection.fetch(_BY_NAME, project_id, text, limit)
+    return [Named(row["kind"], row["id"], row["name"]) for row in rows]

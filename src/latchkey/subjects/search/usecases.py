@@ -1,0 +1,221 @@
+"""Searching customers by an id, an e-mail address, a transaction, or a prefix of an id or address.
+
+Every lookup uses an index, however many customers there are. Exact matches come first. Prefixes are looked up only if
+there is no exact match, or if `everything` is requested.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from latchkey.database.pool import Connection, Database
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.customer import Customer, own_now
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.reference import has_transaction, possible_purchases
+from latchkey.domain.refusal import NotFound
+from latchkey.engine.customer_view import View
+from latchkey.engine.due_transitions import at_present
+from latchkey.engine.storage import scans
+from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.read_rows import load_projects
+from latchkey.engine.storage.scans import FoundCustomer
+from latchkey.subjects.events.rules import Shown
+from latchkey.subjects.events.usecases import show_event
+from latchkey.subjects.search import storage
+from latchkey.subjects.search.rules import Named
+
+# Longer text cannot match: ids have up to 100 characters, e-mail addresses 500.
+LONGEST_SEARCH = 500
+
+
+class By(StrEnum):
+    ID = "id"
+    EMAIL = "e-mail"
+    TRANSACTION = "transaction"
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    view: View
+    by: By
+    # The id, address or transaction that was found.
+    matched: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    matches: list[Match]
+    # Whether the match is exact, not a prefix.
+    whole: bool = False
+    # More customers match than are shown.
+    more: bool = False
+    # The transaction is known, but its customer was erased.
+    erased: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    views: list[View]
+    # Where the next page begins.
+    before: int | None = None
+
+
+async def newest(
+    database: Database, catalogs: Catalogs, project_id: str, now: Ms, *, before: int | None = None, limit: int = 50
+) -> Listing:
+    """The project's customers, newest first."""
+    async with database.acquire() as connection:
+        found = await storage.newest(connection, project_id, before, limit + 1)
+        views = await _views(connection, catalogs, project_id, found[:limit], now)
+    return Listing(views, found[limit - 1].key if len(found) > limit else None)
+
+
+async def search(
+    database: Database,
+    catalogs: Catalogs,
+    project_id: str,
+    text: str,
+    now: Ms,
+    *,
+    everything: bool = False,
+    limit: int = 50,
+) -> Found:
+    """Customers with an exact match; with `everything`, also prefix matches."""
+    if not text.strip() or len(text) > LONGEST_SEARCH or storage.SEPARATOR in text or "\0" in text:
+        return Found([])
+    async with database.transaction(readonly=True) as connection:
+        whole, erased = await _whole(connection, project_id, text, limit)
+        matches = await _matches(connection, catalogs, project_id, whole, now)
+        matches = [one for one in matches if one.by is not By.TRANSACTION or made(one.view.customer, text.strip())]
+        if matches and not everything:
+            return Found(matches, whole=True)
+        begun = await _beginnings(connection, project_id, text.strip(), limit + 1)
+        seen = {one.view.key for one in matches}
+        others = {key: how for key, how in begun.items() if key not in seen}
+        more = len(others) > limit
+        matches += await _matches(connection, catalogs, project_id, dict(list(others.items())[:limit]), now)
+    return Found(matches, more=more, erased=erased and not matches)
+
+
+async def of_transaction(
+    database: Database, catalogs: Catalogs, project_id: str, transaction_id: str, now: Ms
+) -> list[View]:
+    """The customers who own a purchase with this id in a store, or with a period of this id."""
+    async with database.acquire() as connection:
+        hits = await storage.by_purchases(connection, project_id, possible_purchases(transaction_id))
+        keys = {hit.customer_key for hit in hits if hit.customer_key is not None}
+        found = await scans.by_keys(connection, project_id, keys) if keys else []
+        return await _views(connection, catalogs, project_id, found, now)
+
+
+def made(customer: Customer, transaction_id: str) -> bool:
+    """Whether this is a transaction of the customer: a purchase or a period of a subscription."""
+    in_subscriptions = any(has_transaction(one, transaction_id) for one in customer.subscriptions)
+    return in_subscriptions or any(has_transaction(one, transaction_id) for one in customer.purchases)
+
+
+async def _whole(
+    connection: Connection, project_id: str, text: str, limit: int
+) -> tuple[dict[int, tuple[By, str]], bool]:
+    """Exact matches by customer key; and whether it is a purchase of an erased customer."""
+    trimmed = text.strip()
+    found: dict[int, tuple[By, str]] = {}
+    # An id may begin with a space, so the untrimmed text is looked up too.
+    for hit in await scans.by_ids(connection, project_id, {text, trimmed}):
+        found.setdefault(hit.customer_key, (By.ID, hit.matched))
+    for hit in await storage.by_email(connection, project_id, trimmed, limit):
+        found.setdefault(hit.customer_key, (By.EMAIL, hit.matched))
+    erased = False
+    for owner in await storage.by_purchases(connection, project_id, possible_purchases(trimmed)):
+        if owner.customer_key is None:
+            erased = True
+        else:
+            found.setdefault(owner.customer_key, (By.TRANSACTION, trimmed))
+    return found, erased
+
+
+async def _beginnings(connection: Connection, project_id: str, text: str, limit: int) -> dict[int, tuple[By, str]]:
+    ids = await storage.by_start_of_id(connection, project_id, text, limit)
+    emails = await storage.by_start_of_email(connection, project_id, text, limit)
+    found: dict[int, tuple[By, str]] = {}
+    for by, hits in ((By.ID, ids), (By.EMAIL, emails)):
+        for hit in hits:
+            found.setdefault(hit.customer_key, (by, hit.matched))
+    return found
+
+
+async def _matches(
+    connection: Connection, catalogs: Catalogs, project_id: str, found: dict[int, tuple[By, str]], now: Ms
+) -> list[Match]:
+    if not found:
+        return []
+    customers = await scans.by_keys(connection, project_id, found)
+    views = {view.key: view for view in await _views(connection, catalogs, project_id, customers, now)}
+    return [Match(views[key], by, matched) for key, (by, matched) in found.items() if key in views]
+
+
+async def _views(
+    connection: Connection, catalogs: Catalogs, project_id: str, found: Iterable[FoundCustomer], now: Ms
+) -> list[View]:
+    catalog = (await load_projects(connection, catalogs, {project_id}))[project_id].catalog
+    return [
+        _view(one, catalog, now if one.clock_now is None else own_now(one.customer, one.clock_now)) for one in found
+    ]
+
+
+def _view(one: FoundCustomer, catalog: Catalog, now: Ms) -> View:
+    return View(one.key, at_present(one.customer, catalog, now), catalog, now, one.last_seen)
+
+
+# One text, looked up everywhere in a project: customers, transactions, events, and things by their names.
+
+
+# Longer text is nobody's id or name.
+LONGEST_FINDING = 400
+# A single letter is the beginning of too much.
+SHORTEST = 2
+_EVENT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    customers: list[Match] = field(default_factory=list)
+    # Customers who own a transaction with this id.
+    buyers: list[Match] = field(default_factory=list)
+    event: Shown | None = None
+    named: list[Named] = field(default_factory=list)
+    # More customers match than are listed.
+    more: bool = False
+    # The transaction is known, but its customer was erased.
+    erased: bool = False
+
+
+async def find(
+    database: Database, catalogs: Catalogs, project_id: str, text: str, now: Ms, *, limit: int = 6
+) -> Findings:
+    trimmed = text.strip()
+    if len(trimmed) < SHORTEST or len(text) > LONGEST_FINDING or "\0" in text:
+        return Findings()
+    found = await search(database, catalogs, project_id, text, now, everything=True, limit=limit)
+    event = await _event(database, project_id, trimmed) if _EVENT_ID.fullmatch(trimmed) else None
+    async with database.acquire() as connection:
+        named = await storage.by_name(connection, project_id, trimmed, 2 * limit)
+    return Findings(
+        [one for one in found.matches if one.by is not By.TRANSACTION],
+        [one for one in found.matches if one.by is By.TRANSACTION],
+        event,
+        named,
+        found.more,
+        found.erased,
+    )
+
+
+async def _event(database: Database, project_id: str, id: str) -> Shown | None:
+    try:
+        return await show_event(database, project_id, id.lower())
+    except NotFound:
+        return None

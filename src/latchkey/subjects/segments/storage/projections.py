@@ -1,0 +1,209 @@
+"""A customer of a batch, and how far a roller has counted the customers of a project by their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from msgspec import Struct, json, to_builtins
+
+from latchkey.database.pool import Connection, Record
+from latchkey.database.sql import query
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.engine.storage.state import decode
+from latchkey.subjects.segments.rules.facets import Facets
+
+
+class Found:
+    """As stored. Decoded when it is needed: one that cannot be decoded must not stop the others, so whoever needs it
+    handles the error."""
+
+    def __init__(self, project_id: str, key: int, state: bytes, last_seen_at: Ms, country: str | None) -> None:
+        self.project_id = project_id
+        self.key = key
+        self.last_seen_at = last_seen_at
+        self.country = country
+        self._state = state
+
+    @cached_property
+    def customer(self) -> Customer:
+        return decode(self._state)
+
+
+class Count(Struct, frozen=True):
+    """Customers up to key `counted` are counted; those up to `mark_id` are next."""
+
+    counted: int
+    mark_id: int | None
+    mark_xid: int | None
+    marked_at: Ms | None
+
+
+class Seen(Struct, frozen=True):
+    """What the transaction of a batch sees of a project's customers and of other transactions."""
+
+    # The highest key of a customer; 0 if there is none.
+    newest: int
+    # Its own transaction id: higher than that of every transaction that had changed anything before the batch began.
+    xid: int
+    # Every transaction before this one has ended.
+    oldest_xid: int
+
+
+class Stretch(Struct, frozen=True):
+    """Customers to count: those with keys after `counted`, up to `until`."""
+
+    project_id: str
+    counted: int
+    until: int
+
+
+class Counted(Struct, frozen=True):
+    customers: int
+    # The highest key that was counted.
+    last: int
+
+
+# How far the facets of projects have processed their feeds, the next batch, and writing the facets.
+
+
+_START = query("start_facets")
+_AWAIT = query("await_facets")
+_TAKE_BEHIND = query("take_facets_behind")
+_BATCH = query("facets_batch")
+_STRETCH = query("facets_stretch")
+_FORGET = query("forget_facets")
+
+
+class Roll(Struct, frozen=True):
+    """The progress of a project, locked by the transaction that processes the next batch."""
+
+    project_id: str
+    position: int
+    count: Count
+
+
+class Walked(Struct, frozen=True):
+    """A customer that the walk came to."""
+
+    project_id: str
+    key: int
+    # None: it has facets already.
+    customer: Found | None
+
+
+class Batch(Struct, frozen=True):
+    """What a project's next batch is about."""
+
+    project_id: str
+    # How many events and marks, up to the limit.
+    events: int
+    marks: int
+    # Of the last event; where there were fewer than the limit, of the feed's head.
+    position: int | None
+    head: int
+    customers: tuple[Found, ...]
+    # Keys of customers that were named and no longer exist.
+    gone: tuple[int, ...]
+    seen: Seen
+
+
+async def start(connection: Connection, project_id: str | None = None) -> None:
+    """Starts the facets of a project, or of all new ones."""
+    await connection.execute(_START, project_id)
+
+
+async def hold(connection: Connection, project_id: str) -> Roll | None:
+    """Locks the project's facets. None: there is no such project."""
+    row = await connection.fetchrow(_AWAIT, project_id)
+    if row is None:
+        await start(connection, project_id)
+        row = await connection.fetchrow(_AWAIT, project_id)
+    return None if row is None else _roll(row)
+
+
+async def take_behind(
+    connection: Connection, after: str, limit: int, *, chores: bool, now: Ms, moment: Ms
+) -> list[Roll]:
+    """Locks the progress of the next projects after `after` that are behind; those that another transaction holds are
+    skipped. With `chores` also projects with customers to count."""
+    return [_roll(row) for row in await connection.fetch(_TAKE_BEHIND, after, limit, chores, now, moment)]
+
+
+async def next_batches(connection: Connection, held: Sequence[Roll], limit: int) -> list[Batch]:
+    """For each up to `limit` events and as many marks, which are deleted."""
+    rows = await connection.fetch(_BATCH, [one.project_id for one in held], [one.position for one in held], limit)
+    return [_batch(row) for row in rows]
+
+
+def _batch(row: Record) -> Batch:
+    names = ("keys", "states", "last_seen", "countries")
+    columns = zip(*(row[name] or () for name in names), strict=True)
+    customers = {key: Found(row["project_id"], key, *rest) for key, *rest in columns}
+    marked = row["marked"] or ()
+    named = dict.fromkeys((*(row["told"] or ()), *marked))
+    return Batch(
+        project_id=row["project_id"],
+        events=row["events"],
+        marks=len(marked),
+        position=row["position"],
+        head=row["head"],
+        customers=tuple(customers[key] for key in named if key in customers),
+        gone=tuple(key for key in named if key not in customers),
+        seen=Seen(row["newest"], row["xid"], row["oldest_xid"]),
+    )
+
+
+async def stretch(connection: Connection, stretches: Sequence[Stretch], limit: int) -> list[Walked]:
+    """Up to `limit` customers of each of these stretches, by key."""
+    rows = await connection.fetch(
+        _STRETCH,
+        [one.project_id for one in stretches],
+        [one.counted for one in stretches],
+        [one.until for one in stretches],
+        limit,
+    )
+    return [Walked(row["project_id"], row["id"], _found(row)) for row in rows]
+
+
+async def forget(connection: Connection, project_id: str) -> None:
+    """Deletes a project's facets; the roller makes them anew."""
+    await connection.execute(_FORGET, project_id)
+
+
+def _found(row: Record) -> Found | None:
+    if row["state"] is None:
+        return None
+    return Found(row["project_id"], row["id"], row["state"], row["last_seen_at"], row["last_seen_country"])
+
+
+def _roll(row: Record) -> Roll:
+    return Roll(
+        project_id=row["project_id"],
+        position=row["position"],
+        count=Count(
+            counted=row["counted"], mark_id=row["mark_id"], mark_xid=row["mark_xid"], marked_at=row["marked_at"]
+        ),
+    )
+
+
+_WRITE = query("write_facets")
+
+
+async def write_facets(connection: Connection, gone: Sequence[int], kept: Mapping[int, Facets], roll: Roll) -> None:
+    """By the keys of customers. The caller has locked the project's row of `facet_rolls`."""
+    count = roll.count
+    await connection.execute(
+        _WRITE,
+        roll.project_id,
+        [key for key in gone if key not in kept],
+        json.encode(
+            [to_builtins(kept[key]) | {"project_id": roll.project_id, "customer_id": key} for key in sorted(kept)]
+        ),
+        roll.position,
+        count.counted,
+        count.mark_id,
+        count.mark_xid,
+        count.marked_at,
+    )

@@ -1,0 +1,332 @@
+"""A page of the customers that a filter matches, and how many there are."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from io import StringIO
+from typing import Any
+
+from latchkey.database.pool import Connection, Database
+from latchkey.domain.access.entitlements import active
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.customer import visible
+from latchkey.domain.formats import counted, money
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.domain.stores.store import store_of
+from latchkey.engine.due_transitions import at_present
+from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.read_rows import load_projects
+from latchkey.subjects.exports.usecases.export_formats import instant
+from latchkey.subjects.exports.usecases.export_formats import money as export_formats_money
+from latchkey.subjects.segments.rules.facets import Status, statuses
+from latchkey.subjects.segments.rules.filter import Filter, Sort, When
+from latchkey.subjects.segments.rules.list_entry import Cursor, Entry
+from latchkey.subjects.segments.storage import list_rows
+
+# Counting ends here, so that a page never waits for the count of a million.
+MOST_COUNTED = 10_000
+# A count that takes longer than this is given up: on a page, and where somebody decides by the number.
+ON_A_PAGE_MS, FOR_A_DECISION_MS = 250, 1_000
+# Days of `active_users` in the overview, as the other numbers there.
+ACTIVE_DAYS = 28
+_CURSOR = re.compile(r"(-?\d{1,19})\.(\d{1,19})")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    entries: list[Entry]
+    # Where the next page begins; None at the end.
+    next: str | None
+    # Customers who are not in any list yet, counted up to MOST_COUNTED: new ones, and all for a while after an upgrade.
+    missing: int
+
+    @property
+    def complete(self) -> bool:
+        return self.missing == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    # None: it could not be counted in time.
+    customers: int | None
+    # There are more than that.
+    more: bool = False
+
+
+async def list_page(
+    database: Database,
+    project_id: str,
+    wanted: Filter,
+    now: Ms,
+    *,
+    sort: Sort = Sort.LAST_SEEN,
+    after: str | None = None,
+    limit: int = 50,
+    whole: bool = False,
+) -> Listing:
+    """`whole`: with the customers themselves, not only their facets."""
+    async with database.transaction(readonly=True) as connection:
+        standing = await _standing(connection, project_id, now)
+        await list_rows.plan_each(connection)
+        entries = await list_rows.page(
+            connection,
+            project_id,
+            wanted,
+            now,
+            standing.earliest,
+            sort=sort,
+            after=_place(after),
+            limit=limit + 1,
+            whole=whole,
+        )
+    next = _cursor(entries[limit - 1].place) if len(entries) > limit else None
+    # Who was deleted a moment ago has no row any more.
+    shown = [one for one in entries[:limit] if one.app_user_id is not None]
+    return Listing(shown, next, standing.missing)
+
+
+async def count(
+    database: Database, project_id: str, wanted: Filter, now: Ms, *, within_ms: int = FOR_A_DECISION_MS
+) -> Counted:
+    found = await list_rows.count_within(database, within_ms, project_id, wanted, now, MOST_COUNTED + 1)
+    if found is None:
+        return Counted(None)
+    return Counted(min(found, MOST_COUNTED), found > MOST_COUNTED)
+
+
+async def active_customers(database: Database, project_id: str, environment: str, now: Ms) -> int:
+    """Customers who were seen in the last ACTIVE_DAYS, today included; exact to the hour. `environment` may be the id
+    of a test clock: its customers are seen in real time."""
+    since = (now // DAY - ACTIVE_DAYS + 1) * DAY
+    async with database.transaction(readonly=True) as connection:
+        return await list_rows.count_seen(connection, project_id, environment, since)
+
+
+async def missing_customers(database: Database, project_id: str, now: Ms) -> int:
+    """How many customers are not in any list yet, counted up to MOST_COUNTED."""
+    async with database.acquire() as connection:
+        return (await _standing(connection, project_id, now)).missing
+
+
+async def _standing(connection: Connection, project_id: str, now: Ms) -> list_rows.Standing:
+    standing = await list_rows.standing(connection, project_id, now, MOST_COUNTED)
+    if standing is None:
+        raise NotFound(f"There is no project {project_id}.", param="project_id")
+    return standing
+
+
+def _cursor(place: Cursor | None) -> str:
+    assert place is not None, "every entry of a list has its place"
+    return f"{place.value}.{place.key}"
+
+
+def _place(cursor: str | None) -> Cursor | None:
+    if not cursor:
+        return None
+    found = _CURSOR.fullmatch(cursor)
+    values = (int(found[1]), int(found[2])) if found else None
+    if values is None or any(abs(one) >= 2**63 for one in values):
+        raise Invalid("That is not the cursor of a list.", param="starting_after")
+    return Cursor(*values)
+
+
+# The filter of a list in words, for pages and for the preview of a grant.
+
+
+STATUSES: dict[Status, str] = {
+    Status.ACTIVE: "Active",
+    Status.TRIAL: "Trial",
+    Status.IN_GRACE_PERIOD: "Grace period",
+    Status.BILLING_ISSUE: "Billing issue",
+    Status.CANCELLED: "Cancelled, still active",
+    Status.EXPIRED: "Expired",
+    Status.ONE_TIME_PURCHASE: "One-time purchase",
+    Status.NEVER_BOUGHT: "Never bought",
+    Status.GRANTED: "Granted",
+}
+
+
+def conditions(wanted: Filter) -> Iterator[tuple[str, str]]:
+    """Each condition in words, and the name of its field."""
+    if wanted.status:
+        yield " or ".join(title for one, title in STATUSES.items() if one in wanted.status), "status"
+    if wanted.product_id is not None:
+        yield f"Product: {wanted.product_id}", "product_id"
+    if wanted.product_active:
+        yield "Product active now", "product_active"
+    if wanted.spent_from is not None:
+        yield f"Spent at least {money(wanted.spent_from)}", "spent_from"
+    if wanted.spent_to is not None:
+        yield f"Spent at most {money(wanted.spent_to)}", "spent_to"
+    if wanted.country is not None:
+        yield f"Country: {wanted.country}", "country"
+    if wanted.store is not None:
+        yield f"Store: {store_of(wanted.store).title or wanted.store}", "store"
+    if wanted.environment is not None:
+        yield wanted.environment.capitalize(), "environment"
+    yield from _seen(wanted)
+    if wanted.trial_ends_within is not None:
+        yield f"Trial ends within {counted(wanted.trial_ends_within, 'day')}", "trial_ends_within"
+    if wanted.billing_issue:
+        yield "Has a billing issue", "billing_issue"
+
+
+def in_words(wanted: Filter) -> str:
+    return "; ".join(words for words, _ in conditions(wanted)) or "everybody"
+
+
+def _seen(wanted: Filter) -> Iterator[tuple[str, str]]:
+    for title, after, before in (
+        ("Last seen", "last_seen_after", "last_seen_before"),
+        ("First seen", "first_seen_after", "first_seen_before"),
+    ):
+        since: When | None = getattr(wanted, after)
+        until: When | None = getattr(wanted, before)
+        if since is not None:
+            said = f"since {since.text}" if since.days is None else f"in the last {counted(since.days, 'day')}"
+            yield f"{title} {said}", after
+        if until is not None:
+            said = f"before {until.text}" if until.days is None else f"more than {counted(until.days, 'day')} ago"
+            yield f"{title} {said}", before
+
+
+# What a list of customers can show of each: pages, CSV and the API choose from these columns.
+
+
+class Kind(StrEnum):
+    """How a value is written."""
+
+    TEXT = "text"
+    LIST = "list"
+    INSTANT = "instant"
+    # Millionths of a US dollar.
+    USD = "usd"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    title: str
+    kind: Kind
+    value: Callable[[Entry, Catalog], Any]
+    # Needs the customer itself, which takes longer to read than its facets.
+    whole: bool = False
+
+
+def _attribute(name: str) -> Callable[[Entry, Catalog], str | None]:
+    def value(entry: Entry, _: Catalog) -> str | None:
+        found = visible(entry.customer).get(name) if entry.customer is not None else None
+        return found.value if found is not None else None
+
+    return value
+
+
+def _entitlements(entry: Entry, catalog: Catalog) -> list[str]:
+    if entry.customer is None:
+        return []
+    return list(active(at_present(entry.customer, catalog, entry.now), catalog, entry.now))
+
+
+def _future(until: Ms | None, now: Ms) -> Ms | None:
+    return until if until is not None and until > now else None
+
+
+COLUMNS: dict[str, Column] = {
+    "status": Column("Status", Kind.LIST, lambda entry, _: sorted(statuses(entry.facets, entry.now))),
+    "entitlements": Column("Has now", Kind.LIST, _entitlements, whole=True),
+    "email": Column("E-mail", Kind.TEXT, _attribute("$email"), whole=True),
+    "name": Column("Name", Kind.TEXT, _attribute("$displayName"), whole=True),
+    "products": Column("Products", Kind.LIST, lambda entry, _: list(entry.facets.products)),
+    "spent": Column("Spent (USD)", Kind.USD, lambda entry, _: entry.facets.spent_usd),
+    "refunded": Column("Refunded (USD)", Kind.USD, lambda entry, _: entry.facets.refunded_usd),
+    "country": Column("Country", Kind.TEXT, lambda entry, _: entry.facets.country),
+    "store": Column("Stores", Kind.LIST, lambda entry, _: list(entry.facets.stores)),
+    "environment": Column("Environment", Kind.TEXT, lambda entry, _: entry.facets.environment.lower()),
+    "trial_ends": Column("Trial ends", Kind.INSTANT, lambda entry, _: _future(entry.facets.trial_until, entry.now)),
+    "access_ends": Column("Runs until", Kind.INSTANT, lambda entry, _: entry.facets.runs_until),
+    "first_seen": Column("First seen", Kind.INSTANT, lambda entry, _: entry.facets.first_seen_at),
+    "last_seen": Column("Last seen", Kind.INSTANT, lambda entry, _: entry.facets.last_seen_at),
+}
+DEFAULT = ("status", "entitlements", "email", "spent", "country", "first_seen", "last_seen")
+
+
+def chosen(names: Iterable[str]) -> tuple[str, ...]:
+    """In the order of `COLUMNS`, each once; the default if none is named."""
+    wanted = {name.strip() for name in names if name.strip()}
+    unknown = wanted - COLUMNS.keys()
+    if unknown:
+        raise Invalid(f"A column is one of {', '.join(COLUMNS)}.", param="columns")
+    return tuple(name for name in COLUMNS if name in wanted) or DEFAULT
+
+
+def needs_customer(names: Iterable[str]) -> bool:
+    return any(COLUMNS[name].whole for name in names)
+
+
+# A whole list of customers as CSV, a piece at a time: memory stays the same however long the list is.
+
+
+# Customers per piece: other requests are served between two.
+AT_ONCE = 200
+# A spreadsheet takes a cell that begins like this for a formula, and runs it.
+# The last four are the wide forms of the first four.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+async def csv_pieces(
+    database: Database, catalogs: Catalogs, project_id: str, wanted: Filter, columns: Sequence[str], now: Ms
+) -> AsyncIterator[bytes]:
+    """In the order in which customers were created, the newest first: nobody is missed or listed twice because somebody
+    was seen meanwhile. Each piece is a query of its own, so a slow reader holds no transaction open."""
+    yield _written([("customer_id", *columns)])
+    whole = needs_customer(columns)
+    after: str | None = None
+    while True:
+        async with database.acquire() as connection:
+            catalog = (await load_projects(connection, catalogs, {project_id}))[project_id].catalog
+        page = await list_page(
+            database, project_id, wanted, now, sort=Sort.KEY, after=after, limit=AT_ONCE, whole=whole
+        )
+        rows = [
+            (
+                safe(entry.app_user_id or ""),
+                *(cell(COLUMNS[name].kind, COLUMNS[name].value(entry, catalog)) for name in columns),
+            )
+            for entry in page.entries
+        ]
+        if rows:
+            yield _written(rows)
+        after = page.next
+        if after is None:
+            return
+        await asyncio.sleep(0)
+
+
+def cell(kind: Kind, value: Any) -> str:
+    if value is None:
+        return ""
+    match kind:
+        case Kind.INSTANT:
+            return instant(value)
+        case Kind.USD:
+            return export_formats_money(value)
+        case Kind.LIST:
+            return safe(" ".join(value))
+        case Kind.TEXT:
+            return safe(value)
+
+
+def safe(text: str) -> str:
+    """Text from outside as a cell that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _written(rows: Sequence[Sequence[str]]) -> bytes:
+    text = StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()

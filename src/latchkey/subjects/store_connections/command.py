@@ -1,0 +1,243 @@
+"""`latchkey app`: apps, and how they are connected to their stores."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Column, Table
+
+from latchkey.cli import output, secret_key
+from latchkey.cli.command import command
+from latchkey.cli.data_folder import DataFolder, read_json
+from latchkey.cli.output import JsonOption, shown
+from latchkey.cli.project_command import Desk, ProjectOption, desk, extended
+from latchkey.cli.target_database import DATA, ConfigOption, DataOption, is_of_up
+from latchkey.database.sealing import UnsealableError
+from latchkey.domain.refusal import Refusal
+from latchkey.http.services import connect
+from latchkey.now import real_now
+from latchkey.subjects.api_keys import render as api_keys_render
+from latchkey.subjects.api_keys import usecases as api_keys
+from latchkey.subjects.projects import usecases as projects
+from latchkey.subjects.purchase_intake import render as purchase_intake_render
+from latchkey.subjects.store_connections import usecases
+from latchkey.subjects.store_connections.usecases import Connected, Connections
+
+app = typer.Typer(no_args_is_help=True, help="Create, list and delete apps, and connect them to their stores.")
+credentials = typer.Typer(
+    no_args_is_help=True, help="An app's credentials for its store, and the URL for the store's notifications."
+)
+app.add_typer(credentials, name="credentials")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDesk(Desk):
+    connections: Connections
+    # Where the service is reached, if this machine knows it.
+    base: str
+
+
+@asynccontextmanager
+async def store_desk(
+    project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
+) -> AsyncIterator[StoreDesk]:
+    """For commands that ask stores, and so need the secret key."""
+    async with desk(project, config, data, as_json) as at:
+        settings = msgspec.structs.replace(at.settings, secret_key=await secret_key.checked(at))
+        base = read_json(DataFolder(data).connection).get("base_url", "") if is_of_up(config, data) else ""
+        connections = connect(at.database, settings, real_now)
+        try:
+            yield extended(StoreDesk, at, connections=connections, base=str(base))
+        except UnsealableError:
+            raise Refusal(
+                "LATCHKEY_SECRET_KEY is not the one that the credentials in this database were encrypted with."
+            ) from None
+        finally:
+            await connections.close()
+
+
+AppArgument = Annotated[str, typer.Argument(help="The app's id, as `latchkey app list` shows it.")]
+# A file of credentials with ten certificates has less than this.
+LARGEST = 1024 * 1024
+
+
+@command(app, "list", store_desk)
+async def list_apps(at: StoreDesk) -> None:
+    """List a project's apps, and whether their stores accept their credentials."""
+    apps = await projects.all_apps(at.database, at.project_id)
+    connected = await usecases.load_some(at.connections, at.project_id, apps)
+    if at.as_json:
+        output.write_list(
+            {
+                "id": one.id,
+                "name": one.name,
+                "store": one.store,
+                "credentials": _word(connected[one.id]) if one.id in connected else "not_needed",
+            }
+            for one in apps
+        )
+        return
+    table = Table(Column("id", no_wrap=True), Column("name", overflow="fold"), "store", "credentials", box=None)
+    for one in apps:
+        state = _state(connected[one.id]) if one.id in connected else "[dim]not needed[/dim]"
+        table.add_row(one.id, escape(one.name), one.store, state)
+    Console(highlight=False).print(table)
+
+
+@command(app, "create", desk)
+async def create(
+    at: Desk,
+    name: Annotated[str, typer.Argument(help="The name that people see.")],
+    store: Annotated[str, typer.Option(help=f"Where it is sold: {', '.join(projects.PUBLIC_PREFIXES)}.")],
+) -> None:
+    """Create an app and its public key, which ships inside the app. The key is printed on stdout."""
+    async with at.audited("app.created", name, store=store):
+        made = await projects.create_app(at.database, at.project_id, name, store, real_now())
+        issued = await api_keys.create_public_key(at.database, at.project_id, made.id, name, real_now())
+    if at.as_json:
+        key = api_keys_render.public_api_key(at.project_id, issued.key)
+        output.write({"id": made.id, "name": made.name, "store": made.store, "public_api_key": key})
+        return
+    output.told(f"[green]✓[/green] The app {made.id}. Its public key:")
+    output.bare(issued.plaintext)
+
+
+@command(app, "delete", desk, asks="Installed copies of {app_id!r} are refused from now on. Delete the app?")
+async def delete_app(at: Desk, app_id: AppArgument) -> None:
+    """Delete an app and its keys. What was bought in it stays. Asks first."""
+    async with at.audited("app.deleted", app_id):
+        await projects.delete_app(at.database, at.project_id, app_id)
+    at.show_deleted("app", app_id, f"The app {output.plain(app_id)} is deleted.")
+
+
+@command(credentials, "set", store_desk)
+async def save(
+    at: StoreDesk,
+    app_id: AppArgument,
+    file: Annotated[
+        Path | None, typer.Option(help="A JSON file with the fields of the store. Without it, standard input is read.")
+    ] = None,
+    private_key: Annotated[
+        Path | None, typer.Option(help="App Store: the .p8 file, in place of private_key in the JSON.")
+    ] = None,
+) -> None:
+    """Save credentials from a JSON file or standard input, and check them with a call to the store.
+
+    App Store: bundle_id, app_apple_id, issuer_id, key_id, private_key.
+    Google Play: package_name, service_account, push_audience, push_service_account.
+    Stripe: api_key, webhook_secret; optional previous_webhook_secret, user_id_metadata_key, publishable_key."""
+    given = _read(file)
+    if private_key is not None:
+        given["private_key"] = output.read_secret(str(private_key))
+    async with at.audited("app.credentials_saved", app_id):
+        saved = await usecases.save(at.connections, at.project_id, app_id, given)
+    _show(at, saved)
+    if saved.row.check_result == "refused":
+        raise typer.Exit(1)
+
+
+@command(credentials, "show", store_desk)
+async def show(at: StoreDesk, app_id: AppArgument) -> None:
+    """Show what is saved (never a key), whether it works, and the notification URL."""
+    _show(at, await usecases.required(at.connections, at.project_id, app_id))
+
+
+@command(credentials, "check", store_desk)
+async def check(at: StoreDesk, app_id: AppArgument) -> None:
+    """Check the saved credentials with a call to the store. Apple also sends a test notification."""
+    async with at.audited("app.credentials_checked", app_id):
+        checked = await usecases.check(at.connections, at.project_id, app_id)
+    _show(at, checked)
+    if checked.row.check_result == "refused":
+        raise typer.Exit(1)
+
+
+@command(
+    credentials,
+    "delete",
+    store_desk,
+    asks="Receipts and notifications of this app will be answered with 503. Delete its credentials?",
+)
+async def delete(at: StoreDesk, app_id: AppArgument) -> None:
+    """Delete an app's credentials. Its receipts and notifications get status 503 until there are new ones."""
+    async with at.audited("app.credentials_deleted", app_id):
+        deleted = await usecases.delete(at.connections, at.project_id, app_id)
+    at.done(
+        purchase_intake_render.credentials(deleted, at.base), f"The credentials of {output.plain(app_id)} are deleted."
+    )
+
+
+@command(credentials, "rotate-url", store_desk)
+async def rotate_url(at: StoreDesk, app_id: AppArgument) -> None:
+    """Create a new notification URL. The old one works for 7 more days."""
+    async with at.audited("app.notification_url_rotated", app_id):
+        rotated = await usecases.rotate_url(at.connections, at.project_id, app_id)
+    if at.as_json:
+        output.write(purchase_intake_render.credentials(rotated, at.base))
+    else:
+        _show_url(rotated, at.base)
+
+
+def _read(file: Path | None) -> dict[str, Any]:
+    if file is None and sys.stdin.isatty():
+        raise Refusal("Give the credentials as JSON with --file, or on standard input.")
+    try:
+        raw = sys.stdin.read(LARGEST + 1).encode() if file is None else file.read_bytes()
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise Refusal(f"The credentials cannot be read: {reason}.") from None
+    if len(raw) > LARGEST:
+        raise Refusal("The credentials are larger than 1 MiB.")
+    try:
+        return msgspec.json.decode(raw, type=dict[str, Any])
+    # The message of a parser may repeat what it read.
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        raise Refusal("The credentials must be a JSON object with the fields of the store.") from None
+
+
+def _word(one: Connected) -> str:
+    if one.row.credentials is None:
+        return "missing"
+    return {"ok": "accepted", "refused": "refused", "unknown": "not_checked"}[one.row.check_result]
+
+
+def _state(one: Connected) -> str:
+    word = _word(one)
+    colour = {"accepted": "green", "not_checked": "yellow"}.get(word, "red")
+    return f"[{colour}]{word.replace('_', ' ')}[/]"
+
+
+def _show(at: StoreDesk, one: Connected) -> None:
+    if at.as_json:
+        output.write(purchase_intake_render.credentials(one, at.base))
+        return
+    row, console = one.row, Console(highlight=False)
+    table = Table(Column(no_wrap=True, style="bold"), Column(overflow="fold"), box=None, show_header=False)
+    table.add_row("app", row.app_id)
+    table.add_row("store", row.store)
+    table.add_row("credentials", _state(one) + (f" {escape(row.check_message)}" if row.check_message else ""))
+    for name, value in (row.shown or {}).items():
+        table.add_row(name, escape(str(value)))
+    if row.saved_at is not None:
+        table.add_row("saved", shown(row.saved_at))
+    table.add_row("first notification", shown(row.first_notified_at) or "none yet")
+    table.add_row("last notification", shown(row.last_notified_at) or "none yet")
+    console.print(table)
+    _show_url(one, at.base)
+
+
+def _show_url(one: Connected, base: str) -> None:
+    """Alone on stdout's last line, so that a script can read it."""
+    if not base:
+        told = Console(stderr=True, highlight=False)
+        told.print("The notification URL. Put the https:// address of your service in front:", soft_wrap=True)
+    sys.stdout.write(base + one.notification_path + "\n")

@@ -1,0 +1,121 @@
+"""An app's connection to its store: set-up, credentials, and the notification URL."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.responses import Response
+
+from latchkey.dashboard import store_form
+from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.domain.refusal import NotFound
+from latchkey.domain.stores.store import APP_STORE
+from latchkey.subjects.projects import rules as projects_rules
+from latchkey.subjects.projects import usecases as projects
+from latchkey.subjects.store_connections import usecases
+from latchkey.subjects.store_connections.usecases import Connected
+
+pages = Pages()
+
+# No store can send to these.
+_HERE = {"localhost", "127.0.0.1", "::1"}
+
+
+@pages.get("/apps/{app_id}/setup")
+async def show_setup(visit: Visit) -> Response:
+    app = await projects.load_app(visit.database, visit.project_id, visit.param("app_id"))
+    connection = await shown_connection(visit, app)
+    if connection is None:
+        raise NotFound("Apps of this store need no set-up.", param="app_id")
+    audience = f"https://{visit.request.headers.get('host', '')}/{app.id}"
+    values = store_form.filled(app.store, visit.form, connection["row"].shown)
+    if "push_audience" in values:
+        values["push_audience"] = values["push_audience"] or audience
+    return visit.page(
+        f"setup_{app.store}.html",
+        here="apps",
+        app=app,
+        store=projects.TITLES[app.store],
+        connection=connection,
+        fields=[one for one in store_form.FIELDS[app.store] if not one.address],
+        addresses=[one for one in store_form.FIELDS[app.store] if one.address] if _may_name(visit) else [],
+        values=values,
+        consumption=list(store_form.CONSUMPTION.items()),
+        audience=audience,
+        event_types=usecases.STRIPE_EVENTS,
+    )
+
+
+@pages.post("/apps/{app_id}/credentials", Needs.MANAGE, "app.credentials_saved", show_setup)
+async def save(visit: Visit) -> Response:
+    app = await projects.load_app(visit.database, visit.project_id, visit.param("app_id"))
+    if app.store not in store_form.FIELDS:
+        raise NotFound("Apps of this store need no credentials.", param="app_id")
+    given = store_form.read(app.store, visit.form)
+    saved = await usecases.save(visit.services.stores, visit.project_id, app.id, given)
+    visit.audit(check=saved.row.check_result)
+    title = projects.TITLES[app.store]
+    words, kind = {
+        "ok": (f"The credentials are saved, and the {title} accepts them.", "done"),
+        "refused": (f"The credentials are saved, but the {title} refuses them. {saved.row.check_message}", "refused"),
+        "unknown": (f"The credentials are saved. {saved.row.check_message}", "warn"),
+    }[saved.row.check_result]
+    return await visit.to(visit.path("apps", app.id), words, kind)
+
+
+@pages.post("/apps/{app_id}/credentials/check", Needs.MANAGE, "app.credentials_checked")
+async def check(visit: Visit) -> Response:
+    checked = await usecases.check(visit.services.stores, visit.project_id, visit.param("app_id"))
+    visit.audit(check=checked.row.check_result)
+    title = projects.TITLES[checked.row.store]
+    words, kind = {
+        "ok": (f"The {title} accepts the credentials.", "done"),
+        "refused": (f"The {title} refuses the credentials. {checked.row.check_message}", "refused"),
+        "unknown": (checked.row.check_message, "warn"),
+    }[checked.row.check_result]
+    if checked.row.store == APP_STORE and checked.row.check_result == "ok":
+        words += " If Apple knows the notification URL, it sends a test notification now."
+    return await visit.to(visit.path("apps", visit.param("app_id")), words, kind)
+
+
+@pages.post("/apps/{app_id}/credentials/delete", Needs.MANAGE, "app.credentials_deleted")
+async def delete(visit: Visit) -> Response:
+    visit.form.confirmed()
+    await usecases.delete(visit.services.stores, visit.project_id, visit.param("app_id"))
+    words = "The credentials are gone. What the store and phones send is refused until there are new ones."
+    return await visit.to(visit.path("apps", visit.param("app_id")), words, "warn")
+
+
+@pages.post("/apps/{app_id}/notification-url/rotate", Needs.MANAGE, "app.notification_url_rotated")
+async def rotate(visit: Visit) -> Response:
+    visit.form.confirmed()
+    await usecases.rotate_url(visit.services.stores, visit.project_id, visit.param("app_id"))
+    words = "There is a new notification URL. Give it to the store within 7 days: until then the old one works too."
+    return await visit.to(visit.path("apps", visit.param("app_id")), words)
+
+
+async def shown_connection(visit: Visit, app: projects_rules.App) -> dict[str, Any] | None:
+    """What the pages of an app show of its connection. None: apps of this store are not connected."""
+    if app.store not in store_form.FIELDS:
+        return None
+    found = await usecases.load(visit.services.stores, visit.project_id, app.id)
+    if found is None:
+        return None
+    healed = (await usecases.healings(visit.services.stores, visit.project_id)).get(app.id)
+    return {"row": found.row, "url": address_of(visit, found), "healed": healed, "reachable": _reachable(visit)}
+
+
+def address_of(visit: Visit, found: Connected) -> str:
+    return f"https://{visit.request.headers.get('host', '')}{found.notification_path}"
+
+
+def _reachable(visit: Visit) -> bool:
+    """Whether the address of this page may be one that a store can reach."""
+    host = urlsplit(f"//{visit.request.headers.get('host', '')}").hostname or ""
+    return host not in _HERE and "." in host
+
+
+def _may_name(visit: Visit) -> bool:
+    """Whether the operator's settings allow other hosts than the store's own."""
+    return bool(visit.settings.store_allow_hosts)

@@ -1,0 +1,163 @@
+"""How an app is connected to its store. Secrets are stored as the use case encrypted them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from msgspec import json
+
+from latchkey.database.pool import Connection, Record
+from latchkey.database.sql import query
+from latchkey.domain.instants import Ms
+
+_ENSURE = query("ensure_store_connection")
+_LOAD = query("load_store_connections")
+_BY_TOKEN = query("store_connection_by_token")
+_CONNECTED = query("connected_apps")
+_SAVE = query("save_store_credentials")
+_CHECKED = query("note_store_check")
+_LOCK = query("lock_store_connection")
+_ROTATE = query("rotate_notification_token")
+_NOTIFIED = query("note_notified")
+_HISTORY_READ = query("note_history_read")
+_COUNT_TROUBLES = query("count_store_troubles")
+_GRANT = query("take_temporary_grant")
+
+CheckResult = Literal["ok", "refused", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreConnection:
+    project_id: str
+    app_id: str
+    store: str
+    version: int
+    credentials: bytes | None = field(repr=False)
+    # What may be shown of the credentials.
+    shown: dict[str, Any] | None
+    saved_at: Ms | None
+    check_result: CheckResult
+    check_message: str
+    checked_at: Ms | None
+    url_token: bytes = field(repr=False)
+    first_notified_at: Ms | None
+    last_notified_at: Ms | None
+    history_read_to: Ms | None
+
+
+async def ensure(connection: Connection, project_id: str, app_id: str, token: bytes, token_hash: bytes) -> None:
+    """Give the app a connection with this notification URL, if it has none."""
+    await connection.execute(_ENSURE, project_id, app_id, token, token_hash)
+
+
+async def load(connection: Connection, project_id: str, app_id: str) -> StoreConnection | None:
+    return (await load_some(connection, project_id, [app_id])).get(app_id)
+
+
+async def load_some(connection: Connection, project_id: str, app_ids: Sequence[str]) -> dict[str, StoreConnection]:
+    """By app, those that have a connection."""
+    rows = await connection.fetch(_LOAD, project_id, app_ids)
+    return {row["app_id"]: _connection(row) for row in rows}
+
+
+async def by_token(connection: Connection, token_hash: bytes, now: Ms) -> StoreConnection | None:
+    return _found(await connection.fetchrow(_BY_TOKEN, token_hash, now))
+
+
+async def connected(connection: Connection) -> list[StoreConnection]:
+    """Every app with credentials."""
+    return [_connection(row) for row in await connection.fetch(_CONNECTED)]
+
+
+async def save(
+    connection: Connection,
+    project_id: str,
+    app_id: str,
+    *,
+    credentials: bytes,
+    shown: dict[str, str],
+    check: tuple[CheckResult, str],
+    now: Ms,
+) -> StoreConnection | None:
+    row = await connection.fetchrow(_SAVE, project_id, app_id, credentials, json.encode(shown), now, *check)
+    return _found(row)
+
+
+async def delete(connection: Connection, project_id: str, app_id: str) -> StoreConnection | None:
+    return _found(await connection.fetchrow(_SAVE, project_id, app_id, None, None, None, "unknown", ""))
+
+
+async def note_check(
+    connection: Connection,
+    project_id: str,
+    app_id: str,
+    version: int,
+    check: tuple[CheckResult, str],
+    now: Ms,
+    *,
+    asked: bool = False,
+) -> None:
+    """`asked`: somebody wants to know, so the time is kept even if the result is the same."""
+    await connection.execute(_CHECKED, project_id, app_id, version, *check, now, asked)
+
+
+async def rotate(
+    connection: Connection, project_id: str, app_id: str, token: bytes, token_hash: bytes, previous_until: Ms, now: Ms
+) -> StoreConnection | None:
+    """In a transaction: two rotations at the same time must not lose a URL."""
+    await connection.execute(_LOCK, project_id, app_id)
+    return _found(await connection.fetchrow(_ROTATE, project_id, app_id, token, token_hash, previous_until, now))
+
+
+async def note_notified(connection: Connection, project_id: str, app_id: str, at: Ms) -> None:
+    await connection.execute(_NOTIFIED, project_id, app_id, at)
+
+
+async def note_history_read(connection: Connection, project_id: str, app_id: str, to: Ms) -> None:
+    await connection.execute(_HISTORY_READ, project_id, app_id, to)
+
+
+@dataclass(frozen=True, slots=True)
+class Troubles:
+    # Apps without credentials, and with refused ones.
+    missing: int
+    refused: int
+    # Failed entries of the journal, at most 1,000.
+    failed: int
+
+
+async def count_troubles(connection: Connection, stores: Sequence[str]) -> Troubles:
+    """Of all projects, for the apps of these stores."""
+    row = await connection.fetchrow(_COUNT_TROUBLES, list(stores), 1000)
+    assert row is not None
+    return Troubles(row["missing"], row["refused"], row["failed"])
+
+
+async def take_temporary_grant(connection: Connection, project_id: str, app_id: str, hour: int, cap: int) -> bool:
+    """Count one more temporary grant of the app in this hour. False: the cap is reached."""
+    return cap > 0 and await connection.fetchval(_GRANT, project_id, app_id, hour, cap) is not None
+
+
+def _found(row: Record | None) -> StoreConnection | None:
+    return None if row is None else _connection(row)
+
+
+def _connection(row: Record) -> StoreConnection:
+    return StoreConnection(
+        project_id=row["project_id"],
+        app_id=row["app_id"],
+        store=row["store"],
+        version=row["version"],
+        credentials=row["credentials"],
+        shown=None if row["shown"] is None else json.decode(row["shown"]),
+        saved_at=row["saved_at"],
+        check_result=row["check_result"],
+        check_message=row["check_message"],
+        checked_at=row["checked_at"],
+        url_token=row["url_token"],
+        first_notified_at=row["first_notified_at"],
+        last_notified_at=row["last_notified_at"],
+        history_read_to=row["history_read_to"],
+    )

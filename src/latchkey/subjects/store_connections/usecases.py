@@ -1,0 +1,334 @@
+"""The apps that are connected to their store, with decrypted credentials, cached for a moment."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import structlog
+from msgspec import json
+
+from latchkey.database.pool import Database
+from latchkey.database.sealing import Sealer
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.stores.adapter import Adapter, ConnectedApp
+from latchkey.stores.errors import CredentialsRefused, StoreError
+from latchkey.stores.stripe.notification import EVENT_TYPES
+from latchkey.subjects.projects.rules import App
+from latchkey.subjects.projects.usecases import load_app
+from latchkey.subjects.purchase_intake.rules import Healings
+from latchkey.subjects.purchase_intake.storage import handles, journal_rows
+from latchkey.subjects.store_connections import storage
+from latchkey.subjects.store_connections.storage import CheckResult, StoreConnection
+
+log = structlog.get_logger()
+
+# How long a process may go on with credentials or a URL that were changed elsewhere.
+_CACHED_MS = 2_000
+_MOST_CACHED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An app of a store that can be connected."""
+
+    project_id: str
+    app_id: str
+    store: str
+    # None while it has no credentials.
+    connected: ConnectedApp | None
+    # The store accepted the credentials when they were last tried. Otherwise a receipt that does not fit them may still
+    # be real: the mistake can be ours.
+    proven: bool = False
+
+
+class Connections:
+    def __init__(
+        self,
+        database: Database,
+        sealer: Sealer,
+        adapters: Mapping[str, Adapter],
+        allowed_hosts: frozenset[str],
+        now: Callable[[], Ms],
+    ) -> None:
+        self.database = database
+        self.sealer = sealer
+        self.adapters = adapters
+        self.allowed_hosts = allowed_hosts
+        self.now = now
+        self._cache: dict[object, tuple[Ms, Known | None]] = {}
+        self._parsed: dict[tuple[str, str], tuple[int, ConnectedApp | None]] = {}
+
+    async def by_token(self, token: str) -> Known | None:
+        """The app of a notification URL. None: there is no such URL."""
+        hashed = hash_of(token)
+        known, fresh = self._cached(hashed)
+        if fresh:
+            return known
+        async with self.database.at_hand() as connection:
+            found = await storage.by_token(connection, hashed, self.now())
+        return self._remember(hashed, found)
+
+    async def of_app(self, project_id: str, app_id: str) -> Known | None:
+        """None: the app was never connected, or does not exist."""
+        key = project_id, app_id
+        known, fresh = self._cached(key)
+        if fresh:
+            return known
+        async with self.database.at_hand() as connection:
+            found = await storage.load(connection, project_id, app_id)
+        return self._remember(key, found)
+
+    async def all_connected(self) -> list[tuple[ConnectedApp, StoreConnection]]:
+        async with self.database.acquire() as connection:
+            found = await storage.connected(connection)
+        known = [(self._known(one).connected, one) for one in found if one.store in self.adapters]
+        return [(app, one) for app, one in known if app is not None]
+
+    async def close(self) -> None:
+        for adapter in self.adapters.values():
+            await adapter.close()
+
+    def forget(self, project_id: str, app_id: str) -> None:
+        """The app's connection was changed by this process."""
+        self._cache = {
+            key: (at, known)
+            for key, (at, known) in self._cache.items()
+            if known is not None and (known.project_id, known.app_id) != (project_id, app_id)
+        }
+
+    def parse(self, store: str, given: Mapping[str, Any]) -> Any:
+        return self.adapters[store].parse_credentials(given, self.allowed_hosts)
+
+    def _cached(self, key: object) -> tuple[Known | None, bool]:
+        at, known = self._cache.get(key, (0, None))
+        return known, self.now() - at < _CACHED_MS
+
+    def _remember(self, key: object, found: StoreConnection | None) -> Known | None:
+        known = None if found is None else self._known(found)
+        # Only what is connected is asked for often. Whoever has just saved credentials need not wait.
+        if known is not None and known.connected is not None:
+            if len(self._cache) >= _MOST_CACHED:
+                self._cache.clear()
+            self._cache[key] = self.now(), known
+        return known
+
+    def unsealed(self, found: StoreConnection) -> dict[str, Any]:
+        """The saved credentials, as they were given; empty if there are none."""
+        if found.credentials is None:
+            return {}
+        given: dict[str, Any] = json.decode(
+            self.sealer.unseal(found.credentials, place_of(found.project_id, found.app_id))
+        )
+        return given
+
+    def _known(self, found: StoreConnection) -> Known:
+        return Known(
+            found.project_id, found.app_id, found.store, self._connected(found), proven=found.check_result == "ok"
+        )
+
+    def _connected(self, found: StoreConnection) -> ConnectedApp | None:
+        if found.credentials is None or found.store not in self.adapters:
+            return None
+        key = found.project_id, found.app_id
+        version, app = self._parsed.get(key, (None, None))
+        if version != found.version:
+            app = self._made(found, self.unsealed(found))
+            self._parsed[key] = found.version, app
+        return app
+
+    def _made(self, found: StoreConnection, given: Mapping[str, Any]) -> ConnectedApp | None:
+        """None if these settings refuse what others allowed: such an app is as good as not connected, and no other app
+        suffers from it."""
+        try:
+            credentials = self.parse(found.store, given)
+        except ValueError as error:
+            log.error("saved credentials not usable", app_id=found.app_id, store=found.store, reason=str(error))
+            return None
+        return ConnectedApp(
+            project_id=found.project_id,
+            app_id=found.app_id,
+            store=found.store,
+            credentials=credentials,
+            version=found.version,
+        )
+
+
+def hash_of(token: str) -> bytes:
+    return sha256(token.encode()).digest()
+
+
+def place_of(project_id: str, app_id: str) -> str:
+    """What the encryption of an app's credentials is bound to."""
+    return f"{project_id}/{app_id}/store credentials"
+
+
+# An app's connection to its store, as an operator sets it up: credentials and the notification URL.
+
+
+# After a rotation the old notification URL works on for this long: changing it at the store takes a while.
+OVERLAP: Ms = 7 * DAY
+PATH = "/incoming/"
+
+# What a webhook endpoint of Stripe has to send.
+STRIPE_EVENTS = EVENT_TYPES
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """What may be shown of an app's connection."""
+
+    row: StoreConnection
+    # The path of the notification URL; the host is wherever the service is reached.
+    notification_path: str
+
+
+async def load(connections: Connections, project_id: str, app_id: str) -> Connected | None:
+    """Makes the notification URL when it is asked for first. None: apps of this store are not connected to one."""
+    app = await load_app(connections.database, project_id, app_id)
+    if app.store not in connections.adapters:
+        return None
+    async with connections.database.transaction() as connection:
+        row = await storage.load(connection, project_id, app_id)
+        if row is None:
+            token = secrets.token_urlsafe(24)
+            sealed = connections.sealer.seal(token, _url_place(project_id, app_id))
+            await storage.ensure(connection, project_id, app_id, sealed, hash_of(token))
+            row = await storage.load(connection, project_id, app_id)
+    connections.forget(project_id, app_id)
+    return None if row is None else _connected(connections, row)
+
+
+async def load_some(connections: Connections, project_id: str, apps: Sequence[App]) -> dict[str, Connected]:
+    """By app, those whose store can be connected. Their notification URLs are made as in `load`."""
+    wanted = [app.id for app in apps if app.store in connections.adapters]
+    if not wanted:
+        return {}
+    async with connections.database.acquire() as connection:
+        rows = await storage.load_some(connection, project_id, wanted)
+    found = {id: _connected(connections, row) for id, row in rows.items()}
+    for id in wanted:
+        if id not in found and (made := await load(connections, project_id, id)) is not None:
+            found[id] = made
+    return found
+
+
+async def save(connections: Connections, project_id: str, app_id: str, given: Mapping[str, Any]) -> Connected:
+    """Checked with a real call to the store, and saved even if that could not be made: the result says so."""
+    before = await required(connections, project_id, app_id)
+    store = before.row.store
+    adapter = connections.adapters[store]
+    parsed = check_form(connections, store, given)
+    sealed = connections.sealer.seal(json.encode(given).decode(), place_of(project_id, app_id))
+    now = connections.now()
+    async with connections.database.transaction() as connection:
+        row = await storage.save(
+            connection,
+            project_id,
+            app_id,
+            credentials=sealed,
+            shown=adapter.describe_credentials(parsed),
+            check=("unknown", "Not checked yet."),
+            now=now,
+        )
+        assert row is not None
+        # What could not be processed without credentials can be now.
+        await journal_rows.reprocess_all(connection, project_id, now, now - 30 * DAY, "failed", app_id)
+    connections.forget(project_id, app_id)
+    # Checked after saving: the store may send a trial notification at once, which then finds the credentials.
+    trial = ConnectedApp(project_id=project_id, app_id=app_id, store=store, credentials=parsed, version=row.version)
+    await note_check(connections, trial)
+    return await required(connections, project_id, app_id)
+
+
+def check_form(connections: Connections, store: str, given: Mapping[str, Any]) -> Any:
+    """The credentials, if they have the right form. The store is not asked."""
+    try:
+        return connections.parse(store, given)
+    except ValueError as error:
+        param, _, _ = str(error).partition(" ")
+        raise Invalid(str(error), param=param if param in given or "_" in param else None) from error
+
+
+async def save_some(connections: Connections, project_id: str, app_id: str, given: Mapping[str, Any]) -> Connected:
+    """As `save`; fields that are not given stay as they were saved."""
+    row = (await required(connections, project_id, app_id)).row
+    return await save(connections, project_id, app_id, {**connections.unsealed(row), **given})
+
+
+async def check(connections: Connections, project_id: str, app_id: str) -> Connected:
+    """Try the saved credentials with a real call. Apple sends a test notification for it."""
+    await required(connections, project_id, app_id)
+    known = await connections.of_app(project_id, app_id)
+    if known is None or known.connected is None:
+        raise Refusal("This app has no credentials that could be checked.", param="app_id")
+    await note_check(connections, known.connected)
+    return await required(connections, project_id, app_id)
+
+
+async def note_check(connections: Connections, app: ConnectedApp) -> None:
+    """Try the credentials of an app, and keep the result with them."""
+    result = await _check(connections, app)
+    async with connections.database.transaction() as connection:
+        await storage.note_check(
+            connection, app.project_id, app.app_id, app.version, result, connections.now(), asked=True
+        )
+    connections.forget(app.project_id, app.app_id)
+
+
+async def delete(connections: Connections, project_id: str, app_id: str) -> Connected:
+    await required(connections, project_id, app_id)
+    async with connections.database.transaction() as connection:
+        row = await storage.delete(connection, project_id, app_id)
+    connections.forget(project_id, app_id)
+    assert row is not None
+    return _connected(connections, row)
+
+
+async def rotate_url(connections: Connections, project_id: str, app_id: str) -> Connected:
+    """A new notification URL. Every old one works on for a week after it was replaced, however often this is done."""
+    await required(connections, project_id, app_id)
+    token = secrets.token_urlsafe(24)
+    sealed = connections.sealer.seal(token, _url_place(project_id, app_id))
+    async with connections.database.transaction() as connection:
+        now = connections.now()
+        row = await storage.rotate(connection, project_id, app_id, sealed, hash_of(token), now + OVERLAP, now)
+    connections.forget(project_id, app_id)
+    assert row is not None
+    return _connected(connections, row)
+
+
+async def healings(connections: Connections, project_id: str, days: int = 30) -> dict[str, Healings]:
+    """How often the safety net looked and found news, by app."""
+    async with connections.database.acquire() as connection:
+        return await handles.healings(connection, project_id, connections.now() - days * DAY)
+
+
+async def required(connections: Connections, project_id: str, app_id: str) -> Connected:
+    found = await load(connections, project_id, app_id)
+    if found is None:
+        raise Refusal("Apps of this store need no credentials.", param="app_id")
+    return found
+
+
+async def _check(connections: Connections, app: ConnectedApp) -> tuple[CheckResult, str]:
+    try:
+        await connections.adapters[app.store].check_credentials(app)
+    except CredentialsRefused as error:
+        return "refused", error.message
+    except StoreError as error:
+        return "unknown", f"Could not check: {error.message}"
+    return "ok", ""
+
+
+def _connected(connections: Connections, row: StoreConnection) -> Connected:
+    token = connections.sealer.unseal(row.url_token, _url_place(row.project_id, row.app_id))
+    return Connected(row, PATH + token)
+
+
+def _url_place(project_id: str, app_id: str) -> str:
+    return f"{project_id}/{app_id}/notification url"

@@ -1,0 +1,84 @@
+"""Test clocks: time that can be moved."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+from starlette.responses import Response
+
+from latchkey.domain.instants import parse_duration
+from latchkey.http.audited import audited
+from latchkey.http.authentication import ReadKey, WriteKey
+from latchkey.http.errors import InvalidParameter
+from latchkey.http.models import Body, Instant, IsoDuration, Paging, one_of
+from latchkey.http.routing import Router, reply, shows
+from latchkey.http.services import Provided
+from latchkey.subjects.customers.wire import Deleted
+from latchkey.subjects.test_clocks import render, usecases
+from latchkey.subjects.test_clocks.wire import TestClock, TestClockAdvanced
+from latchkey.wire import paging as wire_paging
+from latchkey.wire import v2
+
+router = Router(prefix="/v2/projects/{project_id}/test_clocks", tags=["V2 test clocks"])
+
+
+class NewClock(Body):
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    now_ms: Instant | None = None
+
+
+class Advance(Body):
+    """Either how far, as an ISO 8601 duration, or to which time."""
+
+    model_config = ConfigDict(json_schema_extra=one_of(by="string", to_ms="integer"))
+
+    by: IsoDuration | None = None
+    to_ms: Instant | None = None
+
+
+@router.post("", responses=shows(TestClock, 201), status_code=201)
+@audited("test_clock.created")
+async def create_test_clock(services: Provided, caller: WriteKey, new: NewClock) -> Response:
+    """Create a clock that stands still until it is advanced. It starts at the current time unless another is given."""
+    now = services.now()
+    id = f"clk_{secrets.token_hex(12)}"
+    start = new.now_ms if new.now_ms is not None else now
+    clock = await usecases.create_clock(services.database, caller.project_id, id, new.name, start, now)
+    return reply(render.test_clock(caller.project_id, clock), 201)
+
+
+@router.get("", responses=shows(v2.Page[TestClock]))
+async def list_test_clocks(services: Provided, caller: ReadKey, paging: Paging) -> Response:
+    """The project's test clocks, oldest first."""
+    clocks = await usecases.list_clocks(services.database, caller.project_id, paging.after, paging.limit + 1)
+    items = [render.test_clock(caller.project_id, one) for one in clocks]
+    path = f"/v2/projects/{caller.project_id}/test_clocks"
+    return reply(wire_paging.page(items, lambda one: one.id, path, paging.limit, None))
+
+
+@router.get("/{test_clock_id}", responses=shows(TestClock))
+async def read_test_clock(services: Provided, caller: ReadKey, test_clock_id: str) -> Response:
+    """The time of a test clock."""
+    clock = await usecases.get_clock(services.database, caller.project_id, test_clock_id)
+    return reply(render.test_clock(caller.project_id, clock))
+
+
+@router.post("/{test_clock_id}/advance", responses=shows(TestClockAdvanced))
+@audited("test_clock.advanced")
+async def advance_test_clock(services: Provided, caller: WriteKey, test_clock_id: str, new: Advance) -> Response:
+    """Move a clock forward. Returns when everything that fell due on the way, each at its own instant, is committed."""
+    if (new.by is None) == (new.to_ms is None):
+        raise InvalidParameter("Send either by or to_ms.", param="by")
+    by = parse_duration(new.by) if new.by is not None else None
+    moved = await usecases.advance(services.changes, caller.project_id, test_clock_id, by=by, to=new.to_ms)
+    return reply(render.test_clock_advanced(caller.project_id, moved))
+
+
+@router.delete("/{test_clock_id}", responses=shows(Deleted))
+@audited("test_clock.deleted")
+async def delete_test_clock(services: Provided, caller: WriteKey, test_clock_id: str) -> Response:
+    """Delete a clock without customers."""
+    await usecases.delete_clock(services.database, caller.project_id, test_clock_id)
+    return reply(Deleted(object="test_clock", id=test_clock_id, deleted_at=services.now()))

@@ -1,0 +1,109 @@
+"""`latchkey clock`: test clocks. Customers on a clock live in its time, which these commands move."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated
+
+import typer
+
+from latchkey.cli import output
+from latchkey.cli.command import command
+from latchkey.cli.options import typed_duration
+from latchkey.cli.output import shown, typed_ahead
+from latchkey.cli.project_command import Desk, desk
+from latchkey.domain.instants import parse_duration
+from latchkey.domain.naming import checked_name
+from latchkey.domain.refusal import Conflict, Invalid, NotFound
+from latchkey.domain.user_id import problem_with
+from latchkey.now import real_now
+from latchkey.subjects.test_clocks import render, rules, usecases
+
+app = typer.Typer(no_args_is_help=True, help="Create test clocks, put customers on them, and move their time.")
+
+ClockArgument = Annotated[str, typer.Argument(help="The clock's id or name.", metavar="CLOCK")]
+CustomersOption = Annotated[
+    list[str] | None, typer.Option("--customer", help="Create this customer on the clock. May be given several times.")
+]
+
+
+@command(app, "list", desk)
+async def show_list(at: Desk) -> None:
+    """List the test clocks."""
+    at.show_list(
+        await _every(at),
+        lambda one: render.test_clock(at.project_id, one),
+        ("id", "name", "time"),
+        lambda one: (one.id, one.name, shown(one.now)),
+        "There is no test clock yet. Create one with `latchkey clock create`.",
+    )
+
+
+@command(app, "create", desk)
+async def create(
+    at: Desk,
+    name: Annotated[str, typer.Argument(help="The name that people see.", metavar="NAME")],
+    start: Annotated[
+        str | None, typer.Option("--at", help="Its time: a date and time in UTC, or 12h, 90d from now.")
+    ] = None,
+    customers: CustomersOption = None,
+) -> None:
+    """Create a test clock. It stands still until it is moved."""
+    now, id = real_now(), f"clk_{secrets.token_hex(12)}"
+    begins = typed_ahead(start, now) if start is not None else now
+    for customer in customers or []:
+        if (problem := problem_with(customer)) is not None:
+            raise Invalid(problem, param="customer")
+        if await at.reader.read(at.project_id, customer) is not None:
+            raise Conflict(f"There is a customer {customer!r} already. No clock was created.", param="customer")
+    async with at.audited("test_clock.created", id, name=name):
+        clock = await usecases.create_clock(at.database, at.project_id, id, checked_name(name), begins, now)
+    for customer in customers or []:
+        async with at.audited("test_clock.customer_created", f"{id}, {customer}"):
+            await usecases.create_customer(at.changes, at.project_id, customer, id)
+    words = f"The clock {clock.id} ({output.plain(clock.name)}) is at {shown(clock.now)}."
+    at.done(render.test_clock(at.project_id, clock), words)
+
+
+@command(app, "advance", desk)
+async def advance(
+    at: Desk,
+    clock: ClockArgument,
+    by: Annotated[str | None, typer.Option(help="How far: '1 month', '7 days', P1Y.")] = None,
+    to: Annotated[str | None, typer.Option(help="To a date and time in UTC such as 2027-01-31T08:00.")] = None,
+) -> None:
+    """Move a clock forward. Everything that falls due on the way happens, each at its own time."""
+    if (by is None) == (to is None):
+        raise typer.BadParameter("Give either --by or --to.", param_hint="--by")
+    length = parse_duration(typed_duration(by, "--by") or "") if by is not None else None
+    moment = typed_ahead(to, real_now()) if to is not None else None
+    id = await _id_of(at, clock)
+    async with at.audited("test_clock.advanced", id, by=by or "", to=to or ""):
+        moved = await usecases.advance(at.changes, at.project_id, id, by=length, to=moment)
+    words = f"It is {shown(moved.clock.now)}. Events on the way: {moved.events:,}."
+    at.done(render.test_clock_advanced(at.project_id, moved), words)
+
+
+@command(app, "delete", desk, asks="Delete the test clock {clock!r}?")
+async def delete(at: Desk, clock: ClockArgument) -> None:
+    """Delete a clock without customers. Asks first."""
+    id = await _id_of(at, clock)
+    async with at.audited("test_clock.deleted", id):
+        await usecases.delete_clock(at.database, at.project_id, id)
+    at.show_deleted("test_clock", id, f"The clock {output.plain(clock)} is deleted.")
+
+
+async def _every(at: Desk) -> list[rules.TestClock]:
+    found: list[rules.TestClock] = []
+    while page := await usecases.list_clocks(at.database, at.project_id, found[-1].id if found else None, 100):
+        found += page
+    return found
+
+
+async def _id_of(at: Desk, clock: str) -> str:
+    ids = [one.id for one in await _every(at) if clock in (one.id, one.name)]
+    if len(ids) > 1:
+        raise Invalid(f"Several clocks are called {clock!r}. Give one of the ids: {', '.join(ids)}.", param="clock")
+    if not ids:
+        raise NotFound(f"There is no test clock {clock!r} in this project.", param="test_clock_id")
+    return ids[0]

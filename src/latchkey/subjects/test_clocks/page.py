@@ -1,0 +1,311 @@
+"""Test-store actions on a clock's page: a customer's purchases, and the actions possible now."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any, get_args
+from uuid import uuid4
+
+from starlette.responses import Response
+
+from latchkey.dashboard import texts
+from latchkey.dashboard.event_row import row_of
+from latchkey.dashboard.form import Form
+from latchkey.dashboard.links import address, curl
+from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.domain import formats
+from latchkey.domain.catalog import Catalog, Product, ProductKind
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.formats import instant
+from latchkey.domain.instants import DAY, EARLIEST, LATEST, Ms, parse_duration
+from latchkey.domain.naming import checked_name
+from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.subscription import PeriodType, Subscription
+from latchkey.domain.purchases.summary import Standing, standing_of
+from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.domain.stores.test_store.orders import Action, ActionName, bought, refusal_of
+from latchkey.domain.user_id import problem_with
+from latchkey.engine.customer_view import View, look_at
+from latchkey.subjects.events import usecases as events
+from latchkey.subjects.test_clocks import rules, usecases
+from latchkey.subjects.test_store import usecases as test_store
+
+NAMES: tuple[ActionName, ...] = get_args(ActionName)
+# Actions without parameters, and the labels of their buttons.
+PRESSES: dict[ActionName, str] = {
+    "cancel": "Cancel",
+    "uncancel": "Uncancel",
+    "renew": "Renew now",
+    "recover_billing": "Payment recovers",
+    "resume": "Resume",
+    "expire": "Expire now",
+    "refund": "Refund",
+    "reverse_refund": "Reverse refund",
+    "issue_invoice": "Issue invoice",
+}
+# Actions with parameters, which have a form.
+FORMS: dict[ActionName, str] = {
+    "fail_billing": "Payment fails…",
+    "change_product": "Change product…",
+    "pause": "Pause…",
+    "extend": "Extend…",
+}
+# How a subscription stands, in words, and whether they are good news.
+WORDS: dict[Standing, tuple[str, str]] = {
+    Standing.RENEWS: ("renews {end}", "good"),
+    Standing.ENDS: ("ends {end}", "warn"),
+    Standing.PAUSES: ("pauses {end}", "warn"),
+    Standing.PAYMENT_FAILED: ("payment failed, access until {end}", "warn"),
+    Standing.IN_GRACE: ("payment failed, access until {end}", "warn"),
+    Standing.PAUSED: ("paused until {resumes}", "warn"),
+    Standing.BILLING_RETRY: ("ended {end}", "bad"),
+    Standing.OVERDUE: ("ended {end}", "bad"),
+    Standing.REFUNDED: ("refunded {refunded}", "bad"),
+    Standing.ENDED: ("ended {end}", "bad"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A purchase of the customer in the test store."""
+
+    product_id: str
+    standing: str
+    kind: str
+    presses: list[tuple[str, str]]
+    forms: list[tuple[str, str]]
+    # Other subscriptions it could change to.
+    others: list[str]
+    ends_at: Ms | None
+
+
+def held(customer: Customer, catalog: Catalog, now: Ms) -> list[Held]:
+    return [_held(customer, catalog, now, product_id, one) for product_id, one in bought(customer).items()]
+
+
+def _held(customer: Customer, catalog: Catalog, now: Ms, product_id: str, bought: Subscription | Purchase) -> Held:
+    others = [one.id for one in on_sale(catalog) if one.kind is ProductKind.SUBSCRIPTION and one.id != product_id]
+    ends_at = bought.current.ends_at if isinstance(bought, Subscription) else bought.access_ends_at
+
+    def possible(name: ActionName) -> bool:
+        tried = Action(
+            name=name,
+            app_user_id=customer.app_user_id,
+            new_id="",
+            product_id=product_id,
+            new_product_id=others[0] if others else None,
+            resumes_at=(ends_at or now) + DAY,
+            days=1,
+        )
+        return refusal_of(customer, catalog, now, tried) is None
+
+    standing, kind = in_words(bought, now)
+    return Held(
+        product_id,
+        standing,
+        kind,
+        [(name, title) for name, title in PRESSES.items() if possible(name)],
+        [(name, title) for name, title in FORMS.items() if possible(name)],
+        others,
+        ends_at,
+    )
+
+
+def in_words(bought: Subscription | Purchase, now: Ms) -> tuple[str, str]:
+    """In a few words, and whether they are good news."""
+    if isinstance(bought, Purchase):
+        if bought.refunded_at is not None:
+            return f"refunded {instant(bought.refunded_at)}", "bad"
+        ends = bought.access_ends_at
+        return (
+            ("bought once", "good") if ends is None else (f"{'ended' if ends <= now else 'until'} {instant(ends)}", "")
+        )
+    standing, pause, refunded_at = standing_of(bought, now), bought.status.pause, bought.current.refunded_at
+    words, kind = WORDS[standing]
+    said = words.format(
+        end=instant(bought.access_ends_at),
+        resumes=instant(pause.ends_at) if pause is not None and pause.ends_at is not None else "it is resumed",
+        refunded=instant(refunded_at) if refunded_at is not None else "",
+    )
+    if bought.current.period_type is PeriodType.TRIAL and standing in (Standing.RENEWS, Standing.ENDS):
+        return f"on trial, {said}", "accent" if standing is Standing.RENEWS else kind
+    return said, kind
+
+
+def on_sale(catalog: Catalog) -> list[Product]:
+    """Subscriptions first, because clocks are mostly used for them."""
+    found = (one for one in catalog.products.values() if one.on_sale)
+    return sorted(found, key=lambda one: (one.kind is not ProductKind.SUBSCRIPTION, one.id))
+
+
+def read_action(form: Form, now: Ms) -> Action:
+    """The requested action; the test store decides whether it is possible."""
+    name = next(one for one in NAMES if one == form.choice("action", NAMES))
+    resumes_at = form.instant("resumes")
+    if resumes_at is not None and not EARLIEST <= resumes_at <= LATEST:
+        raise Invalid("A pause ends between the years 2000 and 2199.", param="resumes")
+    return Action(
+        name=name,
+        app_user_id=form.needed("customer"),
+        new_id=f"test_{now}_{uuid4()}",
+        product_id=form.text("product") or None,
+        trial=form.ticked("trial"),
+        grace_days=form.number("grace_days", 0, high=365),
+        new_product_id=form.text("new_product") or None,
+        at_renewal=form.choice("when", ("now", "at_renewal"), "now") == "at_renewal",
+        resumes_at=resumes_at,
+        days=form.number("days", low=1, high=3650) if form.text("days") else None,
+    )
+
+
+# Test clocks: their customers, moving the time, purchases, and the resulting events.
+
+
+pages = Pages()
+
+ON_A_PAGE = 50
+STEPS = (("P1D", "+1 day"), ("P1W", "+1 week"), ("P1M", "+1 month"), ("P1Y", "+1 year"))
+TO_NEXT = "next"
+
+
+@pages.get("/test-clocks")
+async def show_clocks(visit: Visit) -> Response:
+    clocks = await usecases.newest_clocks(
+        visit.database, visit.project_id, visit.query.text("after") or None, ON_A_PAGE + 1
+    )
+    shown = clocks[:ON_A_PAGE]
+    return visit.page(
+        "test_clocks.html",
+        here="test-clocks",
+        clocks=shown,
+        counted=rules.COUNTED,
+        older=visit.path("test-clocks", after=shown[-1].clock.id) if len(clocks) > ON_A_PAGE else None,
+        filled=visit.form.values(),
+        create=curl(visit, "test_clocks", {"name": "Does a trial convert?"}),
+    )
+
+
+@pages.post("/test-clocks", Needs.MANAGE, "test_clock.created", show_clocks)
+async def create_clock(visit: Visit) -> Response:
+    name = checked_name(visit.form.text("name"))
+    start = visit.form.instant("start")
+    if start is not None and not EARLIEST <= start <= LATEST:
+        raise Invalid("A clock starts between the years 2000 and 2199.", param="start")
+    id = f"clk_{secrets.token_hex(12)}"
+    now = visit.now
+    clock = await usecases.create_clock(
+        visit.database, visit.project_id, id, name, start if start is not None else now, now
+    )
+    visit.audit(id, name=name, now=texts.iso(clock.now))
+    return await visit.to(visit.path("test-clocks", id), "The clock was created. Add a customer to it.")
+
+
+@pages.get("/test-clocks/{clock_id}")
+async def show_clock(visit: Visit) -> Response:
+    chosen = (visit.form if visit.refusal else visit.query).text("customer")
+    clock = await usecases.get_clock(visit.database, visit.project_id, visit.param("clock_id"))
+    people = await usecases.inhabitants(visit.database, visit.project_id, clock.id)
+    page = await events.newest_of_clock(visit.database, visit.project_id, clock.id)
+    if not chosen and len(people) == 1:
+        chosen = people[0].customer.app_user_id
+    try:
+        view = await _read(visit, chosen) if chosen else None
+    except NotFound as missing:
+        view, visit.refusal = None, visit.refusal or missing
+    return visit.page(
+        "test_clock.html",
+        here="test-clocks",
+        clock=clock,
+        steps=STEPS,
+        to_next=TO_NEXT,
+        people=[_person(visit, one, clock.now) for one in people[: usecases.SHOWN]],
+        more_people=len(people) > usecases.SHOWN,
+        next_due_at=people[0].next_due_at if people else None,
+        chosen=view.customer.app_user_id if view else "",
+        chosen_href=address(visit, view.customer.app_user_id) if view else "",
+        held=held(view.customer, view.catalog, view.now) if view else [],
+        products=on_sale(view.catalog) if view else [],
+        rows=[row_of(visit, event) for event in page.events],
+        stream=visit.path("events", "stream", clock=clock.id),
+        after=page.head,
+        filled=visit.form.values(),
+    )
+
+
+@pages.post("/test-clocks/{clock_id}/advance", Needs.MANAGE, "test_clock.advanced", show_clock)
+async def advance(visit: Visit) -> Response:
+    clock_id, by = visit.param("clock_id"), visit.form.text("by")
+    if by == TO_NEXT:
+        to = await usecases.next_due(visit.database, visit.project_id, clock_id)
+        moved = await usecases.advance(visit.services.changes, visit.project_id, clock_id, to=to)
+    elif by:
+        length = parse_duration(visit.form.choice("by", [step for step, _ in STEPS]))
+        moved = await usecases.advance(visit.services.changes, visit.project_id, clock_id, by=length)
+    else:
+        moment = visit.form.instant("to")
+        if moment is None:
+            raise Invalid("Give a time, or press one of the steps.", param="to")
+        moved = await usecases.advance(visit.services.changes, visit.project_id, clock_id, to=moment)
+    visit.audit(now=texts.iso(moved.clock.now), events=moved.events)
+    told = "Nothing happened on the way" if not moved.events else f"{moved.events:,} events happened on the way"
+    told = "1 event happened on the way" if moved.events == 1 else told
+    return await _done(visit, visit.form.text("customer"), f"It is {formats.instant(moved.clock.now)} now. {told}.")
+
+
+@pages.post("/test-clocks/{clock_id}/customers", Needs.MANAGE, "test_clock.customer_created", show_clock)
+async def add_customer(visit: Visit) -> Response:
+    id = visit.form.needed("customer")
+    if (problem := problem_with(id)) is not None:
+        raise Invalid(problem, param="customer")
+    await usecases.create_customer(visit.services.changes, visit.project_id, id, visit.param("clock_id"))
+    visit.audit(f"{visit.param('clock_id')}, {id}")
+    return await _done(visit, id, f"\u2068{id}\u2069 is on this clock now.")
+
+
+@pages.post("/test-clocks/{clock_id}/act", Needs.MANAGE, "test_store.acted", show_clock)
+async def act(visit: Visit) -> Response:
+    """Only for customers of this clock, so that real purchases cannot be changed from here."""
+    action = read_action(visit.form, visit.now)
+    view = await _read(visit, action.app_user_id)
+    visit.audit(f"{view.customer.app_user_id}, {action.name}", product=action.product_id)
+    done = await test_store.act(visit.services.changes, visit.project_id, action)
+    told = ", ".join(event.type for event in done.events)
+    visit.audit(events=told)
+    return await _done(visit, view.customer.app_user_id, f"Done: {told}." if told else "Done. It caused no event.")
+
+
+@pages.post("/test-clocks/{clock_id}/delete", Needs.MANAGE, "test_clock.deleted", show_clock)
+async def delete(visit: Visit) -> Response:
+    visit.form.confirmed()
+    await usecases.delete_clock(visit.database, visit.project_id, visit.param("clock_id"))
+    return await visit.to(visit.path("test-clocks"), "The clock is deleted.")
+
+
+async def _done(visit: Visit, customer: str, said: str) -> Response:
+    return await visit.to(visit.path("test-clocks", visit.param("clock_id"), customer=customer), said)
+
+
+async def _read(visit: Visit, customer_id: str) -> View:
+    row = await visit.services.reader.read(visit.project_id, customer_id)
+    view = look_at(row, visit.now) if row is not None else None
+    if view is None or view.customer.test_clock_id != visit.param("clock_id"):
+        raise NotFound(f"There is no customer {customer_id!r} on this clock.", param="customer")
+    return view
+
+
+def _person(visit: Visit, one: rules.Inhabitant, now: int) -> dict[str, Any]:
+    customer = one.customer
+    bought: list[Purchase | Subscription] = [*customer.subscriptions, *customer.purchases]
+    return {
+        "id": customer.app_user_id,
+        "href": visit.path("test-clocks", visit.param("clock_id"), customer=customer.app_user_id),
+        "has": [
+            (
+                each.product_id if isinstance(each, Purchase) else each.current.product_id,
+                *in_words(each, now),
+            )
+            for each in bought[-3:]
+        ],
+        "next_due_at": one.next_due_at,
+    }

@@ -1,0 +1,97 @@
+"""Test clocks, and the customers on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from latchkey.database.pool import Connection, Record
+from latchkey.database.sql import query
+from latchkey.domain.instants import Ms
+from latchkey.engine.storage.records import Stored
+from latchkey.engine.storage.state import decode
+from latchkey.subjects.test_clocks.rules import Inhabitant, TestClock
+
+_CREATE = query("create_clock")
+_PAGE = query("clocks_of_project")
+_SHARE = query("share_clock")
+_SET = query("set_clock")
+_NEXT_DUE = query("next_due_on_clock")
+_DUE = query("customers_due_on_clock")
+_DELETE = query("delete_clock")
+
+
+async def create(connection: Connection, project_id: str, clock: TestClock) -> None:
+    await connection.execute(_CREATE, project_id, clock.id, clock.name, clock.now, clock.created_at)
+
+
+async def load(connection: Connection, project_id: str, id: str) -> TestClock | None:
+    row = await connection.fetchrow(_PAGE, project_id, None, 1, id)
+    return None if row is None else clock_of(row)
+
+
+async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[TestClock]:
+    """Oldest first; `after` is the id of the last clock of the page before."""
+    return [clock_of(row) for row in await connection.fetch(_PAGE, project_id, after, limit, None)]
+
+
+async def share(connection: Connection, project_id: str, id: str) -> Ms | None:
+    """The clock's time, with a share lock: it does not move until the transaction ends. None: there is no such
+    clock."""
+    now: Ms | None = await connection.fetchval(_SHARE, project_id, id)
+    return now
+
+
+async def hold(connection: Connection, project_id: str, id: str) -> Ms | None:
+    """The clock's time, with its row locked for update. None: there is no such clock."""
+    now: Ms | None = await connection.fetchval(_SET, project_id, id, None)
+    return now
+
+
+async def move(connection: Connection, project_id: str, id: str, now: Ms) -> None:
+    await connection.execute(_SET, project_id, id, now)
+
+
+async def next_due(connection: Connection, project_id: str, id: str, until: Ms) -> Ms | None:
+    """When the next customer of the clock falls due, if that is not later than `until`."""
+    instant: Ms | None = await connection.fetchval(_NEXT_DUE, project_id, id, until)
+    return instant
+
+
+async def lock_due(connection: Connection, project_id: str, id: str, instant: Ms, limit: int) -> list[Stored]:
+    """Customers of the clock who are due at this instant, locked for update."""
+    rows = await connection.fetch(_DUE, project_id, id, instant, limit)
+    return [Stored(row["id"], decode(row["state"])) for row in rows]
+
+
+async def is_used(connection: Connection, project_id: str, id: str) -> bool:
+    return bool(await connection.fetch(_CUSTOMERS, project_id, id, 1))
+
+
+async def delete(connection: Connection, project_id: str, id: str) -> None:
+    await connection.execute(_DELETE, project_id, id)
+
+
+def clock_of(row: Record) -> TestClock:
+    return TestClock(id=row["id"], name=row["name"], now=row["now_ms"], created_at=row["created_at"])
+
+
+_NEWEST = query("newest_clocks")
+_CUSTOMERS = query("customers_on_clock")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedClock:
+    clock: TestClock
+    customers: int
+    next_due_at: Ms | None
+
+
+async def newest(connection: Connection, project_id: str, after: str | None, limit: int) -> list[ListedClock]:
+    rows = await connection.fetch(_NEWEST, project_id, after, limit)
+    return [ListedClock(clock_of(row), row["customers"], row["next_due_at"]) for row in rows]
+
+
+async def inhabitants(connection: Connection, project_id: str, clock_id: str, limit: int) -> list[Inhabitant]:
+    """The customers of a clock; those who fall due first come first."""
+    rows = await connection.fetch(_CUSTOMERS, project_id, clock_id, limit)
+    return [Inhabitant(decode(row["state"]), row["next_due_at"]) for row in rows]

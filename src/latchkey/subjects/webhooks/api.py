@@ -1,0 +1,330 @@
+"""Webhooks: where events are sent, and sending a test event."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, get_args
+from urllib.parse import urlencode
+
+from fastapi import Query
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+from starlette.responses import Response
+
+from latchkey.domain.instants import EARLIEST, LATEST
+from latchkey.domain.refusal import NotFound
+from latchkey.http.audited import audited
+from latchkey.http.authentication import ReadKey, WriteKey
+from latchkey.http.models import AppUserId, Body, Id, Instant, Name, Paging, in_order, not_null
+from latchkey.http.routing import Router, reply, shows
+from latchkey.http.services import Provided
+from latchkey.subjects.customers.wire import Deleted
+from latchkey.subjects.webhooks import render, wire
+from latchkey.subjects.webhooks.delivery.queue import requeue_runs
+from latchkey.subjects.webhooks.usecases import delivery_log, registry
+from latchkey.subjects.webhooks.usecases.delivery_log import page_of_operational_events
+from latchkey.subjects.webhooks.usecases.trial_send import send_test
+from latchkey.wire.paging import next_path, page, project_path
+from latchkey.wire.v2 import Page
+
+router_webhooks = Router(prefix="/v2/projects/{project_id}/integrations/webhooks", tags=["V2 webhooks"])
+
+EventType = Literal[
+    "INITIAL_PURCHASE",
+    "RENEWAL",
+    "NON_RENEWING_PURCHASE",
+    "CANCELLATION",
+    "UNCANCELLATION",
+    "TRIAL_STARTED",
+    "TRIAL_CANCELLED",
+    "BILLING_ISSUE",
+    "EXPIRATION",
+    "REFUND",
+    "REFUND_REVERSED",
+    "PRODUCT_CHANGE",
+    "SUBSCRIPTION_PAUSED",
+    "SUBSCRIPTION_EXTENDED",
+    "TRANSFER",
+    "INVOICE_ISSUANCE",
+    "TEMPORARY_ENTITLEMENT_GRANT",
+    "VIRTUAL_CURRENCY_TRANSACTION",
+    "EXPERIMENT_ENROLLMENT",
+    "SUBSCRIBER_ALIAS",
+    "TEST",
+]
+Url = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=registry.LONGEST_URL,
+        description="https:// only, and not to a private address.",
+        examples=["https://app.example.com/webhooks/billing"],
+        json_schema_extra={"pattern": r"^https://[!-~]+$"},
+    ),
+]
+Secret = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=registry.LONGEST_HEADER,
+        description="The whole value of the Authorization header that is sent. Never shown again.",
+        examples=["Bearer <WEBHOOK_SECRET>"],
+        json_schema_extra={"writeOnly": True, "pattern": r"^[!-~]([ -~]*[!-~])?$"},
+    ),
+]
+Environment = Annotated[Literal["production", "sandbox"] | None, Field(description="Null is both.")]
+_TYPES = frozenset(get_args(EventType))
+
+
+def _known_type(text: str) -> str:
+    if text.upper() not in _TYPES or text not in (text.upper(), text.lower()):
+        raise PydanticCustomError("invalid", "There is no such event type.")
+    return text.upper()
+
+
+# In capitals as in events, or in small letters as the vendor's clients send them.
+_AnyCase = Annotated[
+    str,
+    AfterValidator(_known_type),
+    Field(json_schema_extra={"enum": sorted(_TYPES) + sorted(type.lower() for type in _TYPES)}),
+]
+EventTypes = Annotated[
+    list[_AnyCase], Field(max_length=100, description="Empty is all. In capitals, or in small letters.")
+]
+Wait = Annotated[int, Field(ge=1, le=registry.LONGEST_WAIT_SECONDS)]
+Schedule = Annotated[
+    list[Wait],
+    Field(max_length=registry.MOST_RETRIES, description="Seconds to wait after each failure. Null is the default."),
+]
+InFlight = Annotated[
+    int, Field(ge=1, le=registry.LARGEST_IN_FLIGHT, description="Deliveries under way at once. Null is the default.")
+]
+
+Dialect = Annotated[
+    Literal["latchkey", "revenuecat", "LATCHKEY", "REVENUECAT"],
+    Field(description="The form of the bodies. `revenuecat` is for receivers written for that service."),
+]
+
+
+class NewWebhook(Body):
+    name: Name
+    url: Url
+    authorization_header: Secret | None = Field(default=None, repr=False)
+    environment: Environment = None
+    event_types: EventTypes | None = Field(default_factory=list)
+    app_id: Id | None = None
+    retry_schedule_seconds: Schedule | None = None
+    in_flight_limit: InFlight | None = None
+    enabled: bool = True
+    dialect: Dialect = "latchkey"
+
+
+class WebhookChanges(Body):
+    name: Name = not_null()
+    url: Url = not_null()
+    authorization_header: Secret | None = Field(default=None, repr=False)
+    environment: Environment = None
+    event_types: EventTypes | None = Field(default=None, description="Null is all, too.")
+    app_id: Id | None = None
+    retry_schedule_seconds: Schedule | None = None
+    in_flight_limit: InFlight | None = None
+    enabled: bool = not_null()
+    dialect: Dialect = not_null()
+
+
+class Rotation(Body):
+    overlap_seconds: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=registry.LONGEST_OVERLAP_SECONDS,
+            description="How long deliveries are also signed with the old secret. Defaults to one day.",
+        ),
+    ] = registry.OVERLAP_SECONDS
+
+
+class Trial(Body):
+    type: EventType
+
+
+@router_webhooks.post("", responses=shows(wire.Webhook, 201), status_code=201)
+@audited("webhook.created")
+async def create_webhook(services: Provided, caller: WriteKey, new: NewWebhook) -> Response:
+    """Send events to a URL from now on. Only this response shows the signing secret."""
+    made = await services.webhooks.create(caller.project_id, _given(new), services.now())
+    return reply(render.webhook(made, with_secret=True), 201)
+
+
+@router_webhooks.get("", responses=shows(Page[wire.Webhook]))
+async def list_webhooks(services: Provided, caller: ReadKey, paging: Paging) -> Response:
+    """The project's webhooks, oldest first, with their health."""
+    found = await services.webhooks.page(caller.project_id, paging.after, paging.limit + 1)
+    path = project_path(caller.project_id, "integrations", "webhooks")
+    return reply(page([render.webhook(one) for one in found], lambda item: item.id, path, paging.limit, None))
+
+
+@router_webhooks.get("/{webhook_id}", responses=shows(wire.Webhook))
+async def read_webhook(services: Provided, caller: ReadKey, webhook_id: str) -> Response:
+    """One webhook and its health."""
+    return reply(render.webhook(await services.webhooks.load(caller.project_id, webhook_id)))
+
+
+@router_webhooks.patch("/{webhook_id}", responses=shows(wire.Webhook))
+@router_webhooks.post("/{webhook_id}", responses=shows(wire.Webhook))
+@audited("webhook.changed")
+async def update_webhook(services: Provided, caller: WriteKey, webhook_id: str, changes: WebhookChanges) -> Response:
+    """Change the given fields. `enabled: false` pauses: events are queued, and sent in order once it is true again."""
+    changed = await services.webhooks.update(caller.project_id, webhook_id, _given(changes), services.now())
+    return reply(render.webhook(changed))
+
+
+@router_webhooks.delete("/{webhook_id}", responses=shows(Deleted))
+@audited("webhook.deleted")
+async def delete_webhook(services: Provided, caller: WriteKey, webhook_id: str) -> Response:
+    """Nothing more is sent; pending deliveries are not sent either."""
+    now = services.now()
+    await services.webhooks.delete(caller.project_id, webhook_id, now)
+    return reply(Deleted(object="webhook", id=webhook_id, deleted_at=now))
+
+
+@router_webhooks.post("/{webhook_id}/rotate_signing_secret", responses=shows(wire.Webhook))
+@audited("webhook.secret_rotated")
+async def rotate_signing_secret(
+    services: Provided, caller: WriteKey, webhook_id: str, new: Rotation | None = None
+) -> Response:
+    """Create a new signing secret, shown only in this response. During the overlap both signatures are sent."""
+    overlap = (new or Rotation()).overlap_seconds
+    rotated = await services.webhooks.rotate(caller.project_id, webhook_id, overlap, services.now())
+    return reply(render.webhook(rotated, with_secret=True))
+
+
+@router_webhooks.post("/{webhook_id}/test", responses=shows(wire.WebhookTest))
+@audited("webhook.tested")
+async def test_webhook(services: Provided, caller: WriteKey, webhook_id: str, new: Trial) -> Response:
+    """Send a test event at once and return the receiver's response. Its id begins with `test_`; nothing is stored."""
+    shown = await services.webhooks.load(caller.project_id, webhook_id)
+    return reply(render.tried(await send_test(services.sender, shown.webhook, new.type, services.now())))
+
+
+def _given(body: NewWebhook | WebhookChanges) -> dict[str, Any]:
+    """The fields that were sent, including nulls."""
+    given = {name: getattr(body, name) for name in body.model_fields_set}
+    if "event_types" in given:
+        given["event_types"] = given["event_types"] or []
+    return given
+
+
+# The delivery log of a webhook: what was sent, the receiver's responses, and sending again.
+
+
+router_deliveries = Router(
+    prefix="/v2/projects/{project_id}/integrations/webhooks/{webhook_id}", tags=["V2 webhook deliveries"]
+)
+
+_Moment = Query(ge=EARLIEST, le=LATEST, description="Epoch milliseconds.")
+
+
+@router_deliveries.get("/deliveries", responses=shows(Page[wire.Delivery]))
+async def list_deliveries(
+    services: Provided,
+    caller: ReadKey,
+    webhook_id: str,
+    paging: Paging,
+    status: Annotated[wire.DeliveryStatus | None, Query()] = None,
+    type: Annotated[EventType | None, Query()] = None,
+    customer_id: Annotated[AppUserId | None, Query()] = None,
+    since_ms: Annotated[int | None, _Moment] = None,
+    until_ms: Annotated[int | None, _Moment] = None,
+) -> Response:
+    """What was sent, newest first. With a filter for something rare, a page may be short and still have a next one."""
+    in_order(since_ms, until_ms)
+    chosen = delivery_log.Filter(status=status, type=type, customer_id=customer_id, since=since_ms, until=until_ms)
+    found = await delivery_log.page_of_deliveries(
+        services.database, caller.project_id, webhook_id, chosen, after=paging.after, limit=paging.limit
+    )
+    url = project_path(caller.project_id, "integrations", "webhooks", webhook_id, "deliveries")
+    asked = {"status": status, "type": type, "customer_id": customer_id, "since_ms": since_ms, "until_ms": until_ms}
+    following = None
+    if found.after is not None:
+        kept = urlencode({name: value for name, value in asked.items() if value is not None})
+        following = next_path(url, paging.limit, found.after) + (f"&{kept}" if kept else "")
+    items = [render.delivery(webhook_id, one) for one in found.deliveries]
+    return reply(Page(items=items, next_page=following, url=url))
+
+
+@router_deliveries.get("/deliveries/{delivery_id}", responses=shows(wire.DeliveryWithAttempts))
+async def read_delivery(services: Provided, caller: ReadKey, webhook_id: str, delivery_id: str) -> Response:
+    """One delivery with all its attempts. It has the id of its event."""
+    found = await delivery_log.load_delivery(services.database, caller.project_id, webhook_id, delivery_id)
+    return reply(render.detail(webhook_id, found))
+
+
+class NewReplay(Body):
+    since_ms: Instant
+    until_ms: Annotated[Instant | None, Field(description="Defaults to now.")] = None
+    status: Literal["failed", "all"]
+    event_types: EventTypes = Field(default_factory=list)
+
+
+@router_deliveries.post(
+    "/deliveries/{delivery_id}/resend",
+    responses=shows(wire.DeliveryWithAttempts, 202),
+    status_code=202,
+    response_class=Response,
+)
+@audited("delivery.resent")
+async def resend_delivery(services: Provided, caller: WriteKey, webhook_id: str, delivery_id: str) -> Response:
+    """Send it again, at once, whatever its status. Event id and body stay the same."""
+    # Raises the error that says whether the webhook or the delivery is missing.
+    await delivery_log.load_delivery(services.database, caller.project_id, webhook_id, delivery_id)
+    if not await requeue_runs.resend(services.database, caller.project_id, webhook_id, delivery_id, services.now()):
+        raise delivery_log.missing_delivery(webhook_id, delivery_id)
+    found = await delivery_log.load_delivery(services.database, caller.project_id, webhook_id, delivery_id)
+    return reply(render.detail(webhook_id, found), 202)
+
+
+@router_deliveries.post("/replay", responses=shows(wire.Replay, 202), status_code=202)
+@audited("webhook.replayed")
+async def start_replay(services: Provided, caller: WriteKey, webhook_id: str, new: NewReplay) -> Response:
+    """Send again what failed in a time range, or everything that happened in it, including events from before the
+    webhook existed. Runs in the background."""
+    in_order(new.since_ms, new.until_ms)
+    started = await requeue_runs.start_replay(
+        services.database,
+        caller.project_id,
+        webhook_id,
+        since_ms=new.since_ms,
+        until_ms=new.until_ms,
+        status=new.status,
+        event_types=tuple(dict.fromkeys(new.event_types)),
+        now=services.now(),
+    )
+    if started is None:
+        raise delivery_log.missing_webhook(webhook_id)
+    return reply(render.replay(started), 202)
+
+
+@router_deliveries.get("/replays/{replay_id}", responses=shows(wire.Replay))
+async def read_replay(services: Provided, caller: ReadKey, webhook_id: str, replay_id: str) -> Response:
+    """The progress of a replay."""
+    found = await requeue_runs.load_replay(services.database, caller.project_id, webhook_id, replay_id)
+    if found is None:
+        raise NotFound(f"Webhook {webhook_id!r} has no replay {replay_id!r}.", param="replay_id")
+    return reply(render.replay(found))
+
+
+# Operational events for the operator.
+
+
+router_operational_events = Router(
+    prefix="/v2/projects/{project_id}/operational_events", tags=["V2 operational events"]
+)
+
+
+@router_operational_events.get("", responses=shows(Page[wire.OperationalEvent]))
+async def list_operational_events(services: Provided, caller: ReadKey, paging: Paging) -> Response:
+    """Webhooks that began to fail, were paused, or work again, and exports that failed or work again; newest first."""
+    found = await page_of_operational_events(
+        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1
+    )
+    path = project_path(caller.project_id, "operational_events")
+    return reply(page([render.operational_event(one) for one in found], lambda item: item.id, path, paging.limit, None))

@@ -1,0 +1,323 @@
+"""`latchkey webhook`: webhooks, their deliveries, and sending again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from latchkey.cli import output, secret_key
+from latchkey.cli.command import command
+from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.output import JsonOption, shown, typed
+from latchkey.cli.project_command import Desk, ProjectOption, desk, extended
+from latchkey.cli.target_database import DATA, ConfigOption, DataOption, is_of_up
+from latchkey.database.sealing import Sealer, UnsealableError
+from latchkey.domain.refusal import Refusal
+from latchkey.now import real_now
+from latchkey.settings import LOOPBACK
+from latchkey.subjects.webhooks import render, wire
+from latchkey.subjects.webhooks.delivery.queue import requeue_runs
+from latchkey.subjects.webhooks.delivery.sending.sender import Sender
+from latchkey.subjects.webhooks.delivery.webhook import Webhooks
+from latchkey.subjects.webhooks.usecases import delivery_log
+from latchkey.subjects.webhooks.usecases.registry import Registry
+from latchkey.subjects.webhooks.usecases.samples import TYPES
+from latchkey.subjects.webhooks.usecases.trial_send import send_test
+
+app = typer.Typer(no_args_is_help=True, help="Create, change, pause and test webhooks; list and resend deliveries.")
+
+UrlOption = Annotated[str | None, typer.Option(help="Where events are sent: an https:// address.")]
+NameOption = Annotated[str | None, typer.Option(help="A name for people.")]
+HeaderOption = Annotated[
+    str | None,
+    typer.Option("--authorization-from", help="A file with the value of the Authorization header; - is stdin."),
+]
+TypesOption = Annotated[
+    list[str] | None, typer.Option("--type", help="Only events of this type. May be given several times.")
+]
+EnvironmentOption = Annotated[str | None, typer.Option(help="Only events of production, or only of sandbox.")]
+AppOption = Annotated[str | None, typer.Option("--app", help="Only events of this app (its id).")]
+WebhookArgument = Annotated[str, typer.Argument(help="The webhook's id.", metavar="WEBHOOK")]
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookDesk(Desk):
+    webhooks: Registry
+    # The receivers of a `latchkey up` have certificates of its own authority.
+    extra_ca: Path | None
+
+
+@asynccontextmanager
+async def webhook_desk(
+    project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
+) -> AsyncIterator[WebhookDesk]:
+    async with desk(project, config, data, as_json) as at:
+        key = await secret_key.checked(at)
+        allowed, extra_ca = at.settings.webhook_allow_networks, at.settings.webhook_extra_ca
+        if is_of_up(config, data):
+            allowed = (*LOOPBACK, *allowed)
+            authority = DataFolder(data).tls / "authority.pem"
+            extra_ca = extra_ca or (authority if authority.exists() else None)
+        webhooks = Registry(at.database, Webhooks(at.database, Sealer(key)), allowed)
+        try:
+            yield extended(WebhookDesk, at, webhooks=webhooks, extra_ca=extra_ca)
+        except UnsealableError:
+            raise Refusal("LATCHKEY_SECRET_KEY does not decrypt the secrets of this webhook.") from None
+
+
+@command(app, "list", webhook_desk)
+async def show_list(at: WebhookDesk) -> None:
+    """List webhooks, with their health."""
+    found: list[wire.Webhook] = []
+    while page := await at.webhooks.page(at.project_id, found[-1].id if found else None, 100):
+        found += [render.webhook(one) for one in page]
+    at.show_list(
+        found,
+        lambda one: one,
+        ("id", "name", "url", "state", "waiting", "last success"),
+        lambda one: (
+            *(one.id, one.name, one.url, one.health.state),
+            *(str(one.health.waiting), shown(one.health.last_success_at)),
+        ),
+        "There is no webhook yet. Create one with `latchkey webhook create`.",
+    )
+
+
+@command(app, "show", webhook_desk)
+async def show_one(at: WebhookDesk, webhook: WebhookArgument) -> None:
+    """Show one webhook: where it sends, what it sends, and its health."""
+    one = render.webhook(await at.webhooks.load(at.project_id, webhook))
+    if at.as_json:
+        output.write(one)
+        return
+    health = one.health
+    output.show_facts(
+        (
+            ("id", one.id),
+            ("name", one.name),
+            ("url", one.url),
+            ("state", health.state),
+            ("sends", ", ".join(one.event_types) or "all types"),
+            ("environment", one.environment or "both"),
+            ("app", one.app_id or "every app"),
+            ("dialect", one.dialect),
+            ("authorization", "is set, and never shown" if one.has_authorization_header else "none"),
+            ("last success", shown(health.last_success_at) or "never"),
+            ("failing since", shown(health.failing_since)),
+            ("paused", shown(health.paused_at)),
+            ("waiting", f"{health.waiting:,}"),
+            ("failed", f"{health.failed:,}"),
+            ("created", shown(one.created_at)),
+        )
+    )
+
+
+@command(app, "create", webhook_desk)
+async def create(
+    at: WebhookDesk,
+    name: Annotated[str, typer.Option(help="A name for people.")],
+    url: Annotated[str, typer.Option(help="Where events are sent: an https:// address.")],
+    authorization_from: HeaderOption = None,
+    types: TypesOption = None,
+    environment: EnvironmentOption = None,
+    app_id: AppOption = None,
+    dialect: Annotated[str, typer.Option(help="The form of the bodies: latchkey or revenuecat.")] = "latchkey",
+    paused: Annotated[bool, typer.Option("--paused", help="Queue events, and send none until it is resumed.")] = False,
+) -> None:
+    """Create a webhook. Its signing secret is printed once, on stdout."""
+    given: dict[str, Any] = {"name": name, "url": url, "dialect": dialect, "enabled": not paused}
+    given |= _given(None, None, authorization_from, types, environment, app_id)
+    async with at.audited("webhook.created", name, url=url):
+        created = await at.webhooks.create(at.project_id, given, real_now())
+    made = render.webhook(created, with_secret=True)
+    if at.as_json:
+        output.write(made)
+        return
+    output.told(f"[green]✓[/green] Webhook {made.id} sends to {output.plain(made.url)}.")
+    output.told("This is the signing secret. Copy it now: it is not shown again.")
+    output.bare(str(made.signing_secret))
+
+
+@command(app, "edit", webhook_desk)
+async def edit(
+    at: WebhookDesk,
+    webhook: WebhookArgument,
+    name: NameOption = None,
+    url: UrlOption = None,
+    authorization_from: HeaderOption = None,
+    types: TypesOption = None,
+    all_types: Annotated[bool, typer.Option("--all-types", help="Send events of every type.")] = False,
+    environment: Annotated[str | None, typer.Option(help="production, sandbox, or both.")] = None,
+    app_id: AppOption = None,
+    every_app: Annotated[bool, typer.Option("--every-app", help="Send events of every app.")] = False,
+) -> None:
+    """Change a webhook. What is not given stays as it is."""
+    if (types and all_types) or (app_id and every_app):
+        raise typer.BadParameter("These options contradict each other.")
+    both = environment == "both"
+    changes = _given(name, url, authorization_from, types, None if both else environment, app_id)
+    if all_types:
+        changes["event_types"] = []
+    if both:
+        changes["environment"] = None
+    if every_app:
+        changes["app_id"] = None
+    if not changes:
+        raise typer.BadParameter("Nothing to change was given. `latchkey webhook edit --help` lists the options.")
+    await _change(at, webhook, "webhook.changed", changes)
+
+
+@command(app, "pause", webhook_desk)
+async def pause(at: WebhookDesk, webhook: WebhookArgument) -> None:
+    """Stop sending. New events are queued and sent in order when the webhook is resumed."""
+    await _change(at, webhook, "webhook.paused", {"enabled": False})
+
+
+@command(app, "resume", webhook_desk)
+async def resume(at: WebhookDesk, webhook: WebhookArgument) -> None:
+    """Send again, the queued events first."""
+    await _change(at, webhook, "webhook.resumed", {"enabled": True})
+
+
+@command(app, "delete", webhook_desk, asks="Delete the webhook {webhook!r}? What is queued is not sent.")
+async def delete(at: WebhookDesk, webhook: WebhookArgument) -> None:
+    """Delete a webhook. Events that wait in its queue are not sent. Asks first."""
+    async with at.audited("webhook.deleted", webhook):
+        await at.webhooks.delete(at.project_id, webhook, real_now())
+    at.show_deleted("webhook", webhook, f"The webhook {output.plain(webhook)} is deleted.")
+
+
+@command(app, "test", webhook_desk)
+async def send_test_event(
+    at: WebhookDesk,
+    webhook: WebhookArgument,
+    event_type: Annotated[str, typer.Option("--type", help="The type of the test event.")] = "TEST",
+) -> None:
+    """Send a test event now and show the response. Nothing is stored. Exit code 1 if it was not accepted."""
+    if event_type.upper() not in TYPES:
+        raise typer.BadParameter(f"{event_type!r} is none of {', '.join(TYPES)}.", param_hint="--type")
+    found = await at.webhooks.load(at.project_id, webhook)
+    sender = Sender(
+        real_now, timeout_ms=at.settings.webhook_timeout_ms, allowed=at.webhooks.allowed, extra_ca=at.extra_ca
+    )
+    try:
+        async with at.audited("webhook.tested", webhook, type=event_type.upper()):
+            tried = render.tried(await send_test(sender, found.webhook, event_type.upper(), real_now()))
+    finally:
+        await sender.close()
+    if at.as_json:
+        output.write(tried)
+    else:
+        said = f"status {tried.status}" if tried.status is not None else "no response"
+        words = f"{tried.event_type}: {said} in {tried.milliseconds} ms"
+        error = f" ({tried.error})" if isinstance(tried.error, str) else ""
+        mark = "[green]✓[/green]" if tried.delivered else "[red]✗[/red]"
+        output.console().print(f"{mark} {output.plain(words + error)}", soft_wrap=True)
+        if tried.body:
+            output.console().print(output.plain(tried.body[:1000]), soft_wrap=True)
+    if not tried.delivered:
+        raise typer.Exit(output.FAILED)
+
+
+@command(app, "deliveries", desk)
+async def deliveries(
+    at: Desk,
+    webhook: WebhookArgument,
+    status: Annotated[str | None, typer.Option(help="Only waiting, delivered or failed ones.")] = None,
+    event_type: Annotated[str | None, typer.Option("--type", help="Only events of this type.")] = None,
+    customer: Annotated[str | None, typer.Option("--customer", help="Only events of this customer.")] = None,
+    since: Annotated[str | None, typer.Option(help="Since a date and time in UTC, or 90m, 6h, 3d ago.")] = None,
+    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 50,
+) -> None:
+    """List what was sent to a webhook, newest first. A delivery has the id of its event."""
+    if status not in (None, "waiting", "delivered", "failed"):
+        raise typer.BadParameter("is waiting, delivered or failed.", param_hint="--status")
+    chosen = delivery_log.Filter(
+        status=status,  # type: ignore[arg-type]  # checked above
+        type=event_type.upper() if event_type is not None else None,
+        customer_id=customer,
+        since=typed(since, real_now()) if since is not None else None,
+    )
+    page = await delivery_log.page_of_deliveries(at.database, at.project_id, webhook, chosen, after=None, limit=limit)
+    at.show_list(
+        [render.delivery(webhook, one) for one in page.deliveries],
+        lambda one: one,
+        ("event", "type", "customer", "status", "attempts", "response", "queued"),
+        lambda one: (
+            *(one.id, one.event_type, one.customer_id, one.status, str(one.attempts_count)),
+            *(str(one.response_status or one.error or ""), shown(one.created_at)),
+        ),
+        "No deliveries found.",
+        "There are older ones. See --limit and --since." if page.after is not None else "",
+    )
+
+
+@command(app, "resend", desk)
+async def resend(
+    at: Desk,
+    webhook: WebhookArgument,
+    delivery: Annotated[
+        str | None, typer.Argument(help="The event's id, as `deliveries` shows it.", metavar="DELIVERY")
+    ] = None,
+    failed_since: Annotated[
+        str | None,
+        typer.Option("--failed-since", help="All that failed since a date and time in UTC, or 90m, 6h, 3d ago."),
+    ] = None,
+) -> None:
+    """Send a delivery again, or with --failed-since all that failed. The body and its id stay the same."""
+    if (delivery is None) == (failed_since is None):
+        raise typer.BadParameter("Give the id of one delivery, or --failed-since.", param_hint="DELIVERY")
+    now = real_now()
+    if delivery is None:
+        since = typed(failed_since or "", now)
+        async with at.audited("webhook.replayed", webhook, since_ms=str(since), status="failed"):
+            started = await requeue_runs.start_replay(
+                at.database, at.project_id, webhook, since_ms=since, until_ms=None, status="failed", now=now
+            )
+            if started is None:
+                raise delivery_log.missing_webhook(webhook)
+        at.done(render.replay(started), f"Replay {started.id} is queued. The dashboard shows its progress.")
+        return
+    async with at.audited("delivery.resent", f"{webhook}, {delivery}"):
+        # Raises the error that says whether the webhook or the delivery is missing.
+        await delivery_log.load_delivery(at.database, at.project_id, webhook, delivery)
+        if not await requeue_runs.resend(at.database, at.project_id, webhook, delivery, now):
+            raise delivery_log.missing_delivery(webhook, delivery)
+    sent = await delivery_log.load_delivery(at.database, at.project_id, webhook, delivery)
+    at.done(render.detail(webhook, sent), f"The delivery {output.plain(delivery)} is queued again.")
+
+
+def _given(
+    name: str | None,
+    url: str | None,
+    authorization_from: str | None,
+    types: list[str] | None,
+    environment: str | None,
+    app_id: str | None,
+) -> dict[str, Any]:
+    """The fields of the API that were given."""
+    unknown = [one for one in types or [] if one.upper() not in TYPES]
+    if unknown:
+        raise typer.BadParameter(f"{unknown[0]!r} is none of {', '.join(TYPES)}.", param_hint="--type")
+    if environment not in (None, "production", "sandbox"):
+        raise typer.BadParameter("is production or sandbox.", param_hint="--environment")
+    given = {
+        "name": name,
+        "url": url,
+        "authorization_header": output.read_secret(authorization_from) if authorization_from is not None else None,
+        "event_types": [one.upper() for one in types] if types else None,
+        "environment": environment,
+        "app_id": app_id,
+    }
+    return {field: value for field, value in given.items() if value is not None}
+
+
+async def _change(at: WebhookDesk, webhook: str, action: str, changes: dict[str, Any]) -> None:
+    async with at.audited(action, webhook):
+        await at.webhooks.update(at.project_id, webhook, changes, real_now())
+    await show_one(at, webhook)

@@ -1,0 +1,183 @@
+"""Sends again: one delivery by hand, or everything committed in a time range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import uuid4
+
+from latchkey.database.errors import MovedError
+from latchkey.database.pool import Connection, Database
+from latchkey.database.transient_errors import transaction
+from latchkey.domain.instants import Ms
+from latchkey.subjects.webhooks.delivery.webhook import Webhook
+from latchkey.subjects.webhooks.rules import Replay, Which
+from latchkey.subjects.webhooks.storage import lanes, requeue_rows
+from latchkey.subjects.webhooks.storage.requeue_rows import NewReplay, TakenReplay
+
+# A batch locks its customers' lanes for a few milliseconds.
+_BATCH = 500
+_HURRIED = 5_000
+# How many events are examined to count what a replay would send: about half a second.
+_COUNTED = 20_000
+# An event's time is read shortly before it gets its position in the feed, so the range is searched with a margin.
+_SKEW_MS = 60_000
+# Each time another transaction must have moved the same delivery, which moves only once.
+_TRIES = 5
+
+
+async def resend(database: Database, project_id: str, webhook_id: str, event_id: str, now: Ms) -> bool:
+    """Send this event to this webhook again, at once, with a new retry schedule. False: there is no such delivery. One
+    that waits for a retry is sent now instead."""
+    for _ in range(_TRIES):
+        try:
+            return await _resend(database, project_id, webhook_id, event_id, now)
+        except MovedError:
+            # Somebody else resends it too, and has just moved it to the part that is kept.
+            continue
+    return await _resend(database, project_id, webhook_id, event_id, now)
+
+
+async def _resend(database: Database, project_id: str, webhook_id: str, event_id: str, now: Ms) -> bool:
+    async with transaction(database) as connection:
+        place = await requeue_rows.find(connection, project_id, webhook_id, event_id)
+        if place is None:
+            return False
+        await requeue_rows.resend(connection, place, now)
+        await lanes.wake(connection, place.webhook_key)
+    return True
+
+
+async def send_waiting(database: Database, project_id: str, webhook_key: int, now: Ms) -> int:
+    """Send everything that waits for a retry at this webhook now. Returns for how many customers something waited."""
+    total = 0
+    while True:
+        async with transaction(database) as connection:
+            hurried = await requeue_rows.hurry_all(connection, project_id, webhook_key, now, _HURRIED)
+            await lanes.wake(connection, webhook_key)
+        total += hurried
+        if hurried < _HURRIED:
+            return total
+
+
+async def start_replay(
+    database: Database,
+    project_id: str,
+    webhook_id: str,
+    *,
+    since_ms: Ms,
+    until_ms: Ms | None,
+    status: Which,
+    event_types: tuple[str, ...] = (),
+    now: Ms,
+) -> Replay | None:
+    """Queue what was committed in the range: failed deliveries, or everything that matches the webhook's filters,
+    including events from before the webhook existed. The delivery role does it. None: there is no such webhook."""
+    until = now + 1 if until_ms is None else until_ms
+    id = f"rep_{uuid4().hex[:20]}"
+    async with transaction(database) as connection:
+        end = await requeue_rows.feed_end(connection, project_id)
+        first = await _position_before(connection, project_id, since_ms - _SKEW_MS, end)
+        last = await _position_before(connection, project_id, until + _SKEW_MS, end)
+        replay = NewReplay(id, since_ms, until, status, event_types, first, max(first, last))
+        if not await requeue_rows.start(connection, project_id, webhook_id, replay, now):
+            return None
+        await lanes.wake(connection, None)
+    return await load_replay(database, project_id, webhook_id, id)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a replay would send."""
+
+    deliveries: int
+    # How many of them have failed and wait for a retry.
+    retrying: int
+    # Whether the whole range was examined. If not, there may be more.
+    complete: bool
+
+
+async def count_replay(
+    database: Database, webhook: Webhook, *, since_ms: Ms, until_ms: Ms | None, status: Which, now: Ms
+) -> Counted:
+    """What `start_replay` would send, by the same rules. Examines a bounded number of events."""
+    until = now + 1 if until_ms is None else until_ms
+    async with transaction(database) as connection:
+        end = await requeue_rows.feed_end(connection, webhook.project_id)
+        first = await _position_before(connection, webhook.project_id, since_ms - _SKEW_MS, end)
+        last = await _position_before(connection, webhook.project_id, until + _SKEW_MS, end)
+        replay = TakenReplay(
+            id="",
+            project_id=webhook.project_id,
+            webhook_key=webhook.key,
+            since_ms=since_ms,
+            until_ms=until,
+            status=status,
+            event_types=(),
+            position=first,
+            last_position=max(first, last),
+            environment=webhook.setup.environment,
+            webhook_event_types=webhook.setup.event_types,
+            app_id=webhook.setup.app_id,
+            dialect=webhook.setup.dialect,
+            webhook_deleted=False,
+        )
+        events = await requeue_rows.next_events(connection, replay, _COUNTED)
+    wanted = [one for one in events if one.wanted]
+    return Counted(len(wanted), sum(one.retrying for one in wanted), len(events) < _COUNTED)
+
+
+async def stop_replay(database: Database, project_id: str, webhook_id: str, id: str, now: Ms) -> int | None:
+    """Queue nothing more, and take back what is queued and not under way. Returns how many deliveries that were. None:
+    there is no such replay, or it was stopped before."""
+    async with transaction(database) as connection:
+        key = await requeue_rows.stop(connection, project_id, webhook_id, id, now)
+    if key is None:
+        return None
+    total = 0
+    while True:
+        async with transaction(database) as connection:
+            back = await requeue_rows.unqueue(connection, project_id, key, id, now, _HURRIED)
+        total += back
+        if not back:
+            return total
+
+
+async def load_replay(database: Database, project_id: str, webhook_id: str, id: str) -> Replay | None:
+    return await requeue_rows.load(database, project_id, webhook_id, id)
+
+
+async def some_unfinished(database: Database) -> bool:
+    """Whether there is a replay to work on, perhaps one that another worker has locked."""
+    return await requeue_rows.some_unfinished(database)
+
+
+async def work_off(database: Database, now: Ms) -> bool:
+    """Queue the next batch of the oldest replay. False: there is nothing to do."""
+    async with transaction(database) as connection:
+        replay = await requeue_rows.take(connection)
+        if replay is None:
+            return False
+        events = [] if replay.webhook_deleted else await requeue_rows.next_events(connection, replay, _BATCH)
+        wanted = [one for one in events if one.wanted]
+        scheduled = hurried = 0
+        if wanted:
+            scheduled, hurried = await requeue_rows.requeue(connection, replay, wanted, now)
+            await lanes.wake(connection, replay.webhook_key)
+        done = len(events) < _BATCH
+        position = replay.last_position if done else events[-1].position
+        await requeue_rows.advance(connection, replay.id, position, scheduled, hurried, now if done else None)
+    return True
+
+
+async def _position_before(connection: Connection, project_id: str, moment: Ms, end: int) -> int:
+    """The last position whose event was committed before this time. Events are in commit order, so a binary search
+    finds it without an index on time."""
+    low, high = 0, end
+    while low < high:
+        middle = (low + high + 1) // 2
+        at = await requeue_rows.committed_at(connection, project_id, middle)
+        if at is not None and at < moment:
+            low = middle
+        else:
+            high = middle - 1
+    return low

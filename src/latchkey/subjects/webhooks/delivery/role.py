@@ -1,0 +1,140 @@
+"""The delivery role of a process: the worker, its LISTEN connection, and periodic tasks beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+from collections.abc import Awaitable, Callable
+
+import structlog
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from latchkey.database import database_identity
+from latchkey.database.errors import RestoredError
+from latchkey.database.pool import Database
+from latchkey.database.sealing import Sealer
+from latchkey.database.transient_errors import translated_errors
+from latchkey.engine.storage import event_feed
+from latchkey.garbage import collect_seldom
+from latchkey.now import real_now
+from latchkey.settings import Settings
+from latchkey.subjects.webhooks.delivery import webhook_health
+from latchkey.subjects.webhooks.delivery.queue import requeue_runs
+from latchkey.subjects.webhooks.delivery.queue.retention import prune, turn_over
+from latchkey.subjects.webhooks.delivery.queue.worker import Worker, listen
+from latchkey.subjects.webhooks.delivery.sending.sender import Sender
+from latchkey.subjects.webhooks.delivery.webhook import SECRET_PREFIX, Webhook
+from latchkey.subjects.webhooks.delivery.webhook_health import retry_through_outages
+from latchkey.subjects.webhooks.storage import partition_rows
+
+log = structlog.get_logger()
+
+_DAY_MS = 24 * 3600 * 1000
+
+
+async def run_delivery(database: Database, settings: Settings, stop: asyncio.Event) -> None:
+    """Deliver until `stop` is set, then finish what is under way."""
+    await retry_through_outages(lambda: _refuse_restored(database))
+    sender = Sender(
+        real_now,
+        timeout_ms=settings.webhook_timeout_ms,
+        allowed=settings.webhook_allow_networks,
+        extra_ca=settings.webhook_extra_ca,
+    )
+    worker = Worker(
+        database,
+        sender,
+        Sealer(settings.secret_key),
+        now=real_now,
+        chance=random.random,
+        timeout_ms=settings.webhook_timeout_ms,
+        in_flight=settings.webhook_in_flight,
+    )
+    new_replays = asyncio.Event()
+
+    async def look_around() -> None:
+        if await _is_restored(database):
+            # This process ends, and the next one refuses to start.
+            stop.set()
+            return
+        new_replays.set()
+        await retry_through_outages(worker.sweep)
+
+    chores = [
+        asyncio.create_task(listen(database, worker.woken, look_around)),
+        asyncio.create_task(_replay(database, new_replays)),
+        asyncio.create_task(_every(3600, lambda: _prune(database, settings))),
+    ]
+    if settings.operations_url:
+        to = webhook_health.operations_webhook(settings.operations_url, operations_secret(settings.secret_key))
+        chores.append(asyncio.create_task(_every(2, lambda: _tell(database, sender, to, settings))))
+    collect_seldom()
+    try:
+        await worker.run(stop, settings.drain_seconds)
+    finally:
+        for task in chores:
+            task.cancel()
+        await asyncio.gather(*chores, return_exceptions=True)
+        await sender.close()
+
+
+async def _refuse_restored(database: Database) -> None:
+    with translated_errors():
+        async with database.acquire() as connection:
+            await database_identity.require_settled(connection)
+
+
+async def _is_restored(database: Database) -> bool:
+    """Asked with every new connection: a database that was set back under a running service would deliver again what
+    was delivered before."""
+    try:
+        await retry_through_outages(lambda: _refuse_restored(database))
+    except RestoredError as error:
+        log.error("nothing is delivered", reason=str(error))
+        return True
+    return False
+
+
+def operations_secret(secret_key: bytes) -> str:
+    """The secret that signs operational events. Derived, so that it is the same on every machine without a setting."""
+    derived = HKDF(hashes.SHA256(), 24, salt=None, info=b"latchkey operations").derive(secret_key)
+    return SECRET_PREFIX + base64.b64encode(derived).decode()
+
+
+async def _replay(database: Database, new: asyncio.Event) -> None:
+    async def work_off_all() -> None:
+        if await requeue_runs.some_unfinished(database):
+            # New events come first: a pause after each batch of a replay.
+            while await requeue_runs.work_off(database, real_now()):  # noqa: ASYNC110 - the pause is intended
+                await asyncio.sleep(0.02)
+
+    while True:
+        new.clear()
+        await retry_through_outages(work_off_all)
+        try:
+            async with asyncio.timeout(10):
+                await new.wait()
+        except TimeoutError:
+            pass
+
+
+async def _prune(database: Database, settings: Settings) -> None:
+    # A clock that runs ahead must not delete what is still to be kept.
+    now = min(real_now(), await partition_rows.database_time(database))
+    kept_ms = settings.attempts_kept_days * _DAY_MS
+    await turn_over(database, now, kept_ms)
+    await prune(database, now, kept_ms)
+    await event_feed.prune(database, now - _DAY_MS)
+
+
+async def _tell(database: Database, sender: Sender, to: Webhook, settings: Settings) -> None:
+    while await webhook_health.tell(database, sender, to, real_now(), settings.webhook_timeout_ms, random.random):
+        pass
+
+
+async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await retry_through_outages(work)
+        await asyncio.sleep(seconds * random.uniform(0.9, 1.1))  # noqa: S311 - jitter, not a secret

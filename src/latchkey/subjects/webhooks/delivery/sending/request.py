@@ -1,0 +1,198 @@
+"""Removes secrets from responses: a receiver that echoes its request must not bring them into the log."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.metadata import version
+
+from msgspec import Struct, json
+
+from latchkey.domain.instants import Ms
+from latchkey.http_client import HeaderMap, StreamedResponse, header_pairs
+from latchkey.subjects.webhooks.delivery.webhook import SECRET_PREFIX, Webhook
+from latchkey.wire.headers import TEST_EVENT
+
+HIDDEN = "••••"
+# A shorter secret would match ordinary words.
+_SHORTEST = 4
+
+# Each secret as text and as bytes.
+Secrets = Sequence[tuple[str, bytes]]
+
+
+def secrets_of(webhook: Webhook) -> Secrets:
+    return _secrets(webhook.secret, webhook.previous_secret, webhook.setup.authorization)
+
+
+def hidden_in(text: str, secrets: Secrets) -> str:
+    """The text as it may be stored and shown."""
+    for secret, _ in secrets:
+        text = text.replace(secret, HIDDEN)
+    return text
+
+
+def hidden_in_bytes(body: bytes, secrets: Secrets) -> bytes:
+    for _, secret in secrets:
+        body = body.replace(secret, HIDDEN.encode())
+    return body
+
+
+@lru_cache(maxsize=4096)
+def _secrets(secret: str, previous: str | None, authorization: str | None) -> Secrets:
+    """In `Bearer abc` only the part after the scheme is secret."""
+    found = [secret.removeprefix(SECRET_PREFIX)]
+    if previous is not None:
+        found.append(previous.removeprefix(SECRET_PREFIX))
+    if authorization is not None:
+        scheme, _, rest = authorization.partition(" ")
+        found.append(rest or scheme)
+    return tuple((text, text.encode()) for text in found if len(text) >= _SHORTEST)
+
+
+# The signature that a receiver can verify (Standard Webhooks), and the masked Authorization value for the log.
+
+
+_HIDDEN = "••••"
+
+
+def signature(secrets: Sequence[str], message_id: str, timestamp: int, body: bytes) -> str:
+    """One signature for each secret: during a rotation a receiver can verify with the old secret or the new one."""
+    signed = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
+    if len(secrets) == 1:
+        return _sign(secrets[0], signed)
+    return " ".join([_sign(secret, signed) for secret in secrets])
+
+
+@lru_cache(maxsize=4096)
+def masked(authorization: str) -> str:
+    """The Authorization value for the log: only the scheme remains."""
+    scheme, _, rest = authorization.partition(" ")
+    return f"{scheme} {_HIDDEN}" if rest else _HIDDEN
+
+
+def _sign(secret: str, signed: bytes) -> str:
+    # Copying a prepared state takes a third of the time of `hmac.digest`, which also releases the interpreter's lock.
+    state = _prepared(secret).copy()
+    state.update(signed)
+    return "v1," + binascii.b2a_base64(state.digest(), newline=False).decode()
+
+
+@lru_cache(maxsize=4096)
+def _prepared(secret: str) -> hmac.HMAC:
+    return hmac.new(base64.b64decode(secret.removeprefix(SECRET_PREFIX) + "=="), digestmod=hashlib.sha256)
+
+
+# The headers of a webhook's requests and responses. What is the same for each of them is prepared once.
+
+
+USER_AGENT = f"latchkey/{version('latchkey')}"
+# Of every request. The client adds them; with each request they would take its time again.
+FIXED = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
+# How many headers of a response the log keeps, how many characters of them, and how many bytes to remember.
+HEADERS_LIMIT = 64
+CHARACTERS_LIMIT = 16 * 1024
+_REMEMBERED = 4096
+# How many letterheads are cached.
+_KEPT = 1024
+_encode = json.Encoder().encode
+
+
+class Received(Struct, frozen=True):
+    """The headers of a response."""
+
+    headers: HeaderMap
+    # JSON, with secrets masked.
+    logged: bytes
+    # The length of the body, if the receiver has declared it.
+    length: int | None
+
+
+class Letterhead:
+    __slots__ = ("_last", "_log_begins", "_log_ends", "_own", "secrets", "webhook")
+
+    def __init__(self, webhook: Webhook) -> None:
+        self.webhook = webhook
+        self.secrets = secrets_of(webhook)
+        # Most responses of a receiver have the same headers as the one before.
+        self._last: Received | None = None
+        self._log_begins = _encode(FIXED)[:-1] + b',"webhook-id":'
+        self._log_ends = b'"}'
+        self._own: list[tuple[str, str]] = []
+        authorization = webhook.setup.authorization
+        if authorization is not None:
+            self._own.append(("Authorization", authorization))
+            self._log_ends = b'",' + _encode({"Authorization": masked(authorization)})[1:]
+
+    def headers(
+        self, message_id: str, body: bytes, at: Ms, *, is_test: bool = False, traceparent: str | None = None
+    ) -> tuple[Sequence[tuple[str, str]], bytes]:
+        """The headers to send besides the fixed ones, and all headers as the log may show them, in JSON."""
+        timestamp = at // 1000
+        signed = signature(self.webhook.secrets_at(at), message_id, timestamp, body)
+        # Pairs: the client takes two µs more for a dict.
+        sent = [
+            *self._own,
+            ("webhook-id", message_id),
+            ("webhook-timestamp", str(timestamp)),
+            ("webhook-signature", signed),
+        ]
+        shown = b'%b%b,"webhook-timestamp":"%d","webhook-signature":"%b%b' % (
+            self._log_begins,
+            _encode(message_id),
+            timestamp,
+            signed.encode(),
+            self._log_ends,
+        )
+        if is_test:
+            sent.append((TEST_EVENT, "true"))
+            shown = shown[:-1] + b"," + _encode({TEST_EVENT: "true"})[1:]
+        if traceparent is not None:
+            sent.append(("traceparent", traceparent))
+            shown = shown[:-1] + b"," + _encode({"traceparent": traceparent})[1:]
+        return sent, shown
+
+    def received(self, response: StreamedResponse) -> Received:
+        headers = response.headers
+        last = self._last
+        if last is not None and last.headers == headers:
+            return last
+        pairs = header_pairs(response)
+        logged = _encode(_shortened([(name, hidden_in(value, self.secrets)) for name, value in pairs[:HEADERS_LIMIT]]))
+        length = next((value for name, value in pairs if name == "content-length"), "")
+        # A copy: the library compares under a lock of each side, and would wait forever for that of the same headers.
+        received = Received(headers.copy(), logged, int(length) if length.isdigit() else None)
+        if len(logged) <= _REMEMBERED and len(pairs) <= HEADERS_LIMIT:
+            self._last = received
+        return received
+
+
+def _shortened(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The headers as far as the log keeps them: the first characters of all values together."""
+    kept: list[tuple[str, str]] = []
+    left = CHARACTERS_LIMIT
+    for name, value in pairs:
+        kept.append((name, value[:left]))
+        left = max(0, left - len(value))
+    return kept
+
+
+class Letterheads:
+    """A cache of letterheads."""
+
+    def __init__(self) -> None:
+        # By the webhook's key.
+        self._known: dict[int, Letterhead] = {}
+
+    def get(self, webhook: Webhook) -> Letterhead:
+        known = self._known.get(webhook.key)
+        if known is not None and known.webhook is webhook:
+            return known
+        if len(self._known) > _KEPT:
+            self._known.clear()
+        made = self._known[webhook.key] = Letterhead(webhook)
+        return made

@@ -1,0 +1,184 @@
+"""One POST to a receiver: address check, signature, timeout, and a readable error."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.outgoing_address import Address, Network, NotAllowed, Target
+from latchkey.http_client import HttpClient, HttpError, Url
+from latchkey.subjects.webhooks.delivery.sending import failure
+from latchkey.subjects.webhooks.delivery.sending.failure import parsed
+from latchkey.subjects.webhooks.delivery.sending.post import Addressee, Letter, Post
+from latchkey.subjects.webhooks.delivery.sending.reply import Answer, Reply
+from latchkey.subjects.webhooks.delivery.sending.request import FIXED, Letterheads
+from latchkey.subjects.webhooks.delivery.sending.resolver import Lookup, NameNotFound, Resolver, system_lookup
+from latchkey.subjects.webhooks.delivery.webhook import Webhook
+
+# Many servers close a connection that was idle for 5 seconds; a request sent at that moment would fail.
+_IDLE = 4.0
+_CONNECT = 10.0
+# How many clients and URLs are cached.
+_KEPT = 1024
+_NO_RESPONSE = (HttpError, TimeoutError, OSError, ValueError)
+
+
+class _Route(Struct):
+    """The cache entry of a URL: its parsed form, and the clients for the addresses that were checked last.
+
+    Cached by URL, because looking up a client by its address for each delivery is slow.
+    """
+
+    where: Target
+    url: Url
+    addresses: Sequence[Address] | None = None
+    clients: Sequence[HttpClient] = ()
+
+
+class Sender:
+    """Keeps connections open. Each checked address has its own client, so that no receiver delays another."""
+
+    def __init__(
+        self,
+        now: Callable[[], Ms],
+        *,
+        timeout_ms: int = 60_000,
+        allowed: Sequence[Network] = (),
+        extra_ca: Path | None = None,
+        lookup: Lookup = system_lookup,
+    ) -> None:
+        self._now = now
+        self._timeout_ms = timeout_ms
+        self._resolver = Resolver(allowed, lookup)
+        self._extra_ca = extra_ca.read_bytes() if extra_ca is not None else None
+        self._clients: OrderedDict[tuple[str, int, Address], HttpClient] = OrderedDict()
+        self._routes: dict[str, _Route] = {}
+        self._letterheads = Letterheads()
+
+    async def send(self, webhook: Webhook, message_id: str, body: bytes, *, is_test: bool = False) -> Answer:
+        """Send `body` once, and wait for the whole response. Never raises, whatever a receiver does."""
+        reply = await self.post(webhook, message_id, body, self._now(), is_test=is_test)
+        return reply if isinstance(reply, Answer) else await reply.read()
+
+    async def post(
+        self,
+        webhook: Webhook,
+        message_id: str,
+        body: bytes,
+        at: Ms,
+        *,
+        is_test: bool = False,
+        traceparent: str | None = None,
+    ) -> Reply | Answer:
+        """Send `body` once, and wait only for the status. Returns an Answer with the reason if no status arrives."""
+        began = time.monotonic()
+        letterhead = self._letterheads.get(webhook)
+        headers, shown = letterhead.headers(message_id, body, at, is_test=is_test, traceparent=traceparent)
+        return await self._post(Letter(letterhead, webhook.setup.url, headers, shown, body, at, began))
+
+    def begin(self, webhook: Webhook, message_id: str, body: bytes, at: Ms, to: Addressee) -> Post | None:
+        """Like `post`, without a task: the result is given to `to`. None: the address must be looked up, use `post`."""
+        began = time.monotonic()
+        url = webhook.setup.url
+        route = self._routes.get(url)
+        if route is None or route.addresses is None or self._resolver.known(route.where) is not route.addresses:
+            return None
+        letterhead = self._letterheads.get(webhook)
+        headers, shown = letterhead.headers(message_id, body, at)
+        request = route.clients[0].stream("POST", route.url, headers=headers, body=body)
+        return Post(Letter(letterhead, url, headers, shown, body, at, began), request, to, self._failed)
+
+    async def _post(self, letter: Letter, *, tried: int = 0) -> Reply | Answer:
+        """Try the receiver's addresses one after the other. `tried`: so many have been tried."""
+        try:
+            route = self._routes.get(letter.url) or self._route(letter.url)
+            addresses = self._resolver.known(route.where)
+            late = addresses is None or tried > 0
+            if addresses is None:
+                async with asyncio.timeout(self._timeout_ms / 1000):
+                    addresses = await self._resolver.addresses(route.where)
+            clients = route.clients if route.addresses is addresses else self._connect(route, addresses)
+            for place, client in enumerate(clients, 1):
+                if place <= tried < len(clients):
+                    continue
+                # The name lookup, and addresses that did not respond, have used some of the time.
+                left = max(1, self._timeout_ms - letter.took_ms) / 1000 if late else None
+                request = client.stream("POST", route.url, headers=letter.headers, body=letter.body, deadline=left)
+                try:
+                    return letter.reply(request, await request.__aenter__())
+                except HttpError as error:
+                    if place == len(clients) or not failure.never_connected(error):
+                        raise
+                    late = True
+            raise AssertionError("unreachable: a name without addresses is not found")
+        except (NotAllowed, NameNotFound) as error:
+            return letter.unanswered(str(error))
+        except _NO_RESPONSE as error:
+            return self._unanswered(letter, error)
+
+    def _failed(self, post: Post, error: Exception) -> None:
+        """The first of the receiver's addresses has not responded."""
+        route = self._routes.get(post.letter.url)
+        if not isinstance(error, _NO_RESPONSE):
+            post.to.failed(error)
+        elif route is not None and len(route.clients) > 1 and failure.never_connected(error):
+            post.go_on(self._post(post.letter, tried=1))
+        else:
+            post.to.answered(self._unanswered(post.letter, error))
+
+    def _unanswered(self, letter: Letter, error: Exception) -> Answer:
+        route = self._routes.get(letter.url)
+        if route is not None and failure.never_connected(error):
+            self._resolver.forget(route.where)
+        return letter.unanswered(failure.in_words(error, letter.took_ms, self._timeout_ms))
+
+    async def close(self) -> None:
+        self._resolver.close()
+        clients, self._clients = list(self._clients.values()), OrderedDict()
+        for client in clients:
+            await client.close()
+
+    def _route(self, url: str) -> _Route:
+        known, client_sees = parsed(url)
+        if len(self._routes) > _KEPT:
+            self._routes.clear()
+        route = self._routes[url] = _Route(known, client_sees)
+        return route
+
+    def _connect(self, route: _Route, addresses: Sequence[Address]) -> Sequence[HttpClient]:
+        """A client for each of these addresses, kept with the route until the name has other ones."""
+        route.addresses = addresses
+        route.clients = [self._client(route.where, one) for one in addresses]
+        return route.clients
+
+    def _client(self, where: Target, address: Address) -> HttpClient:
+        key = where.host, where.port, address
+        client = self._clients.get(key)
+        if client is None:
+            client = self._clients[key] = self._build(where, address)
+            if len(self._clients) > _KEPT:
+                self._clients.popitem(last=False)
+        else:
+            self._clients.move_to_end(key)
+        return client
+
+    def _build(self, where: Target, address: Address) -> HttpClient:
+        return HttpClient(
+            timeout=self._timeout_ms / 1000,
+            connect_timeout=min(_CONNECT, self._timeout_ms / 1000),
+            idle_timeout=_IDLE,
+            headers=FIXED,
+            extra_ca=self._extra_ca,
+            # Host header, SNI and certificate use the name; the connection goes to the address that was checked.
+            address=(where.host, str(address), where.port) if where.literal is None else None,
+            http2=True,
+            use_proxy=False,
+            # The log stores the bytes that were sent, and a small body cannot decompress into a huge one.
+            decompress=False,
+        )

@@ -1,0 +1,130 @@
+"""Updates a webhook's health after attempts were recorded, and announces changes to the operator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+from uuid import uuid4
+
+import structlog
+from msgspec import json
+
+from latchkey.database.errors import OutageError
+from latchkey.database.pool import Database
+from latchkey.database.transient_errors import transaction
+from latchkey.domain.instants import Ms
+from latchkey.domain.retry import SCHEDULE, Retry, after_failure
+from latchkey.subjects.webhooks.delivery.sending.sender import Sender
+from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhook
+from latchkey.subjects.webhooks.rules import HEALTHY, Announcement, Health, after_failures, after_success, lease_ms
+from latchkey.subjects.webhooks.storage import lanes, webhook_rows
+from latchkey.subjects.webhooks.storage.lanes import OperationalEvent, Recorded
+from latchkey.subjects.webhooks.storage.webhook_rows import Patient
+
+
+async def note(database: Database, recorded: Iterable[Recorded], now: Ms) -> dict[int, Health]:
+    """Updates circuits and pauses. Returns the healths whose circuit opened or closed, by webhook key: only these
+    change when something can be sent.
+
+    While a webhook has no failures, nothing is read and nothing is written.
+    """
+    succeeded: set[int] = set()
+    failed: Counter[int] = Counter()
+    concerned: set[int] = set()
+    for one in recorded:
+        key = one.outcome.claim.webhook_key
+        if one.outcome.attempt.delivered:
+            succeeded.add(key)
+        else:
+            failed[key] += 1
+            concerned.add(key)
+        if one.troubled:
+            concerned.add(key)
+    if not concerned:
+        return {}
+    changed: dict[int, Health] = {}
+    circuits: dict[int, Health] = {}
+    async with transaction(database) as connection:
+        for patient in await webhook_rows.lock_health(connection, concerned):
+            before = patient.health
+            # Failures count as consecutive while nothing succeeds: one success in the batch closes the circuit.
+            if patient.key in succeeded:
+                after, announcement = after_success(before)
+            else:
+                after, announcement = after_failures(before, failed[patient.key], now)
+            if announcement is not None:
+                await lanes.announce(connection, _event(patient, announcement, after, now))
+            if after != before:
+                changed[patient.key] = after
+                if after.open_until != before.open_until:
+                    circuits[patient.key] = after
+        if changed:
+            await webhook_rows.save(connection, changed)
+    return circuits
+
+
+def _event(patient: Patient, announcement: Announcement, after: Health, now: Ms) -> OperationalEvent:
+    id, before = f"op_{uuid4().hex}", patient.health
+    body = {
+        "object": "operational_event",
+        "id": id,
+        "type": str(announcement),
+        "at": now,
+        "project_id": patient.project_id,
+        "webhook_id": patient.webhook_id,
+        "url": patient.url,
+        "failing_since": after.failing_since if after.failing_since is not None else before.failing_since,
+        "consecutive_failures": after.failures or before.failures,
+    }
+    return OperationalEvent(id, patient.project_id, patient.webhook_id, str(announcement), now, json.encode(body))
+
+
+# Sends operational events (a webhook fails, is paused, has recovered) to the operator's own URL.
+
+
+def operations_webhook(url: str, secret: str) -> Webhook:
+    return Webhook(0, "", "operations", 1, Setup(name="operations", url=url), HEALTHY, secret, None, None, 0, 0)
+
+
+async def tell(
+    database: Database, sender: Sender, to: Webhook, now: Ms, timeout_ms: int, chance: Callable[[], float]
+) -> int:
+    """Send the operational events that are due; returns how many there were."""
+    # The lease covers all twenty events of a claim, sent one after the other.
+    due = await lanes.claim_announcement(database, now, now + lease_ms(timeout_ms) * 20)
+    for one in due:
+        answer = await sender.send(to, one.id, one.body)
+        ended = answer.at + answer.took_ms
+        next_at = None
+        if not answer.delivered:
+            decision = after_failure(
+                SCHEDULE, tries=one.attempts + 1, first_at=one.at, now=ended, chance=chance(),
+                retry_after_ms=answer.retry_after_ms,
+            )  # fmt: skip
+            next_at = decision.at if isinstance(decision, Retry) else None
+        delivered_at = ended if answer.delivered else None
+        await lanes.record_announcement(database, one, next_at=next_at, delivered_at=delivered_at, error=answer.error)
+    return len(due)
+
+
+# Database outages: work that hits one is retried until it succeeds.
+
+
+log = structlog.get_logger()
+
+_LONGEST = 2.0
+Done = TypeVar("Done")
+
+
+async def retry_through_outages(work: Callable[[], Awaitable[Done]]) -> Done:
+    """Do the work; while the database is unreachable, retry after a wait that grows to two seconds."""
+    wait = 0.02
+    while True:
+        try:
+            return await work()
+        except OutageError as error:
+            log.warning("database unreachable", reason=str(error), again_in=wait)
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, _LONGEST)

@@ -1,0 +1,231 @@
+"""The delivery log of a webhook, one delivery with its attempts, and resending it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, cast
+
+from msgspec import json
+from starlette.responses import Response
+
+from latchkey.dashboard import texts
+from latchkey.dashboard.form import Form, in_order, read_moment
+from latchkey.dashboard.links import address, first_purchase
+from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.subjects.webhooks import render
+from latchkey.subjects.webhooks.delivery.queue import requeue_runs
+from latchkey.subjects.webhooks.delivery.sending.reply import BODY_LIMIT
+from latchkey.subjects.webhooks.rules import Answered, Attempt
+from latchkey.subjects.webhooks.storage.log_rows import Chosen
+from latchkey.subjects.webhooks.usecases import delivery_log
+from latchkey.subjects.webhooks.usecases.delivery_log import Filter
+from latchkey.subjects.webhooks.usecases.samples import TYPES
+from latchkey.subjects.webhooks.wire import Webhook
+
+pages = Pages()
+
+ON_A_PAGE = 50
+# In the filter by HTTP status: tried without a response.
+NO_ANSWER = "none"
+STATUSES = ("waiting", "delivered", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAttempt:
+    """An attempt, formatted for display."""
+
+    number: int
+    at: Ms
+    took_ms: int
+    error: str | None
+    status: int | None
+    request_headers: Sequence[tuple[str, str]]
+    response_headers: Sequence[tuple[str, str]]
+    response_body: bytes
+    cut: bool
+
+
+@pages.get("/webhooks/{webhook_id}/deliveries")
+async def show_log(visit: Visit) -> Response:
+    webhook, asked = await load_webhook(visit), visit.query
+    error, found = "", delivery_log.Page([], None)
+    try:
+        chosen = read_filter(asked)
+        found = await delivery_log.page_of_deliveries(
+            visit.database, visit.project_id, webhook.id, chosen, after=asked.text("after") or None, limit=ON_A_PAGE
+        )
+    except Refusal as refusal:
+        error = refusal.message
+    kept = {name: asked.text(name) for name in ("status", "answered", "type", "customer", "since", "until")}
+    return visit.page(
+        "delivery_log.html",
+        400 if error else 200,
+        webhook=webhook,
+        deliveries=found.deliveries,
+        customer_at=partial(address, visit),
+        more=visit.path("webhooks", webhook.id, "deliveries", **kept, after=found.after) if found.after else None,
+        kept=kept,
+        filtered=any(kept.values()) or bool(asked.text("after")),
+        error=error,
+        types=TYPES,
+        statuses=STATUSES,
+        purchase="" if found.deliveries or error else await first_purchase(visit),
+    )
+
+
+@pages.get("/webhooks/{webhook_id}/deliveries/{event_id}")
+async def show_delivery(visit: Visit) -> Response:
+    webhook = await load_webhook(visit)
+    found = await delivery_log.load_delivery(visit.database, visit.project_id, webhook.id, visit.param("event_id"))
+    return visit.page(
+        "delivery.html",
+        webhook=webhook,
+        delivery=found.delivery,
+        customer_at=partial(address, visit),
+        next_at=found.next_at,
+        body=bytes(render.detail(webhook.id, found).request_body),
+        attempts=[shown_attempt(one) for one in reversed(found.attempts)],
+    )
+
+
+@pages.post("/webhooks/{webhook_id}/deliveries/{event_id}/resend", Needs.MANAGE, "delivery.resent")
+async def resend(visit: Visit) -> Response:
+    webhook, event_id = await load_webhook(visit), visit.param("event_id")
+    if not await requeue_runs.resend(visit.database, visit.project_id, webhook.id, event_id, visit.now):
+        raise delivery_log.missing_delivery(webhook.id, event_id)
+    words = "It is being sent again." if webhook.enabled else "It will be sent as soon as the webhook is resumed."
+    return await visit.to(visit.path("webhooks", webhook.id, "deliveries", event_id), words)
+
+
+async def load_webhook(visit: Visit) -> Webhook:
+    return render.webhook(await visit.services.webhooks.load(visit.project_id, visit.param("webhook_id")))
+
+
+def read_filter(asked: Form) -> Filter:
+    status, type = asked.text("status"), asked.text("type")
+    if status and status not in STATUSES:
+        raise Invalid(f"A status is one of {', '.join(STATUSES)}.", param="status")
+    if type and type not in TYPES:
+        raise Invalid("There is no such event type.", param="type")
+    since, until = read_moment(asked, "since"), read_moment(asked, "until")
+    in_order(since, until)
+    return Filter(
+        # What has failed and waits for a retry has failed, too.
+        status=cast("Chosen | None", "failing" if status == "failed" else status or None),
+        type=type or None,
+        answered=read_answered(asked.text("answered")),
+        customer_id=asked.text("customer") or None,
+        since=since,
+        until=until,
+    )
+
+
+def read_answered(text: str) -> Answered | None:
+    """`503` is that status, `5xx` any that begins with 5, `none` an attempt without a response."""
+    if not text:
+        return None
+    word = text.lower()
+    if word == NO_ANSWER:
+        return Answered(0, 0)
+    if re.fullmatch("[1-5]xx", word):
+        return Answered(int(word[0]) * 100, int(word[0]) * 100 + 99)
+    if re.fullmatch("[1-5][0-9]{2}", word):
+        return Answered(int(word), int(word))
+    raise Invalid(f"An HTTP status is a number such as 503, a class such as 5xx, or {NO_ANSWER}.", param="answered")
+
+
+def shown_attempt(one: Attempt) -> ShownAttempt:
+    body = one.response_body or b""
+    return ShownAttempt(
+        one.number,
+        one.at,
+        one.took_ms,
+        one.error,
+        one.status,
+        list(json.decode(one.request_headers, type=dict[str, str]).items()),
+        json.decode(one.response_headers, type=list[tuple[str, str]]) if one.response_headers is not None else [],
+        body,
+        len(body) >= BODY_LIMIT,
+    )
+
+
+# Replays: sending failed deliveries, or all events, of a time range again; and their progress.
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    since: Ms
+    until: Ms | None
+    status: Literal["failed", "all"]
+
+
+@pages.get("/webhooks/{webhook_id}/replays/new", Needs.MANAGE)
+async def count(visit: Visit) -> Response:
+    """What a replay would send, before it is started."""
+    shown, wanted = await visit.services.webhooks.load(visit.project_id, visit.param("webhook_id")), _read(visit.query)
+    counted = await requeue_runs.count_replay(
+        visit.database,
+        shown.webhook,
+        since_ms=wanted.since,
+        until_ms=wanted.until,
+        status=wanted.status,
+        now=visit.now,
+    )
+    webhook = render.webhook(shown)
+    return visit.page("webhook_replay_new.html", webhook=webhook, wanted=wanted, counted=counted, asked=visit.query)
+
+
+@pages.post("/webhooks/{webhook_id}/replays", Needs.MANAGE, "webhook.replayed")
+async def start(visit: Visit) -> Response:
+    webhook, form = await load_webhook(visit), visit.form
+    form.confirmed()
+    wanted, types = _read(form), form.all("event_types")
+    if not set(types) <= set(TYPES):
+        raise Invalid("There is no such event type.", param="event_types")
+    started = await requeue_runs.start_replay(
+        visit.database,
+        visit.project_id,
+        webhook.id,
+        since_ms=wanted.since,
+        until_ms=wanted.until,
+        status=wanted.status,
+        event_types=tuple(dict.fromkeys(types)),
+        now=visit.now,
+    )
+    if started is None:
+        raise delivery_log.missing_webhook(webhook.id)
+    visit.audit(replay=started.id, status=wanted.status, since_ms=wanted.since, until_ms=started.until_ms)
+    return await visit.to(visit.path("webhooks", webhook.id, "replays", started.id))
+
+
+@pages.post("/webhooks/{webhook_id}/replays/{replay_id}/stop", Needs.MANAGE, "webhook.replay_stopped")
+async def stop(visit: Visit) -> Response:
+    webhook_id, id = visit.param("webhook_id"), visit.param("replay_id")
+    taken_back = await requeue_runs.stop_replay(visit.database, visit.project_id, webhook_id, id, visit.now)
+    if taken_back is None:
+        raise NotFound("This webhook has no such replay, or it was stopped before.", param="replay_id")
+    visit.audit(id, taken_back=taken_back)
+    return await visit.to(visit.path("webhooks", webhook_id, "replays", id), "The replay is stopped.")
+
+
+@pages.get("/webhooks/{webhook_id}/replays/{replay_id}")
+async def show(visit: Visit) -> Response:
+    webhook, id = await load_webhook(visit), visit.param("replay_id")
+    found = await requeue_runs.load_replay(visit.database, visit.project_id, webhook.id, id)
+    if found is None:
+        raise NotFound("This webhook has no such replay.", param="replay_id")
+    since = texts.iso(found.since_ms)[:16]  # the format of a datetime-local field
+    return visit.page("webhook_replay.html", webhook=webhook, replay=render.replay(found), since=since)
+
+
+def _read(form: Form) -> Wanted:
+    since, until = read_moment(form, "since"), read_moment(form, "until")
+    if since is None:
+        raise Invalid("Give the start time.", param="since")
+    in_order(since, until)
+    return Wanted(since, until, "all" if form.choice("status", ("failed", "all")) == "all" else "failed")

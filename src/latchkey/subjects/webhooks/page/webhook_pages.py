@@ -1,0 +1,302 @@
+"""Creating and editing a webhook: a long form, shown again filled in after an error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from msgspec import json
+from starlette.responses import Response
+
+from latchkey.dashboard import texts
+from latchkey.dashboard.form import Form
+from latchkey.dashboard.links import address, curl, first_purchase
+from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.domain.events.dialect import Dialect
+from latchkey.domain.instants import DAY, HOUR
+from latchkey.domain.naming import checked_name
+from latchkey.domain.refusal import Invalid
+from latchkey.domain.retry import SCHEDULE
+from latchkey.subjects.projects.usecases import list_apps
+from latchkey.subjects.webhooks import render
+from latchkey.subjects.webhooks.delivery.queue import requeue_runs
+from latchkey.subjects.webhooks.delivery.webhook import IN_FLIGHT, Setup
+from latchkey.subjects.webhooks.page.delivery_pages import shown_attempt
+from latchkey.subjects.webhooks.usecases import delivery_log, registry
+from latchkey.subjects.webhooks.usecases.delivery_log import page_of_operational_events, recent_replays, troubles_of
+from latchkey.subjects.webhooks.usecases.registry import Shown
+from latchkey.subjects.webhooks.usecases.samples import TYPES
+from latchkey.subjects.webhooks.usecases.trial_send import Tried, send_test
+
+pages = Pages()
+
+ENVIRONMENTS = (("both", "Both"), ("production", "Production"), ("sandbox", "Sandbox"))
+DIALECTS = ((Dialect.LATCHKEY.value, "Latchkey"), (Dialect.REVENUECAT.value, "RevenueCat"))
+_UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_UNIT_WORDS = {"d": "days", "h": "h", "m": "min", "s": "s"}
+_WAIT = re.compile(r"([0-9]{1,7})([smhd]?)")
+
+
+@pages.get("/webhooks/new", Needs.MANAGE)
+async def show_new(visit: Visit) -> Response:
+    return await _form(visit, _values(Setup(name="", url="")))
+
+
+@pages.post("/webhooks/new", Needs.MANAGE, "webhook.created", show_new)
+async def create(visit: Visit) -> Response:
+    visit.audit("a new webhook")
+    made = await visit.services.webhooks.create(visit.project_id, given(visit.form, editing=False), visit.now)
+    setup = made.webhook.setup
+    visit.audit(made.webhook.id, name=setup.name, url=setup.url)
+    return visit.page("webhook_secret.html", webhook=render.webhook(made), secret=made.webhook.secret, rotated=False)
+
+
+@pages.get("/webhooks/{webhook_id}/edit", Needs.MANAGE)
+async def show_edit(visit: Visit) -> Response:
+    shown = await visit.services.webhooks.load(visit.project_id, visit.param("webhook_id"))
+    return await _form(visit, _values(shown.webhook.setup), shown)
+
+
+@pages.post("/webhooks/{webhook_id}/edit", Needs.MANAGE, "webhook.changed", show_edit)
+async def edit(visit: Visit) -> Response:
+    id = visit.param("webhook_id")
+    changes = given(visit.form, editing=True)
+    await visit.services.webhooks.update(visit.project_id, id, changes, visit.now)
+    visit.audit(name=changes["name"], url=changes["url"], authorization_changed="authorization_header" in changes)
+    return await visit.to(visit.path("webhooks", id), "Saved. The new settings apply from now on.")
+
+
+def given(form: Form, *, editing: bool) -> dict[str, Any]:
+    """With the field names of the API; the use case validates the values."""
+    environment = form.choice("environment", [key for key, _ in ENVIRONMENTS])
+    fields: dict[str, Any] = {
+        "name": checked_name(form.text("name")),
+        "url": _url(form.text("url")),
+        "environment": None if environment == "both" else environment,
+        "event_types": _types(form.all("event_types")),
+        "app_id": form.text("app_id") or None,
+        "retry_schedule_seconds": read_schedule(form.text("retries")),
+        "in_flight_limit": form.number("in_flight_limit", IN_FLIGHT, low=1, high=registry.LARGEST_IN_FLIGHT),
+    }
+    if form.text("dialect"):
+        fields["dialect"] = form.choice("dialect", [key for key, _ in DIALECTS])
+    # The stored value is never shown, so an empty field means: unchanged.
+    if form.text("authorization_header"):
+        fields["authorization_header"] = form.text("authorization_header")
+    elif editing and form.ticked("no_authorization"):
+        fields["authorization_header"] = None
+    return fields
+
+
+def read_schedule(text: str) -> list[int]:
+    """`5s 30s 2m 1h` as seconds; empty means no retries."""
+    waits = [_WAIT.fullmatch(word) for word in text.replace(",", " ").split()]
+    seconds = [int(one[1]) * _UNITS[one[2] or "s"] for one in waits if one is not None]
+    right = len(seconds) == len(waits) <= registry.MOST_RETRIES
+    if not right or not all(1 <= one <= registry.LONGEST_WAIT_SECONDS for one in seconds):
+        raise Invalid(
+            f"Retries are waits such as 5s 30s 2m 1h: at most {registry.MOST_RETRIES}, each from 1s to 7d.",
+            param="retries",
+        )
+    return seconds
+
+
+def write_schedule(seconds: Iterable[int]) -> str:
+    return " ".join(_wait(one) for one in seconds)
+
+
+def say_schedule(seconds: Iterable[int]) -> str:
+    """To be read, not to be edited: `5 s, 30 s, 2 min, 1 day`."""
+    waits = [_wait(one) for one in seconds]
+    return ", ".join("1 day" if one == "1d" else f"{one[:-1]} {_UNIT_WORDS[one[-1]]}" for one in waits)
+
+
+def _wait(seconds: int) -> str:
+    return next(f"{seconds // size}{unit}" for unit, size in _UNITS.items() if seconds % size == 0)
+
+
+def _url(text: str) -> str:
+    if not text:
+        raise Invalid("The URL is missing.", param="url")
+    if len(text) > registry.LONGEST_URL:
+        raise Invalid(f"The URL has at most {registry.LONGEST_URL:,} characters.", param="url")
+    return text
+
+
+def _types(chosen: list[str]) -> list[str]:
+    if not set(chosen) <= set(TYPES):
+        raise Invalid("There is no such event type.", param="event_types")
+    return chosen
+
+
+def _values(setup: Setup) -> dict[str, Any]:
+    return {
+        "name": setup.name,
+        "url": setup.url,
+        "environment": setup.environment or "both",
+        "event_types": setup.event_types,
+        "app_id": setup.app_id or "",
+        "dialect": setup.dialect,
+        "retries": write_schedule(setup.retry_seconds),
+        "in_flight_limit": setup.in_flight_limit,
+    }
+
+
+def _typed(form: Form) -> dict[str, Any]:
+    """The form's values, except the Authorization value: no page ever contains it."""
+    known = _values(Setup(name="", url=""))
+    typed = {name: form.text(name) for name in known if name != "event_types"}
+    return {**typed, "event_types": form.all("event_types")}
+
+
+async def _form(visit: Visit, values: dict[str, Any], shown: registry.Shown | None = None) -> Response:
+    if visit.refusal is not None:
+        values = _typed(visit.form)
+    apps = [("", "Every app"), *((app.id, app.name) for app in await list_apps(visit.database, visit.project_id))]
+    if values["app_id"] not in {id for id, _ in apps}:
+        # Deleted, or beyond the first hundred. Without this option the form would silently change the filter to all
+        # apps.
+        apps.append((values["app_id"], values["app_id"]))
+    wrong = visit.refusal.param if visit.refusal else None
+
+    def attrs(name: str, **more: str) -> dict[str, str]:
+        return {**more, "aria-invalid": "true"} if name == wrong else more
+
+    return visit.page(
+        "webhook_form.html",
+        400 if visit.refusal else 200,
+        webhook=render.webhook(shown) if shown else None,
+        values=values,
+        wrong=wrong,
+        attrs=attrs,
+        types=TYPES,
+        environments=ENVIRONMENTS,
+        dialects=DIALECTS,
+        apps=apps,
+        schedule=write_schedule(SCHEDULE),
+    )
+
+
+# Webhooks: the list with their health, one webhook, and the actions on it.
+
+
+# Few, because the newest ten thousand deliveries of each webhook are examined.
+ON_A_PAGE = 10
+# How many deliveries the strip on a webhook's page shows, and how many are listed below it.
+IN_STRIP, LISTED = 60, 8
+OVERLAPS = ((0, "None: the old one stops at once"), (HOUR, "1 hour"), (DAY, "1 day"), (7 * DAY, "7 days"))
+EXAMPLE = {
+    "name": "My app",
+    "url": "https://app.example.com/webhooks",
+    "authorization_header": "Bearer <your secret>",
+}
+
+
+@pages.get("/webhooks")
+async def show_all(visit: Visit) -> Response:
+    found = await visit.services.webhooks.page(visit.project_id, visit.query.text("after") or None, ON_A_PAGE + 1)
+    more = len(found) > ON_A_PAGE
+    return visit.page(
+        "webhooks.html",
+        webhooks=[render.webhook(one) for one in found[:ON_A_PAGE]],
+        troubles=await troubles_of(visit.database, visit.project_id),
+        more=visit.path("webhooks", after=found[ON_A_PAGE - 1].webhook.id) if more else None,
+        call=curl(visit, "integrations/webhooks", EXAMPLE),
+    )
+
+
+@pages.get("/webhooks/{webhook_id}")
+async def show_one(visit: Visit) -> Response:
+    return await _page(visit, await _load(visit))
+
+
+@pages.post("/webhooks/{webhook_id}/test", Needs.MANAGE, "webhook.tested")
+async def send_test_event(visit: Visit) -> Response:
+    shown = await _load(visit)
+    tried = await send_test(visit.services.sender, shown.webhook, visit.form.choice("type", TYPES), visit.now)
+    visit.audit(type=tried.event_type, status=tried.answer.status, error=tried.answer.error)
+    return await _page(visit, shown, tried)
+
+
+@pages.post("/webhooks/{webhook_id}/pause", Needs.MANAGE, "webhook.paused")
+async def pause(visit: Visit) -> Response:
+    await visit.services.webhooks.update(visit.project_id, visit.param("webhook_id"), {"enabled": False}, visit.now)
+    return await visit.to(_here(visit), "Paused. New deliveries are queued, and nothing is lost.")
+
+
+@pages.post("/webhooks/{webhook_id}/resume", Needs.MANAGE, "webhook.resumed")
+async def resume(visit: Visit) -> Response:
+    await visit.services.webhooks.update(visit.project_id, visit.param("webhook_id"), {"enabled": True}, visit.now)
+    return await visit.to(_here(visit), "Resumed. Queued deliveries are sent in order.")
+
+
+@pages.post("/webhooks/{webhook_id}/send-waiting", Needs.MANAGE, "webhook.waiting_sent")
+async def send_waiting(visit: Visit) -> Response:
+    webhook = (await _load(visit)).webhook
+    customers = await requeue_runs.send_waiting(visit.database, visit.project_id, webhook.key, visit.now)
+    visit.audit(customers=customers)
+    words = "Everything that waits is sent now." if webhook.setup.enabled else "It is sent when the webhook is resumed."
+    return await visit.to(_here(visit), words if customers else "Nothing waits for a retry.")
+
+
+@pages.post("/webhooks/{webhook_id}/rotate", Needs.MANAGE, "webhook.secret_rotated")
+async def rotate(visit: Visit) -> Response:
+    visit.form.confirmed()
+    overlap = int(visit.form.choice("overlap", [str(length) for length, _ in OVERLAPS])) // 1000
+    rotated = await visit.services.webhooks.rotate(visit.project_id, visit.param("webhook_id"), overlap, visit.now)
+    visit.audit(overlap_seconds=overlap)
+    return visit.page(
+        "webhook_secret.html", webhook=render.webhook(rotated), secret=rotated.webhook.secret, rotated=True
+    )
+
+
+@pages.post("/webhooks/{webhook_id}/delete", Needs.MANAGE, "webhook.deleted")
+async def delete(visit: Visit) -> Response:
+    visit.form.confirmed()
+    shown = await _load(visit)
+    await visit.services.webhooks.delete(visit.project_id, shown.webhook.id, visit.now)
+    visit.audit(name=shown.webhook.setup.name, url=shown.webhook.setup.url)
+    return await visit.to(visit.path("webhooks"), "The webhook is deleted. Nothing more is sent to it.")
+
+
+async def _load(visit: Visit) -> Shown:
+    return await visit.services.webhooks.load(visit.project_id, visit.param("webhook_id"))
+
+
+def _here(visit: Visit) -> str:
+    return visit.path("webhooks", visit.param("webhook_id"))
+
+
+async def _page(visit: Visit, shown: Shown, tried: Tried | None = None) -> Response:
+    """The template gets the webhook as the API shows it, which contains no secret."""
+    webhook = render.webhook(shown)
+    log = await delivery_log.page_of_deliveries(
+        visit.database, visit.project_id, webhook.id, delivery_log.Filter(), after=None, limit=IN_STRIP
+    )
+    announced = await page_of_operational_events(
+        visit.database, visit.project_id, webhook_id=webhook.id, after=None, limit=LISTED
+    )
+    failing = webhook.health.failing_since is not None
+    failure = await delivery_log.last_failed_attempt(visit.database, visit.project_id, webhook.id) if failing else None
+    return visit.page(
+        "webhook.html",
+        webhook=webhook,
+        failure=failure,
+        failed_attempt=shown_attempt(failure.attempt) if failure else None,
+        schedule=say_schedule(webhook.retry_schedule_seconds),
+        types=TYPES,
+        overlaps=OVERLAPS,
+        tried=tried,
+        tried_headers=json.decode(tried.answer.response_headers, type=list[tuple[str, str]]) if tried else [],
+        chosen=tried.event_type if tried else "TEST",
+        strip=log.deliveries,
+        deliveries=log.deliveries[:LISTED],
+        customer_at=partial(address, visit),
+        announced=announced,
+        replays=await recent_replays(visit.database, visit.project_id, webhook.id, LISTED),
+        # The format of a datetime-local field.
+        since=texts.iso(webhook.health.failing_since or visit.now - DAY)[:16],
+        purchase="" if log.deliveries else await first_purchase(visit),
+    )

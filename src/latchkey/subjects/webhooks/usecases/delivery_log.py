@@ -1,0 +1,173 @@
+"""The log of deliveries: what was sent to a webhook, when, what the receiver answered; and what needs attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from latchkey.database.pool import Connection, Database
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import NotFound
+from latchkey.engine.storage import state
+from latchkey.subjects.webhooks.rules import (
+    Answered,
+    Delivery,
+    Detail,
+    OperationalEvent,
+    StartedReplay,
+    paused_by_itself,
+)
+from latchkey.subjects.webhooks.storage import log_rows, requeue_rows, webhook_rows
+from latchkey.subjects.webhooks.storage.log_rows import Chosen, Cursor, FailedAttempt
+
+# How many deliveries one page examines at most: about a tenth of a second.
+EXAMINED = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    status: Chosen | None = None
+    type: str | None = None
+    answered: Answered | None = None
+    # Any of the customer's ids.
+    customer_id: str | None = None
+    # From `since` on, and before `until`.
+    since: Ms | None = None
+    until: Ms | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    deliveries: Sequence[Delivery]
+    # The next page begins after the delivery of this event. A short or empty page may still have a next one.
+    after: str | None
+
+
+async def page_of_deliveries(
+    database: Database, project_id: str, webhook_id: str, chosen: Filter, *, after: str | None, limit: int
+) -> Page:
+    """Newest first."""
+    since = chosen.since if chosen.since is not None else 0
+    filtered = chosen.status is not None or chosen.type is not None or chosen.answered is not None
+    async with database.acquire() as connection:
+        key = await _webhook(connection, project_id, webhook_id)
+        before = await _place(connection, project_id, key, after)
+        # The query has one upper bound, because an index scan starts at one bound.
+        if chosen.until is not None:
+            before = min(before, Cursor(chosen.until, 0, 0))
+        if chosen.customer_id is None:
+            examined = EXAMINED if filtered else limit + 1
+            found = await log_rows.page(
+                connection,
+                key,
+                before,
+                since,
+                chosen.status,
+                chosen.type,
+                chosen.answered,
+                limit=limit + 1,
+                examined=examined,
+            )
+        else:
+            customer = await state.key_of(connection, project_id, chosen.customer_id)
+            if customer is None:
+                raise NotFound(f"There is no customer {chosen.customer_id!r}.", param="customer_id")
+            found = await log_rows.page_of_customer(
+                connection,
+                project_id,
+                customer,
+                key,
+                before,
+                since,
+                chosen.status,
+                chosen.type,
+                chosen.answered,
+                limit=limit + 1,
+            )
+    if len(found.deliveries) > limit:
+        return Page(found.deliveries[:limit], found.deliveries[limit - 1].event_id)
+    return Page(found.deliveries, found.last_examined)
+
+
+async def load_delivery(database: Database, project_id: str, webhook_id: str, event_id: str) -> Detail:
+    async with database.acquire() as connection:
+        key = await _webhook(connection, project_id, webhook_id)
+        detail = await log_rows.load(connection, project_id, key, event_id)
+    if detail is None:
+        raise missing_delivery(webhook_id, event_id)
+    return detail
+
+
+async def last_failed_attempt(database: Database, project_id: str, webhook_id: str) -> FailedAttempt | None:
+    """Why a webhook fails: its newest failed attempt."""
+    async with database.acquire() as connection:
+        return await log_rows.last_failed_attempt(connection, await _webhook(connection, project_id, webhook_id))
+
+
+def missing_delivery(webhook_id: str, event_id: str) -> NotFound:
+    return NotFound(f"Webhook {webhook_id!r} has no delivery {event_id!r}.", param="delivery_id")
+
+
+def missing_webhook(webhook_id: str) -> NotFound:
+    return NotFound(f"There is no webhook {webhook_id!r} in this project.", param="webhook_id")
+
+
+async def _webhook(connection: Connection, project_id: str, webhook_id: str) -> int:
+    key = await log_rows.webhook_key(connection, project_id, webhook_id)
+    if key is None:
+        raise missing_webhook(webhook_id)
+    return key
+
+
+async def _place(connection: Connection, project_id: str, key: int, after: str | None) -> Cursor:
+    if after is None:
+        return log_rows.END
+    place = await log_rows.place_of(connection, project_id, key, after)
+    if place is None:
+        raise NotFound(f"There is no delivery {after!r} to start after.", param="starting_after")
+    return place
+
+
+async def page_of_operational_events(
+    database: Database, project_id: str, *, webhook_id: str | None = None, after: str | None, limit: int
+) -> list[OperationalEvent]:
+    """Newest first."""
+    async with database.acquire() as connection:
+        before = webhook_rows.END
+        if after is not None:
+            place = await webhook_rows.place_of_operational_event(connection, project_id, after)
+            if place is None:
+                raise NotFound(f"There is no operational event {after!r} to start after.", param="starting_after")
+            before = place
+        return await webhook_rows.operational_events(connection, project_id, before, webhook_id, limit)
+
+
+async def recent_replays(database: Database, project_id: str, webhook_id: str, limit: int) -> list[StartedReplay]:
+    """Newest first."""
+    async with database.acquire() as connection:
+        return await requeue_rows.recent(connection, project_id, webhook_id, limit)
+
+
+# The most that a page shows; the list of webhooks shows all.
+MOST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    webhook_id: str
+    name: str
+    failing_since: Ms
+    # None while the service still tries to deliver.
+    paused_at: Ms | None
+
+
+async def troubles_of(database: Database, project_id: str) -> list[Trouble]:
+    """Excludes webhooks paused by hand."""
+    async with database.acquire() as connection:
+        troubled = await webhook_rows.troubled(connection, project_id, MOST)
+    return [
+        Trouble(one.id, one.name, since, one.health.paused_at)
+        for one in troubled
+        if (since := one.health.failing_since) is not None
+        and (one.health.paused_at is None or paused_by_itself(one.health))
+    ]

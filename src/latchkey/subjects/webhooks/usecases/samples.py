@@ -1,0 +1,291 @@
+"""One realistic event of every type, produced by the real rules from short scenarios in the test store.
+
+Pure. Used for test events and for the examples in the documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from msgspec import UNSET, structs
+from msgspec.structs import replace
+
+from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
+from latchkey.domain.customers import identity
+from latchkey.domain.customers.customer import Attribute, Customer, newcomer
+from latchkey.domain.customers.enrollment import Experiment, Variant, enroll
+from latchkey.domain.customers.intake import take_in
+from latchkey.domain.customers.virtual_currency import settle_own
+from latchkey.domain.events.customer_event import EventType
+from latchkey.domain.events.diff import diff
+from latchkey.domain.instants import DAY, Duration, Ms, add
+from latchkey.domain.money.amounts import Price
+from latchkey.domain.money.pinned_rates import pinned
+from latchkey.domain.purchases.purchase import Environment, Purchase
+from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.stores.store import TEST_STORE
+from latchkey.domain.stores.test_store import actions
+from latchkey.engine import render as engine_render
+from latchkey.engine.due_transitions import steps
+from latchkey.wire.event import Event
+
+PROJECT_ID = "proj_sample"
+USER_ID = "sample_user"
+ANONYMOUS_ID = "$RCAnonymousID:5a6d706c65000000000000000000cafe"
+OTHER_USER_ID = "sample_previous_user"
+# Prefix of the ids of test events; no other event's id begins with it.
+TEST_PREFIX = "test_"
+TEST = "TEST"
+TYPES = (*(type.value for type in EventType), TEST)
+
+_MONTH, _YEAR = Duration(months=1), Duration(months=12)
+
+
+def _usd(units: float) -> Price:
+    return Price(round(units * 1_000_000), "USD")
+
+
+_PRODUCTS = (
+    Product(
+        id="pro_monthly",
+        kind=ProductKind.SUBSCRIPTION,
+        price=_usd(9.99),
+        duration=_MONTH,
+        trial=Duration(days=7),
+        grants=("pro",),
+    ),
+    Product(id="pro_yearly", kind=ProductKind.SUBSCRIPTION, price=_usd(79.99), duration=_YEAR, grants=("pro",)),
+    Product(id="pro_pass", kind=ProductKind.ONE_TIME, price=_usd(4.99), duration=Duration(days=30), grants=("pro",)),
+    Product(id="coins_100", kind=ProductKind.ONE_TIME, price=_usd(1.99), credits=Credit("COIN", 100)),
+)
+CATALOG = Catalog({product.id: product for product in _PRODUCTS}, frozenset({"pro"}))
+_EXPERIMENT = Experiment("exp_paywall", "Paywall", (Variant("control", 1), Variant("b", 1)))
+
+
+@dataclass(slots=True)
+class Life:
+    """A sample customer, and all events emitted for it so far."""
+
+    born: Ms
+    environment: Environment
+    app_id: str | None
+    app_user_id: str = USER_ID
+    told: list[Event] = field(default_factory=list)
+    customer: Customer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.customer = newcomer(PROJECT_ID, self.app_user_id, self.born, record=self.app_user_id)
+        if self.app_user_id == USER_ID:
+            noted = {"$email": "sam@example.com", "$displayName": "Sam Sample"}
+            self.customer = replace(
+                identity.add_id(self.customer, ANONYMOUS_ID),
+                attributes={name: Attribute(value, self.born) for name, value in noted.items()},
+            )
+
+    def lives_until(self, at: Ms) -> None:
+        for step in steps(self.customer, CATALOG, at):
+            self._becomes(step.after, step.at)
+
+    def becomes(self, after: Customer, at: Ms) -> None:
+        self._becomes(settle_own(self.customer, after, CATALOG, at), at)
+        self.lives_until(at)
+
+    def buys(self, product_id: str, at: Ms, *, trial: bool = False) -> None:
+        self.lives_until(at)
+        sold = actions.buy(
+            self.customer,
+            CATALOG.products[product_id],
+            at,
+            id=f"sample_{len(self.customer.subscriptions) + len(self.customer.purchases) + 1}",
+            environment=self.environment,
+            trial=trial,
+            app_id=self.app_id,
+        )
+        self.sees(sold, at)
+
+    def does(self, action: Callable[[Subscription, Ms], Subscription], at: Ms) -> None:
+        """An action on the newest subscription."""
+        self.lives_until(at)
+        self.sees(action(self.customer.subscriptions[-1], at), at)
+
+    def sees(self, seen: Subscription | Purchase, at: Ms) -> None:
+        self.becomes(take_in(self.customer, seen, at), at)
+
+    def joins(self, other: Life, at: Ms) -> None:
+        """Merges the other customer into this one."""
+        numbers = [(one.customer.app_user_id, len(one.told)) for one in (other, self)]
+        merged = identity.merge(other.customer, self.customer, at)
+        (happened,) = diff(merged.before, merged.after)
+        sequence = max(number for _, number in numbers) + 1
+        self.told.append(engine_render.event(happened, merged.after, CATALOG, at, sequence, numbers))
+        self.customer = merged.before
+
+    def _becomes(self, after: Customer, at: Ms) -> None:
+        after = pinned(after, CATALOG.tariff).customer
+        for happened in diff(self.customer, after):
+            self.told.append(engine_render.event(happened, after, CATALOG, at, len(self.told) + 1))
+        self.customer = replace(after, currency_transactions=())
+
+
+def sample(
+    type: EventType, now: Ms, *, environment: Environment = Environment.SANDBOX, app_id: str | None = None
+) -> Event:
+    """A real event of this type for a sample customer at `now`, or shortly before."""
+    life = Life(add(now, _MONTH, times=-1), environment, app_id)
+    _LIVES[type](life, now)
+    return next(event for event in reversed(life.told) if event.type == type)
+
+
+def event_for_test(
+    type: str, now: Ms, unique: str, *, environment: Environment = Environment.SANDBOX, app_id: str | None = None
+) -> Event:
+    """An event to test a receiver with. Its id marks it as a test, and it is in no customer's sequence."""
+    id = TEST_PREFIX + unique
+    if type != TEST:
+        made = sample(EventType(type), now, environment=environment, app_id=app_id)
+        return structs.replace(made, id=id, sequence=UNSET)
+    return Event(
+        id=id,
+        type=TEST,
+        app_user_id=USER_ID,
+        original_app_user_id=USER_ID,
+        aliases=[],
+        event_timestamp_ms=now,
+        environment=environment,
+        store=TEST_STORE,
+        entitlements={},
+        app_id=app_id if app_id is not None else UNSET,
+    )
+
+
+def _bought(life: Life, now: Ms) -> None:
+    life.buys("pro_monthly", now)
+
+
+def _renewed(life: Life, now: Ms) -> None:
+    life.buys("pro_monthly", life.born)
+    life.lives_until(now)
+
+
+def _bought_once(life: Life, now: Ms) -> None:
+    life.buys("pro_pass", now)
+
+
+def _cancelled(life: Life, now: Ms) -> None:
+    life.buys("pro_monthly", now - 10 * DAY)
+    life.does(actions.cancel, now)
+
+
+def _uncancelled(life: Life, now: Ms) -> None:
+    life.buys("pro_monthly", now - 10 * DAY)
+    life.does(actions.cancel, now - 3 * DAY)
+    life.does(actions.uncancel, now)
+
+
+def _tried(life: Life, now: Ms) -> None:
+    life.buys("pro_monthly", now, trial=True)
+
+
+def _tried_in_vain(life: Life, now: Ms) -> None:
+    life.buys("pro_monthly", now - 2 * DAY, trial=True)
+    life.does(actions.cancel, now)
+
+
+def _could_not_pay(life: Life, now: Ms) -> None:
+    life.buys("pro_monthly", now - 27 * DAY)
+    life.does(lambda one, at: actions.fail_billing(one, at, grace_days=16), now)
+
+
+def _expired(life: Life, now: Ms) -> None:
+    life.buys("pro_monthly", life.born)
+    life.does(actions.cancel, life.born + 10 * DAY)
+    life.lives_until(now)
+
+
+def _refunded(life: Life, now: Ms) -> None:
+    life.buys("pro_monthly", now - 5 * DAY)
+    life.sees(actions.refund(life.customer.subscriptions[-1], now), now)
+
+
+def _paid_again(life: Life, now: Ms) -> None:
+    _refunded(life, now - 2 * DAY)
+    life.sees(actions.reverse_refund(life.customer.subscriptions[-1], now), now)
+
+
+def _changed(life: Life, now: Ms) -> None:
+    life.buys("pro_monthly", now - 10 * DAY)
+    yearly = CATALOG.products["pro_yearly"]
+    life.does(lambda one, at: actions.change_product(one, yearly, at, at_renewal=False), now)
+
+
+def _paused(life: Life, now: Ms) -> None:
+    life.buys("pro_monthly", now - 10 * DAY)
+    life.does(lambda one, at: actions.pause(one, at, resumes_at=now + 60 * DAY), now)
+
+
+def _extended(life: Life, now: Ms) -> None:
+    life.buys("pro_monthly", now - 10 * DAY)
+    life.does(lambda one, at: actions.extend(one, at, until=one.current.ends_at + 7 * DAY), now)
+
+
+def _received(life: Life, now: Ms) -> None:
+    source = Life(life.born, life.environment, life.app_id, OTHER_USER_ID)
+    source.buys("pro_monthly", now - 10 * DAY)
+    moved = identity.transfer(source.customer, life.customer, now)
+    life.customer = moved.target_before
+    life.becomes(moved.target, now)
+
+
+def _invoiced(life: Life, now: Ms) -> None:
+    life.buys("pro_monthly", now - 10 * DAY)
+    life.does(actions.issue_invoice, now)
+
+
+def _lent(life: Life, now: Ms) -> None:
+    monthly = CATALOG.products["pro_monthly"]
+    lent = actions.store_outage(
+        life.customer, monthly, now, id="sample_1", environment=life.environment, app_id=life.app_id
+    )
+    life.sees(lent, now)
+
+
+def _credited(life: Life, now: Ms) -> None:
+    life.buys("coins_100", now)
+
+
+def _joined(life: Life, now: Ms) -> None:
+    life.customer = replace(life.customer, app_user_id=USER_ID, aliases=(USER_ID,))
+    anonymous = Life(life.born + DAY, life.environment, life.app_id, ANONYMOUS_ID)
+    anonymous.buys("pro_monthly", now - 10 * DAY)
+    anonymous.lives_until(now)
+    life.joins(anonymous, now)
+
+
+def _enrolled(life: Life, now: Ms) -> None:
+    life.buys("pro_monthly", now - 10 * DAY)
+    life.becomes(enroll(life.customer, _EXPERIMENT, now), now)
+
+
+_LIVES: Mapping[EventType, Callable[[Life, Ms], None]] = {
+    EventType.INITIAL_PURCHASE: _bought,
+    EventType.RENEWAL: _renewed,
+    EventType.NON_RENEWING_PURCHASE: _bought_once,
+    EventType.CANCELLATION: _cancelled,
+    EventType.UNCANCELLATION: _uncancelled,
+    EventType.TRIAL_STARTED: _tried,
+    EventType.TRIAL_CANCELLED: _tried_in_vain,
+    EventType.BILLING_ISSUE: _could_not_pay,
+    EventType.EXPIRATION: _expired,
+    EventType.REFUND: _refunded,
+    EventType.REFUND_REVERSED: _paid_again,
+    EventType.PRODUCT_CHANGE: _changed,
+    EventType.SUBSCRIPTION_PAUSED: _paused,
+    EventType.SUBSCRIPTION_EXTENDED: _extended,
+    EventType.TRANSFER: _received,
+    EventType.INVOICE_ISSUANCE: _invoiced,
+    EventType.TEMPORARY_ENTITLEMENT_GRANT: _lent,
+    EventType.VIRTUAL_CURRENCY_TRANSACTION: _credited,
+    EventType.EXPERIMENT_ENROLLMENT: _enrolled,
+    EventType.SUBSCRIBER_ALIAS: _joined,
+}

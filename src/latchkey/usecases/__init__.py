@@ -1,1 +1,0 @@
-"""Everything Latchkey can do, built on storage and the rules, independent of HTTP."""

@@ -1,1 +1,0 @@
-"""Selling on web pages: a checkout from its start to the purchase."""

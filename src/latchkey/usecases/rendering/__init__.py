@@ -1,1 +1,0 @@
-"""Converts results of the rules to the types of `wire`."""

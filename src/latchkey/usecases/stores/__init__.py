@@ -1,1 +1,0 @@
-"""What the stores tell: connected apps, the journal, and taking purchases in."""
