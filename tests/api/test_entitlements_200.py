@@ -60,16 +60,6 @@ async def test_what_was_detached_ended_at_that_moment_by_that_change_and_comes_b
     assert (await get(shop, "customers/ada/entitlements/team/explanation")).json()["reason"] == "active"
 
 
-async def test_a_purchase_for_ever_whose_product_was_detached_is_not_listed(shop: Shop) -> None:
-    """The vendor's web SDK ignores its end and would take it for active."""
-    await shop.act("purchase", "ada", "pro_lifetime")
-    await post(shop, DETACH.format("pro"), {"product_ids": ["pro_lifetime"]})
-    assert await holds(shop, "ada") == set()
-    assert (await shop.v1("ada")).json()["subscriber"]["entitlements"] == {}
-    why = (await get(shop, "customers/ada/entitlements/pro/explanation")).json()
-    assert (why["reason"], why["until"]) == ("detached", NOW)
-
-
 async def test_attaching_twice_and_detaching_what_was_not_attached_change_nothing(shop: Shop) -> None:
     for action in (ATTACH, ATTACH, DETACH, DETACH):
         reply = await post(shop, action.format("team"), {"product_ids": ["pro_yearly", "pro_yearly"]})

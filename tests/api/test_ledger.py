@@ -123,32 +123,6 @@ async def test_a_search_needs_an_identifier(steady_shop: Shop, query: str) -> No
     refused(await get(steady_shop, f"subscriptions{query}"), 400, "parameter_error", "store_subscription_identifier")
 
 
-async def test_invoices_are_listed_with_the_product_they_were_issued_for(steady_shop: Shop) -> None:
-    token = await token_of(steady_shop, "billed", "pro_monthly")
-    assert await walk(steady_shop, "customers/billed/invoices") == []
-    await did(steady_shop, "issue_invoice", "billed", "pro_monthly")
-    await did(steady_shop, "change_product", "billed", new_product_id="pro_yearly")
-    await did(steady_shop, "issue_invoice", "billed", "pro_yearly")
-    first = (await get(steady_shop, "customers/billed/invoices?limit=1")).json()
-    assert first["next_page"].startswith("/v2/projects/proj_demo/customers/billed/invoices?limit=1&starting_after=")
-    monthly, yearly = await walk(steady_shop, "customers/billed/invoices?limit=1")
-    total = {"currency": "USD", "gross": 9.99, "commission": 0.0, "tax": 0.0, "proceeds": 9.99}
-    assert monthly["id"].startswith(token)
-    assert (monthly["total_amount"], monthly["issued_at"]) == (total, NOW)
-    assert (monthly["paid_at"], monthly["invoice_url"]) == (None, None)
-    assert yearly["line_items"] == [
-        {
-            "object": "invoice.line_item",
-            "product_identifier": "pro_yearly",
-            "product_display_name": "Pro, yearly",
-            "product_duration": "P1Y",
-            "quantity": 1,
-            "unit_amount": total | {"gross": 79.99, "proceeds": 79.99},
-        }
-    ]
-    assert (await get(steady_shop, "customers/nobody-at-all/invoices")).status == 404
-
-
 async def bought(shop: Shop, who: str, product: str, **more: Any) -> dict[str, Any]:
     kind = "purchase" if product == "pro_lifetime" else "subscription"
     (found,) = await search(shop, kind, await token_of(shop, who, product, **more))

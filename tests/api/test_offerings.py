@@ -123,11 +123,6 @@ def identifiers(body: Any, offering: str = "default") -> list[tuple[str, str]]:
     return [(one["identifier"], one["platform_product_identifier"]) for one in packages]
 
 
-async def test_200_without_a_deleted_product(shop: Shop) -> None:
-    await delete(shop, "products/pro_yearly")
-    assert identifiers(await shown(shop)) == [("$rc_monthly", "pro_monthly"), ("$rc_lifetime", "pro_lifetime")]
-
-
 async def test_200_with_an_old_android_sdk(shop: Shop) -> None:
     await post(shop, "products", {**YEARLY, "id": "pro:yearly"})
     attached = [
@@ -167,13 +162,6 @@ async def test_200_with_everything_on_sale_while_no_package_has_a_product(shop: 
         ],
         "placements": {"fallback_offering_id": "default", "offering_ids_by_placement": {}},
     }
-
-
-async def test_200_with_no_offering_when_nothing_is_on_sale(shop: Shop) -> None:
-    for product in await walk(shop, "products"):
-        await delete(shop, f"products/{product['id']}")
-    body = await shown(shop)
-    assert (body["current_offering_id"], body["offerings"]) == (None, [])
 
 
 async def test_200_with_another_current_offering(shop: Shop) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from latchkey.domain.instants import end_to_iso, to_iso
 from tests.api.client import DAY, LIFETIME, NOW, Reply, Shop
-from tests.api.doings import count_rows, told, types_told
-from tests.api.management import holds
+from tests.api.doings import count_rows, types_told
 
 
 async def grant(shop: Shop, who: str, entitlement: str = "pro", **body: Any) -> Reply:
@@ -70,26 +69,6 @@ async def test_an_entitlement_that_does_not_exist_is_404(steady_shop: Shop) -> N
     assert (await revoke(steady_shop, "known", "gold")).status == 404
     assert await count_rows(steady_shop) == before
     assert (await steady_shop.v2("refused")).status == 404
-
-
-async def test_revoking_ends_every_running_grant_and_is_told(steady_shop: Shop) -> None:
-    who = "revoked"
-    await grant(steady_shop, who, duration="monthly")
-    await grant(steady_shop, who, duration="lifetime")
-    reply = await revoke(steady_shop, who)
-    assert reply.status == 200
-    # The vendor's web SDK must find nothing to take for active.
-    assert reply.json()["subscriber"]["entitlements"] == {}
-    listed = reply.json()["subscriber"]["subscriptions"]
-    assert {id: one["expires_date"] for id, one in listed.items()} == {
-        "rc_promo_pro_monthly": to_iso(NOW),
-        "rc_promo_pro_lifetime": to_iso(NOW),
-    }
-    assert await holds(steady_shop, who) == set()
-    events = await told(steady_shop, who)
-    assert [event["type"] for event in events] == ["NON_RENEWING_PURCHASE"] * 2 + ["EXPIRATION"] * 2
-    assert events[-1]["expiration_reason"] == "DEVELOPER_INITIATED"
-    assert events[-1]["entitlements"] == {}
 
 
 async def test_v2_grants_until_a_moment_or_for_ever_and_revokes(steady_shop: Shop) -> None:

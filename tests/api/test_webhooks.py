@@ -108,17 +108,6 @@ async def test_a_paused_webhook_collects_and_sends_in_order_once_it_is_resumed(s
     assert NOW <= health["last_success_at"] < NOW + 1000
 
 
-async def test_a_webhook_can_be_paused_and_pausing_twice_keeps_the_moment(sending: Post) -> None:
-    id = (await sending.hook())["id"]
-    await patch(sending, f"{HOOKS}/{id}", {"enabled": False, "name": "Resting"})
-    sending.clock.now += 5_000
-    shown = (await patch(sending, f"{HOOKS}/{id}", {"enabled": False})).json()
-    assert (shown["name"], shown["enabled"], shown["health"]["paused_at"]) == ("Resting", False, NOW)
-    await did(sending, "purchase", product_id="pro_monthly")
-    assert (await sending.shown(id))["health"]["waiting"] == 1
-    assert sending.arrivals == []
-
-
 async def test_enabling_what_is_enabled_does_not_hide_that_it_fails(sending: Post) -> None:
     id = (await sending.hook("/status/500"))["id"]
     await did(sending, "purchase", product_id="pro_monthly")

@@ -71,19 +71,6 @@ async def test_what_was_overdue_at_the_log_in_is_told_and_counted_before_it(shop
     assert alias.sequence == 3
 
 
-async def test_a_restore_from_an_anonymous_owner_is_told_whether_or_not_the_other_was_known(shop: Shop) -> None:
-    for number, known in enumerate((True, False)):
-        owner, who = f"$RCAnonymousID:{number:032x}", f"user{number}"
-        if known:
-            await exists(shop, who)
-        await shop.show(owner, f"test_1_{number}", "pro_yearly")
-        restored = await shop.show(who, f"test_1_{number}")
-        (told,) = restored.events
-        assert (told.type, told.app_user_id, told.aliases) == ("SUBSCRIBER_ALIAS", who, [owner])
-        assert set(told.entitlements) == {"pro"}
-        assert parts(told) == [(owner, 1), (who, 0)]
-
-
 async def test_a_new_id_without_access_and_a_switch_of_user_tell_nothing(shop: Shop) -> None:
     """No receiver can be wrong about an id that had no access before and has none now."""
     await log_in(shop.changes, shop.project_id, ANONYMOUS, "ada")
