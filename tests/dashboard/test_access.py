@@ -236,11 +236,12 @@ async def test_every_place_opens_for_everybody_in_the_project(cast: Cast) -> Non
 
 
 async def test_no_role_is_shown_a_form_or_a_link_that_it_may_not_use(cast: Cast) -> None:
-    targets = {method: [page for page in EVERY_PAGE if page.method == method] for method in ("GET", "POST")}
+    targets = [(page.method, compile_path(page.path)[0], page.needs) for page in EVERY_PAGE]
     paths = await paths_of_a_full_project(cast.site)
     assert len(paths) > 40
-    for path, (role, person) in product(paths, cast.by_role.items()):
-        page = await Tab(person).open(path)
+    # An owner may use everything.
+    for path, role in product(paths, [role for role in Role if role is not Role.OWNER]):
+        page = await Tab(cast.by_role[role]).open(path)
         if page.status == 403:
             continue
         assert page.status == 200, (role, path)
@@ -249,7 +250,7 @@ async def test_no_role_is_shown_a_form_or_a_link_that_it_may_not_use(cast: Cast)
         for method, target in offered:
             url = urlsplit(urljoin(page.path, target))
             if not url.netloc and url.path.startswith("/dashboard/projects"):
-                needs = next(one.needs for one in targets[method] if compile_path(one.path)[0].match(url.path))
+                needs = next(needs for by, place, needs in targets if by == method and place.match(url.path))
                 assert may(role, Permission(needs)), (role, path, method, target)
 
 
