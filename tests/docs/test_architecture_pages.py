@@ -36,3 +36,10 @@ def test_pages_name_files_that_exist() -> None:
     pages = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"))
     named = [(page.name, path) for page in pages for path in _PATH.findall(page.read_text("utf-8"))]
     assert not [one for one in named if not (ROOT / one[1]).exists()]
+
+
+def test_the_everyday_changes_name_files_that_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Five everyday changes")[2].partition("\n## ")[0]
+    named = [path for path in re.findall(r"`([\w.]+(?:/[\w.]+)+/?)`", text) if "widgets" not in path]
+    assert named
+    assert not [path for path in named if not any((root / path).exists() for root in (ROOT, ROOT / "src" / "latchkey"))]
