@@ -21,7 +21,7 @@ from latchkey.subjects.store_connections.api import NewCredentials
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "stores.md").read_text(encoding="utf-8")
-TEMPLATES = ROOT / "src" / "latchkey" / "dashboard" / "templates"
+TEMPLATES = ROOT / "src" / "latchkey" / "subjects" / "store_connections" / "templates"
 UNITS = {"s": SECOND, "min": MINUTE, "hour": HOUR}
 
 

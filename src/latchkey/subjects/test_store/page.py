@@ -70,7 +70,7 @@ async def show(visit: Visit) -> Response:
     chosen = visit.form.text("test_clock") or visit.query.text("test_clock")
     clocks = await test_clocks.newest_clocks(visit.database, visit.project_id, None, CLOCKS)
     return visit.page(
-        "pretend_store.html",
+        "store_emulator.html",
         503 if away else None,
         here="apps",
         app=app,
