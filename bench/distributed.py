@@ -26,7 +26,7 @@ from latchkey.domain.stores.test_store.orders import Action
 from latchkey.engine.changes import Changes
 from latchkey.engine.feed import page_of_events
 from latchkey.engine.reads import Reader
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.scans import look_out
 from latchkey.now import real_now
 from latchkey.subjects.api_keys.usecases import create_secret_key, hash_of

@@ -16,7 +16,7 @@ from bench.ground import Ground
 from bench.population import settle, subscriber
 from bench.table import Row, say
 from latchkey.domain.instants import DAY, Ms
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.now import real_now
 from latchkey.subjects.segments.rules.filter import EVERYBODY, Filter, Sort, parse
 from latchkey.subjects.segments.usecases.customer_lists import (

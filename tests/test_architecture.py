@@ -291,7 +291,6 @@ def test_only_storage_talks_to_the_driver() -> None:
 # tests/domain/test_stores.py hold them equal to the entries.
 STORES_NAMED: dict[str, set[str]] = {
     "domain/stores/store.py": set(STORES),
-    "subjects/projects/rules.py": set(STORES),
     "subjects/money/api.py": set(STORES),
     # The consumer knows the service only by its data formats.
     "consumer/pushes.py": {PROMOTIONAL},
@@ -300,8 +299,8 @@ STORES_NAMED: dict[str, set[str]] = {
     "domain/purchases/subscription.py": {PROMOTIONAL},
     "subjects/imports/rules/row.py": {PROMOTIONAL},
     # The setting of a project that opens or closes the test store, and its path.
-    "subjects/projects/storage.py": {TEST_STORE},
-    "engine/storage/catalogs.py": {TEST_STORE},
+    "engine/storage/catalog/app_rows.py": {TEST_STORE},
+    "engine/storage/catalog/catalogs.py": {TEST_STORE},
     "subjects/projects/page.py": {TEST_STORE},
     "subjects/projects/command.py": {TEST_STORE},
     # Names of the pretend stores: apple, google and stripe.

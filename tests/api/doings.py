@@ -7,10 +7,10 @@ from typing import Any
 from urllib.parse import quote
 
 from latchkey.database.distribution.tables import TABLES
+from latchkey.domain.stores.store import AppStore
 from latchkey.subjects.api_keys import usecases as keys
 from latchkey.subjects.demo.usecases.project import APP_ID
 from latchkey.subjects.projects import usecases as projects
-from latchkey.subjects.projects.rules import AppStore
 from tests.api.client import NOW, Reply, Shop
 from tests.api.management import post, walk
 

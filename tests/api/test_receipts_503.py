@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from msgspec import json
 
+from latchkey.domain.stores.store import AppStore
 from latchkey.subjects.api_keys import usecases as keys
 from latchkey.subjects.projects import usecases as projects
-from latchkey.subjects.projects.rules import AppStore
 from tests.api.client import NOW, Client, Reply, Shop
 from tests.api.doings import app_key, count_rows, show_receipt
 from tests.api.test_writes import framework

@@ -10,7 +10,7 @@ import pytest
 from latchkey.domain.instants import to_iso
 from latchkey.domain.stores.test_store.orders import Action
 from latchkey.engine.clock import pass_time
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.subjects.customers.render.customer_v2 import customer
 from latchkey.subjects.search.usecases import newest, search
 from latchkey.subjects.test_store import usecases as test_store

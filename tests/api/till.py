@@ -27,7 +27,7 @@ from latchkey.stores.selling import (
     Sale,
     Standing,
 )
-from latchkey.subjects.store_connections import usecases as credentials
+from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from tests.api.client import NOW, Reply, Shop
 
 ACCOUNT = Account(account_id="acct_1", publishable_key="pk_test_12345678", sandbox=True)

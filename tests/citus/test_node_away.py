@@ -12,7 +12,7 @@ import pytest
 from latchkey.database.errors import NodeAwayError
 from latchkey.engine.clock import pass_time
 from latchkey.engine.reads import Reader
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.scans import look_out
 from latchkey.now import real_now
 from latchkey.observability import storage as watching

@@ -19,7 +19,7 @@ from latchkey.domain.customers.customer import newcomer
 from latchkey.engine.admission import Caller
 from latchkey.engine.reads import Answer, Reader
 from latchkey.engine.storage import records as customers
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.subjects.api_keys.usecases import create_secret_key, hash_of, revoke_key
 from latchkey.subjects.projects.usecases import create_project
 from tests.api.client import NOW

@@ -34,7 +34,7 @@ def test_a_named_command_comes_alone(words: list[str], names: set[str]) -> None:
     [
         "latchkey.process.supervision.child",
         "latchkey.subjects.purchase_intake.command",
-        "latchkey.subjects.store_connections.command",
+        "latchkey.subjects.purchase_intake.command.app_command",
     ],
 )
 def test_only_what_answers_requests_loads_the_web_framework(module: str) -> None:

@@ -31,9 +31,9 @@ from latchkey.now import real_now
 from latchkey.stores.adapters import adapters
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, ensure_demo
 from latchkey.subjects.projects.usecases import create_app
-from latchkey.subjects.store_connections import usecases as credentials
-from latchkey.subjects.store_connections.storage import note_history_read
-from latchkey.subjects.store_connections.usecases import Connections
+from latchkey.subjects.purchase_intake.storage.connection_rows import note_history_read
+from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
+from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 from tests.cli.running import Running
 from tests.crash.books import audit
 from tests.crash.test_kill_9 import processes, serving

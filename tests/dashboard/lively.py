@@ -8,7 +8,7 @@ import random
 
 from latchkey.domain.refusal import Refusal
 from latchkey.engine.clock import pass_time
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from tests.api.client import DAY
 from tests.api.doings import advance, make_clock, move_in
 from tests.dashboard.site import Site

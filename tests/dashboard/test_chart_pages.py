@@ -15,7 +15,7 @@ from playwright.async_api import Browser, Page, expect
 
 from latchkey.dashboard.form import Form
 from latchkey.engine.clock import pass_time
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.charts.page.presentation import listed
 from latchkey.subjects.charts.page.view import Environment, Offered, view_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latchkey.domain.instants import DAY
-from latchkey.engine.storage import rates as missing
+from latchkey.engine.storage.catalog import rates as missing
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.money.usecases import take
 from tests.dashboard.asking import somebody

@@ -11,7 +11,7 @@ from playwright.async_api import expect
 
 from latchkey.database.pool import Database
 from latchkey.engine.clock import pass_time
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.subjects.accounts.rules import Role
 from tests.api.client import DAY
 from tests.dashboard.site import Site, Visitor, opened

@@ -9,11 +9,11 @@ import pytest
 from playwright.async_api import FilePayload, Page, expect
 
 from latchkey.dashboard.store_form import label
+from latchkey.engine.storage import store_handles as handles
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.audit import usecases as audit
 from latchkey.subjects.projects import usecases as projects
-from latchkey.subjects.purchase_intake.storage import handles
-from latchkey.subjects.store_connections.usecases import STRIPE_EVENTS
+from latchkey.subjects.purchase_intake.usecases.store_connections import STRIPE_EVENTS
 from tests.api.apple import AppStore, app_store, connected_app, new_app, put
 from tests.api.management import get
 from tests.dashboard.asking import somebody

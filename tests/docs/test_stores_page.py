@@ -15,13 +15,13 @@ from latchkey.stores.apple import credentials as apple
 from latchkey.stores.google import credentials as google
 from latchkey.stores.stripe import api
 from latchkey.stores.stripe import credentials as stripe
+from latchkey.subjects.purchase_intake.api.credentials_v2 import NewCredentials
 from latchkey.subjects.purchase_intake.rules import Status
-from latchkey.subjects.store_connections import usecases as credentials
-from latchkey.subjects.store_connections.api import NewCredentials
+from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "stores.md").read_text(encoding="utf-8")
-TEMPLATES = ROOT / "src" / "latchkey" / "subjects" / "store_connections" / "templates"
+TEMPLATES = ROOT / "src" / "latchkey" / "subjects" / "purchase_intake" / "templates"
 UNITS = {"s": SECOND, "min": MINUTE, "hour": HOUR}
 
 

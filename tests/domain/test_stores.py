@@ -11,9 +11,8 @@ from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.domain.purchases.lifecycle import RENEWAL_LEEWAY
 from latchkey.domain.purchases.subscription import Pause
 from latchkey.domain.stores import waits
-from latchkey.domain.stores.store import PLATFORMS, STORES, UNKNOWN, store_of
+from latchkey.domain.stores.store import PLATFORMS, STORES, UNKNOWN, AppStore, store_of
 from latchkey.subjects.money.api import ProgramBody
-from latchkey.subjects.projects.rules import AppStore
 from tests.domain.test_lifecycle import END, SUB
 
 

@@ -17,7 +17,7 @@ from latchkey.domain.purchases.reconciliation import settle, settle_purchase
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 from latchkey.engine.changes import Change, Situation
 from latchkey.engine.customer_view import View
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.engine.storage.records import LastSeen
 from latchkey.engine.storage.state import decode

@@ -10,7 +10,7 @@ import pytest
 from latchkey.domain.instants import DAY, MINUTE, end_to_iso, to_iso
 from latchkey.stores.errors import StoreDown
 from latchkey.stores.google.adapter import GoogleAdapter
-from latchkey.subjects.store_connections import usecases as credentials
+from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from tests.api.client import Reply
 from tests.stores.world import PROJECT, World
 

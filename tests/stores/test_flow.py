@@ -9,7 +9,7 @@ from msgspec import json
 from structlog.testing import capture_logs
 
 from latchkey.domain.instants import DAY, HOUR, Ms, to_iso
-from latchkey.subjects.store_connections import usecases as credentials
+from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from tests.stores.world import PRODUCTS, PROJECT, World
 
 BUYER = "6f1c2d1e-0000-4000-8000-00000000ada1"

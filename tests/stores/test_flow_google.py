@@ -10,7 +10,7 @@ import pytest
 from msgspec import json
 
 from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms, to_iso
-from latchkey.subjects.store_connections import usecases as credentials
+from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from tests.stores.world import PROJECT, World
 
 pytestmark = pytest.mark.thorough

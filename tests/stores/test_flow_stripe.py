@@ -11,8 +11,8 @@ from latchkey.domain.instants import DAY, Ms
 from latchkey.emulators.stripe.stripe_emulator import StripeEmulator
 from latchkey.subjects.api_keys import usecases as keys
 from latchkey.subjects.projects import usecases as projects
+from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from latchkey.subjects.purchase_intake.usecases.notifications import OF_ANOTHER_APP
-from latchkey.subjects.store_connections import usecases as credentials
 from tests.api.client import Reply
 from tests.stores.test_actions import act, one_time, said, subscription
 from tests.stores.test_flow_google import access, types

@@ -8,7 +8,7 @@ import pytest
 from msgspec import json
 
 from latchkey.domain.instants import DAY, HOUR, MINUTE
-from latchkey.subjects.store_connections import usecases as credentials
+from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from tests.api.client import Reply
 from tests.stores.apple.app_receipt import make_receipt
 from tests.stores.test_flow_google import access, types

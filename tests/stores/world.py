@@ -23,9 +23,9 @@ from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects import usecases as projects
 from latchkey.subjects.purchase_intake.rules import Entry, Filter
 from latchkey.subjects.purchase_intake.usecases import journal
+from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from latchkey.subjects.purchase_intake.usecases.notifications import Processor
-from latchkey.subjects.store_connections import usecases as credentials
-from latchkey.subjects.store_connections.usecases import Connections
+from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 from tests.api.client import Client, Reply
 from tests.api.serving import serving
 

@@ -14,7 +14,7 @@ from latchkey.engine.batch import Batch
 from latchkey.engine.customer_view import look_at
 from latchkey.engine.reads import Answer, Reader
 from latchkey.engine.storage import records as customers
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.subjects.api_keys.usecases import create_secret_key
 from latchkey.subjects.projects.usecases import create_project
 from tests.databases import hold_minute

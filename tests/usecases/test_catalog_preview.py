@@ -13,7 +13,7 @@ from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.domain.stores.test_store.orders import ActionName
 from latchkey.engine import clock as customer_walk
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.state import decode
 from latchkey.subjects.catalog.usecases.entitlement_catalog import (
     create_entitlement,

@@ -11,6 +11,7 @@ from latchkey.database.pool import Database
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.domain.storefront import AskingApp, Storefront
 from latchkey.engine.changes import Changes
+from latchkey.engine.storage.catalog import app_rows as projects_rules
 from latchkey.subjects.api_keys import usecases as keys
 from latchkey.subjects.catalog.usecases.product_catalog import delete_product
 from latchkey.subjects.demo.usecases.project import (
@@ -22,7 +23,6 @@ from latchkey.subjects.demo.usecases.project import (
     ensure_store_app,
 )
 from latchkey.subjects.offerings.usecases.offerings import load_storefront
-from latchkey.subjects.projects import rules as projects_rules
 from latchkey.subjects.projects import usecases as projects
 
 NOW = 1_800_000_000_000

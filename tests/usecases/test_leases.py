@@ -15,7 +15,7 @@ from latchkey.domain.leases import LATEST, Standing, answered, granted, plan
 from latchkey.engine.admission import Admission, Caller, Limited
 from latchkey.engine.rate_limits import Leases
 from latchkey.engine.reads import Reader
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from tests.databases import hold_minute
 from tests.patience import until
 from tests.usecases.test_rate_limit import key

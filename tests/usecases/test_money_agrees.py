@@ -11,7 +11,7 @@ from latchkey.domain.money.exchange_rates import DayRate, date_of
 from latchkey.domain.money.pinned_rates import is_estimate
 from latchkey.engine.changes import Change, Situation
 from latchkey.engine.missing_rates import listed
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.money.usecases import take

@@ -10,7 +10,7 @@ import pytest
 
 from latchkey.database.pool import Database
 from latchkey.domain.money.exchange_rates import RatesRefused, date_of
-from latchkey.engine.storage import rates as stored
+from latchkey.engine.storage.catalog import rates as stored
 from latchkey.subjects.money.usecases import (
     LARGEST,
     RatesDiffer,

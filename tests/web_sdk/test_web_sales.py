@@ -18,11 +18,11 @@ import requests
 from playwright.async_api import Browser, Route, expect
 
 from latchkey.database.pool import Database
+from latchkey.domain.stores.store import AppStore
 from latchkey.emulators.stripe.stripe_emulator import make_stripe_keys
 from latchkey.subjects.api_keys import usecases as keys
 from latchkey.subjects.projects import usecases as projects
-from latchkey.subjects.projects.rules import AppStore
-from latchkey.subjects.store_connections import usecases as credentials
+from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from tests.emulators.stripe.shop import stripe_account
 from tests.machine import downloaded
 from tests.stores.world import PROJECT, World, world

@@ -57,7 +57,7 @@ COMMANDS = {
     "key": ("subjects.api_keys.command:app", "Create, list, change, replace and revoke API keys."),
     "user": ("subjects.accounts.command:app", "Create, list, invite and remove dashboard accounts."),
     "app": (
-        "subjects.store_connections.command:app",
+        "subjects.purchase_intake.command.app_command:app",
         "Create, list and delete apps, and connect them to their stores.",
     ),
     "entitlement": (
@@ -80,7 +80,7 @@ COMMANDS = {
         "Create, change, pause and test webhooks; list and resend deliveries.",
     ),
     "journal": (
-        "subjects.purchase_intake.command:app",
+        "subjects.purchase_intake.command.journal_command:app",
         "What stores and phones sent: list it, show it, process it again.",
     ),
     "rates": (

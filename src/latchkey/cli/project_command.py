@@ -19,7 +19,7 @@ from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.engine.changes import Changes
 from latchkey.engine.customer_view import View, look_at
 from latchkey.engine.reads import Reader
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.now import real_now
 from latchkey.settings import Settings, load
 from latchkey.subjects.audit import usecases as audit

@@ -17,13 +17,13 @@ from latchkey.dashboard.templates import render
 from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, NotReady, Refusal
+from latchkey.engine.storage.catalog.app_rows import Project
 from latchkey.http.services import Services
 from latchkey.settings import Settings
 from latchkey.subjects.accounts.rules import Account, Permission, Role, may
 from latchkey.subjects.accounts.storage.account_rows import Membership
 from latchkey.subjects.accounts.usecases import sessions
 from latchkey.subjects.accounts.usecases.sessions import Session, TooManyGuesses
-from latchkey.subjects.projects.rules import Project
 
 ROOT = "/dashboard"
 

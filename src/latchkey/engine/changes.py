@@ -37,7 +37,7 @@ from latchkey.engine.batch import Batch, Steps
 from latchkey.engine.customer_view import View
 from latchkey.engine.due_transitions import at_present
 from latchkey.engine.storage import records
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import Look, load_projects, look
 from latchkey.engine.storage.records import LastSeen, PurchaseKey, Stored
 from latchkey.engine.storage.writes import write_at_once

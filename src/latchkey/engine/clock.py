@@ -20,7 +20,7 @@ from latchkey.domain.instants import MINUTE, SECOND, Ms
 from latchkey.engine.due_transitions import steps
 from latchkey.engine.due_work import Lookout, in_turns
 from latchkey.engine.storage import records, scans
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.engine.unit_of_work import UnitOfWork
 from latchkey.engine.unreported_renewals import passes_until, unheard

@@ -13,8 +13,8 @@ import structlog
 from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money.exchange_rates import date_of
-from latchkey.engine.storage import rates
-from latchkey.engine.storage.rates import MissingRates, RateKey
+from latchkey.engine.storage.catalog import rates
+from latchkey.engine.storage.catalog.rates import MissingRates, RateKey
 
 # How long the warning is shown.
 SHOWN_DAYS = 30

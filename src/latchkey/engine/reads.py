@@ -20,7 +20,7 @@ from latchkey.engine.admission import Caller, Limited, Verdict, caller_of, limit
 from latchkey.engine.batch import Batch
 from latchkey.engine.rate_limits import Leases
 from latchkey.engine.storage import read_rows
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import Known, Row
 
 

@@ -23,7 +23,7 @@ from latchkey.engine.last_seen import Presence
 from latchkey.engine.missing_rates import counted as without_rate
 from latchkey.engine.rate_limits import Leases, PhoneLimit
 from latchkey.engine.reads import Reader
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.http.exchange import SERVICES_KEY
 from latchkey.observability.histogram import SECONDS, SIZES, Tally
 from latchkey.settings import Settings
@@ -35,8 +35,8 @@ from latchkey.subjects.exports.usecases.schedules import Exports
 from latchkey.subjects.mail.usecases import Mail, MailFolder, SmtpServer, Way
 from latchkey.subjects.purchase_intake.usecases.journal import Inbox
 from latchkey.subjects.purchase_intake.usecases.receipts import ReceiptLimit, Receipts, TemporaryGrants
+from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 from latchkey.subjects.request_log.usecases import Idempotency
-from latchkey.subjects.store_connections.usecases import Connections
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.delivery.webhook import Webhooks
 from latchkey.subjects.webhooks.usecases.registry import Registry

@@ -41,10 +41,10 @@ from latchkey.subjects.money import page as money_page
 from latchkey.subjects.offerings import page as offerings_page
 from latchkey.subjects.onboarding import page as onboarding_page
 from latchkey.subjects.projects import page as projects_page
-from latchkey.subjects.purchase_intake import page as purchase_intake_page
+from latchkey.subjects.purchase_intake.page import journal_page as purchase_intake_page
+from latchkey.subjects.purchase_intake.page import store_setup_page as store_connections_page
 from latchkey.subjects.request_log import page as request_log_page
 from latchkey.subjects.search import page as search_page
-from latchkey.subjects.store_connections import page as store_connections_page
 from latchkey.subjects.test_clocks import page as test_clocks_page
 from latchkey.subjects.test_store import page as test_store_page
 from latchkey.subjects.webhooks.page import delivery_pages, webhook_pages

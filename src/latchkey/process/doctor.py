@@ -32,7 +32,7 @@ from latchkey.domain.money.exchange_rates import date_of
 from latchkey.domain.restore import Origin
 from latchkey.engine.missing_rates import SHOWN_DAYS
 from latchkey.engine.storage import keys
-from latchkey.engine.storage import rates as storage_rates
+from latchkey.engine.storage.catalog import rates as storage_rates
 from latchkey.http.services import way_of
 from latchkey.now import real_now
 from latchkey.process.doctor_deployment import Finding, deployment, hosts
@@ -41,7 +41,7 @@ from latchkey.process.supervision.listeners import CannotListenError, bind
 from latchkey.settings import Problem, Settings, gather
 from latchkey.stores.adapters import adapters
 from latchkey.subjects.mail.usecases import NotSentError
-from latchkey.subjects.store_connections.storage import count_troubles
+from latchkey.subjects.purchase_intake.storage.connection_rows import count_troubles
 
 OLDEST_POSTGRESQL = 15
 LEAST_DISK = 2 * 1024**3

@@ -36,12 +36,12 @@ from latchkey.subjects.exports import api as exports_api
 from latchkey.subjects.money import api as money_api
 from latchkey.subjects.offerings.api import offerings_v1, offerings_v2
 from latchkey.subjects.projects.api import apps, projects
+from latchkey.subjects.purchase_intake.api import credentials_v2 as store_connections_api
 from latchkey.subjects.purchase_intake.api import phone, receipts, store_notifications
 from latchkey.subjects.purchase_intake.api.receipts import Writes
 from latchkey.subjects.purchases.api import purchases_v2, transactions_v1
 from latchkey.subjects.request_log.usecases import RequestLog
 from latchkey.subjects.segments import api as segments_api
-from latchkey.subjects.store_connections import api as store_connections_api
 from latchkey.subjects.test_clocks import api as test_clocks_api
 from latchkey.subjects.test_store import api as test_store_api
 from latchkey.subjects.webhooks import api as webhooks_api

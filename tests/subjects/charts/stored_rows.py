@@ -11,7 +11,7 @@ from msgspec import json, structs
 from latchkey.database.pool import Database, Record
 from latchkey.domain.charts.period_rows import GONE, PeriodRow, rows_of
 from latchkey.domain.instants import Ms
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.engine.storage.state import decode
 from latchkey.subjects.charts.storage import chart_tables as rows

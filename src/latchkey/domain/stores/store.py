@@ -226,3 +226,9 @@ BASE_PLANS = frozenset(store.name for store in STORES.values() if store.base_pla
 def store_of(name: str | None) -> Store:
     """The entry of this store, or `UNKNOWN`."""
     return STORES.get(name or "", UNKNOWN)
+
+
+# The stores in which an app can be created.
+AppStore = Literal[
+    "app_store", "mac_app_store", "play_store", "amazon", "galaxy", "stripe", "rc_billing", "paddle", "test_store"
+]

@@ -20,7 +20,7 @@ from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.instants import Ms
 from latchkey.domain.leases import Count
 from latchkey.engine.storage.admissions import columns, without_leases
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.records import LastSeen, PurchaseKey, Stored
 from latchkey.engine.storage.state import decode
 

@@ -24,7 +24,7 @@ from latchkey.engine.changes import Change, Changes, Situation
 from latchkey.engine.due_transitions import at_present
 from latchkey.engine.due_work import Lookout
 from latchkey.engine.storage import scans
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.bulk_grants import storage
 from latchkey.subjects.bulk_grants.rules import INCOMPLETE, BulkGrant, Terms

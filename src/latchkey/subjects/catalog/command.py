@@ -14,8 +14,9 @@ from latchkey.cli.project_command import Desk, desk
 from latchkey.domain.catalog import Credit, ProductType
 from latchkey.domain.formats import duration, money
 from latchkey.domain.refusal import Invalid
+from latchkey.engine.storage.catalog import product_rows as rules
 from latchkey.now import real_now
-from latchkey.subjects.catalog import render, rules
+from latchkey.subjects.catalog import render
 from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
 
 app_product = typer.Typer(

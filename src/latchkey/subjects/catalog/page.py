@@ -17,7 +17,7 @@ from latchkey.domain.catalog import Credit, ProductKind, ProductType
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.domain.formats import duration, iso_duration
 from latchkey.domain.refusal import Invalid
-from latchkey.subjects.catalog import rules
+from latchkey.engine.storage.catalog import product_rows as rules
 from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
 from latchkey.subjects.catalog.usecases.entitlement_catalog import (
     ChangedMeanwhile,

@@ -3,8 +3,8 @@ from __future__ import annotations
 from msgspec import UNSET, UnsetType
 
 from latchkey.domain.catalog import ProductKind, is_consumable
+from latchkey.engine.storage.catalog.product_rows import Entitlement, Product
 from latchkey.subjects.catalog import wire
-from latchkey.subjects.catalog.rules import Entitlement, Product
 from latchkey.subjects.projects import wire as projects_wire
 from latchkey.wire.v2 import Page
 

@@ -14,8 +14,9 @@ from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money.exchange_rates import GOOD_FOR_DAYS, NO_RATES, Rates
 from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.domain.refusal import Invalid, NotFound
-from latchkey.engine.storage import catalogs
-from latchkey.engine.storage import rates as stored_rates
+from latchkey.engine.storage.catalog import catalogs
+from latchkey.engine.storage.catalog import experiment_rows as experiments
+from latchkey.engine.storage.catalog import rates as stored_rates
 from latchkey.subjects.charts import wire
 from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest
 from latchkey.subjects.charts.rules.chart_requests import (
@@ -32,7 +33,6 @@ from latchkey.subjects.charts.rules.facts import Amounts, Question, Resolution, 
 from latchkey.subjects.charts.storage import chart_tables
 from latchkey.subjects.charts.storage.fact_cache import FactCache
 from latchkey.subjects.charts.storage.project_facts import ProjectFacts
-from latchkey.subjects.experiments import storage as experiments
 from latchkey.subjects.test_clocks import storage as clocks
 
 # The overview counts flows over this many days, today included.

@@ -10,6 +10,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
+from latchkey.engine.storage.catalog import currency_rows as rules
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import InvalidParameter, Unprocessable
@@ -17,7 +18,7 @@ from latchkey.http.exchange import SCOPE_KEY, Exchange
 from latchkey.http.models import Body, Description, Id, Name, Paging, PathUserId, Quantity, not_null
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided, Services
-from latchkey.subjects.currencies import render, rules, usecases, wire
+from latchkey.subjects.currencies import render, usecases, wire
 from latchkey.subjects.currencies.usecases import ProductGrant, adjust, balances, load_grants
 from latchkey.subjects.currencies.wire import CurrencyBalance
 from latchkey.subjects.customers.wire import Deleted

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from latchkey.engine.storage.catalog.currency_rows import Currency
 from latchkey.subjects.catalog import wire as catalog_wire
 from latchkey.subjects.currencies import wire
-from latchkey.subjects.currencies.rules import Currency
 from latchkey.subjects.currencies.usecases import ProductGrant
 
 

@@ -14,13 +14,12 @@ from latchkey.domain.naming import checked_id, checked_name, checked_text
 from latchkey.domain.refusal import Conflict, InUse, Invalid, KeyReused, NotFound, Refusal
 from latchkey.engine.changes import Changes, Committed
 from latchkey.engine.storage import records, state
+from latchkey.engine.storage.catalog import currency_rows as storage
+from latchkey.engine.storage.catalog import product_rows as catalog_storage
+from latchkey.engine.storage.catalog.currency_rows import CreditedProduct, Currency
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.engine.unit_of_work import UnitOfWork
-from latchkey.subjects.catalog import storage as catalog_storage
 from latchkey.subjects.catalog.usecases.version import changing_catalog
-from latchkey.subjects.currencies import storage
-from latchkey.subjects.currencies.rules import Currency
-from latchkey.subjects.currencies.storage import CreditedProduct
 
 PARAM = "product_grants"
 

@@ -12,10 +12,10 @@ from latchkey.database.sql import query
 from latchkey.domain.catalog import Credit, Eligibility, ProductKind, ProductType
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import Price
-from latchkey.subjects.catalog import storage as catalog_storage
-from latchkey.subjects.catalog.rules import ProductTerms
-from latchkey.subjects.currencies import storage as currencies_storage
-from latchkey.subjects.offerings import storage as offerings_storage
+from latchkey.engine.storage.catalog import currency_rows as currencies_storage
+from latchkey.engine.storage.catalog import offering_rows as offerings_storage
+from latchkey.engine.storage.catalog import product_rows as catalog_storage
+from latchkey.engine.storage.catalog.product_rows import ProductTerms
 from latchkey.wire.event import Event
 
 

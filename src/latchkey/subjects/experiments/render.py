@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from latchkey.engine.storage.catalog.experiment_rows import Experiment
 from latchkey.subjects.experiments import wire
-from latchkey.subjects.experiments.rules import Experiment
 
 
 def experiment(project_id: str, one: Experiment) -> wire.Experiment:

@@ -16,11 +16,11 @@ from latchkey.domain.naming import checked_id, checked_name
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.engine.changes import Change, Changes, Committed
 from latchkey.engine.clock import Progress, walk
+from latchkey.engine.storage.catalog import experiment_rows as storage
+from latchkey.engine.storage.catalog import offering_rows as offerings_storage
+from latchkey.engine.storage.catalog.experiment_rows import Experiment as RulesExperiment
 from latchkey.engine.storage.scans import mention
 from latchkey.subjects.catalog.usecases.version import changing_catalog
-from latchkey.subjects.experiments import storage
-from latchkey.subjects.experiments.rules import Experiment as RulesExperiment
-from latchkey.subjects.offerings import storage as offerings_storage
 
 FEWEST, MOST = 2, 20
 HEAVIEST = 1_000_000

@@ -16,7 +16,7 @@ from latchkey.cli.output import shown as shown_instant
 from latchkey.cli.project_command import Office, audited, office
 from latchkey.cli.target_database import is_of_up
 from latchkey.domain.money.exchange_rates import date_of
-from latchkey.engine.storage.rates import StoredRate
+from latchkey.engine.storage.catalog.rates import StoredRate
 from latchkey.now import real_now
 from latchkey.settings import LOOPBACK, load
 from latchkey.subjects.money import usecases

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from latchkey.domain.money.exchange_rates import date_of
 from latchkey.domain.money.fees import Fees
-from latchkey.engine.storage.rates import Coverage, MissingRates
+from latchkey.engine.storage.catalog.rates import Coverage, MissingRates
 from latchkey.subjects.money import wire
 
 

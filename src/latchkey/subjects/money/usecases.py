@@ -20,8 +20,8 @@ from latchkey.domain.naming import COUNTRIES
 from latchkey.domain.outgoing_address import Network, NotAllowed
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
 from latchkey.domain.stores.store import STORES
-from latchkey.engine.storage import rates
-from latchkey.engine.storage.rates import Coverage, Reading, StoredRate
+from latchkey.engine.storage.catalog import rates
+from latchkey.engine.storage.catalog.rates import Coverage, Reading, StoredRate
 from latchkey.http_client import HttpClient, HttpError
 from latchkey.subjects.webhooks.delivery.sending import failure
 from latchkey.subjects.webhooks.delivery.sending.failure import parsed

@@ -12,8 +12,9 @@ from latchkey.cli.options import NameOption
 from latchkey.cli.project_command import Desk, desk
 from latchkey.domain.catalog import Eligibility
 from latchkey.domain.refusal import NotFound
+from latchkey.engine.storage.catalog import offering_rows as rules
 from latchkey.now import real_now
-from latchkey.subjects.offerings import render, rules
+from latchkey.subjects.offerings import render
 from latchkey.subjects.offerings.usecases import offerings
 from latchkey.subjects.offerings.usecases import packages as usecases_packages
 

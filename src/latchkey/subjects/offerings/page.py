@@ -14,8 +14,8 @@ from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.catalog import Eligibility
 from latchkey.domain.refusal import Invalid
 from latchkey.domain.storefront import USUAL_PACKAGES, Storefront
+from latchkey.engine.storage.catalog import offering_rows as rules
 from latchkey.subjects.catalog.usecases import product_catalog
-from latchkey.subjects.offerings import rules
 from latchkey.subjects.offerings.usecases import offerings, packages, placements
 from latchkey.subjects.offerings.usecases.offerings import Previews, load_previews
 from latchkey.subjects.offerings.usecases.placements import list_placements as placements_list_placements

@@ -14,8 +14,9 @@ from latchkey.cli.output import shown
 from latchkey.cli.project_command import Office, audited, chosen, office
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.refusal import Refusal
+from latchkey.engine.storage.catalog import app_rows as rules
 from latchkey.now import real_now
-from latchkey.subjects.projects import render, rules, usecases
+from latchkey.subjects.projects import render, usecases
 
 app = typer.Typer(
     no_args_is_help=True, help="Create, list and change projects. A project has its own customers, catalog and keys."

@@ -8,10 +8,11 @@ from latchkey.dashboard.links import curl, first_purchase
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.refusal import NotFound
+from latchkey.engine.storage.catalog import app_rows as rules
 from latchkey.subjects.api_keys import usecases as api_keys
-from latchkey.subjects.projects import rules, usecases
+from latchkey.subjects.projects import usecases
+from latchkey.subjects.purchase_intake.page.store_setup_page import shown_connection
 from latchkey.subjects.purchase_intake.usecases.store_health import standing_of
-from latchkey.subjects.store_connections.page import shown_connection
 from latchkey.subjects.test_store.page import has_pretend_store
 
 pages = Pages()

@@ -6,10 +6,10 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from latchkey.domain.stores.store import store_of
+from latchkey.engine.storage.catalog.app_rows import App, Project
 from latchkey.subjects.accounts.rules import Member
 from latchkey.subjects.api_keys import wire as api_keys_wire
 from latchkey.subjects.projects import wire
-from latchkey.subjects.projects.rules import App, Project
 
 
 def app_details(store: str, details: Mapping[str, Any]) -> dict[str, Any]:

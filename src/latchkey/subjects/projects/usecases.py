@@ -13,9 +13,9 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
 from latchkey.domain.stores.store import STORES
-from latchkey.subjects.projects import storage
-from latchkey.subjects.projects.rules import App, Project, TestStore
-from latchkey.subjects.projects.rules import AppStore as Store
+from latchkey.domain.stores.store import AppStore as Store
+from latchkey.engine.storage.catalog import app_rows as storage
+from latchkey.engine.storage.catalog.app_rows import App, Project, TestStore
 
 # The stores an app can be in, the prefixes of their public keys, and their names for people.
 PUBLIC_PREFIXES: dict[Store, str] = {store: STORES[store].key_prefix or "" for store in get_args(Store)}

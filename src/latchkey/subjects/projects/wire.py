@@ -4,8 +4,8 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
+from latchkey.domain.stores.store import AppStore
 from latchkey.subjects.api_keys.wire import ApiKey, PublicApiKey
-from latchkey.subjects.projects.rules import AppStore
 
 
 class Project(Struct, frozen=True, kw_only=True):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from latchkey.subjects.purchase_intake import wire
+from latchkey.subjects.purchase_intake import wire as store_connections_wire
 from latchkey.subjects.purchase_intake.rules import Entry
 from latchkey.subjects.purchase_intake.usecases.journal import name_of, subject_of
-from latchkey.subjects.store_connections import wire as store_connections_wire
-from latchkey.subjects.store_connections.usecases import Connected
+from latchkey.subjects.purchase_intake.usecases.store_connections import Connected
 
 
 def credentials(one: Connected, base: str) -> store_connections_wire.StoreCredentials:

@@ -6,39 +6,12 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64decode
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec import MsgspecError, json
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.purchases.purchase import Environment
-
-Kind = Literal["subscription", "one_time"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handle:
-    project_id: str
-    app_id: str
-    store: str
-    handle: str = field(repr=False)
-    environment: Environment
-    # The id of its purchase in the store.
-    store_id: str
-    kind: Kind
-    product_id: str
-    check_at: Ms | None = None
-    checks: int = 0
-    acknowledge_at: Ms | None = None
-    acknowledge_attempts: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Healings:
-    checks: int
-    healed: int
-
 
 Source = Literal["notification", "receipt", "history"]
 Status = Literal["waiting", "applied", "ignored", "failed"]

@@ -15,8 +15,8 @@ from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import end_of, gives_access, purchase_status, summary_of
 from latchkey.domain.stores.store import STORES
 from latchkey.engine.customer_view import View
+from latchkey.engine.storage.catalog.product_rows import Product
 from latchkey.subjects.catalog import render as catalog_render
-from latchkey.subjects.catalog.rules import Product
 from latchkey.subjects.catalog.wire import Entitlement
 from latchkey.subjects.customers.render.customer_v2 import customer_path
 from latchkey.subjects.purchases import wire

@@ -20,7 +20,7 @@ from latchkey.domain.refusal import NotFound
 from latchkey.engine.customer_view import View
 from latchkey.engine.due_transitions import at_present
 from latchkey.engine.storage import scans
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.engine.storage.scans import FoundCustomer
 from latchkey.subjects.events.rules import Shown

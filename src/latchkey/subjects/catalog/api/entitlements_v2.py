@@ -9,14 +9,15 @@ from fastapi import Query
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
+from latchkey.engine.storage.catalog import product_rows as rules
+from latchkey.engine.storage.catalog.product_rows import Product
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import InvalidParameter
 from latchkey.http.models import Body, Id, Name, Paging, not_null, one_of
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided, Services
-from latchkey.subjects.catalog import render, rules, wire
-from latchkey.subjects.catalog.rules import Product
+from latchkey.subjects.catalog import render, wire
 from latchkey.subjects.catalog.usecases import entitlement_catalog
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.wire import paging as wire_paging

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from latchkey.domain.catalog import Credit, ListedPrice, ProductKind, ProductType
+from latchkey.engine.storage.catalog import product_rows as rules
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import InvalidParameter
@@ -31,7 +32,7 @@ from latchkey.http.models import (
 )
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided, Services
-from latchkey.subjects.catalog import render, rules, wire
+from latchkey.subjects.catalog import render, wire
 from latchkey.subjects.catalog.usecases import product_catalog
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.projects.api.apps import rendered_apps

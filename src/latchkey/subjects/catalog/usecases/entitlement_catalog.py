@@ -14,11 +14,10 @@ from latchkey.domain.naming import checked_id, checked_name
 from latchkey.domain.refusal import Conflict, InUse, NotFound
 from latchkey.engine.clock import Progress, walk
 from latchkey.engine.due_transitions import at_present
-from latchkey.engine.storage.catalogs import Catalogs, load_version
+from latchkey.engine.storage.catalog import product_rows as storage
+from latchkey.engine.storage.catalog.catalogs import Catalogs, load_version
+from latchkey.engine.storage.catalog.product_rows import Entitlement, Grid, Product
 from latchkey.engine.storage.scans import mention
-from latchkey.subjects.catalog import storage
-from latchkey.subjects.catalog.rules import Entitlement, Product
-from latchkey.subjects.catalog.storage import Grid
 from latchkey.subjects.catalog.usecases.version import changing_catalog
 
 

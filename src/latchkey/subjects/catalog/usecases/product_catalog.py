@@ -23,12 +23,12 @@ from latchkey.domain.naming import (
 )
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
 from latchkey.domain.stores.store import TEST_STORE
-from latchkey.subjects.catalog import storage
-from latchkey.subjects.catalog.rules import Product, ProductTerms
+from latchkey.engine.storage.catalog import app_rows as projects_storage
+from latchkey.engine.storage.catalog import currency_rows as currencies_storage
+from latchkey.engine.storage.catalog import product_rows as storage
+from latchkey.engine.storage.catalog.app_rows import App
+from latchkey.engine.storage.catalog.product_rows import Product, ProductTerms
 from latchkey.subjects.catalog.usecases.version import changing_catalog
-from latchkey.subjects.currencies import storage as currencies_storage
-from latchkey.subjects.projects import storage as projects_storage
-from latchkey.subjects.projects.rules import App
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

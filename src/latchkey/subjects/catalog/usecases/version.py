@@ -9,7 +9,7 @@ from latchkey.database.pool import Connection, Database
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.refusal import NotFound
 from latchkey.engine.changes import Changes
-from latchkey.engine.storage import catalogs
+from latchkey.engine.storage.catalog import catalogs
 from latchkey.engine.storage.read_rows import load_projects
 
 

@@ -48,7 +48,7 @@ from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt
 from latchkey.subjects.purchase_intake.usecases.receipts import Receipts
 from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import CannotCheck, InvalidReceipt
-from latchkey.subjects.store_connections.usecases import Connections
+from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 
 log = structlog.get_logger()
 

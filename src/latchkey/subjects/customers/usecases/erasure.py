@@ -18,6 +18,7 @@ from latchkey.domain.refusal import NotFound
 from latchkey.engine.changes import Changes
 from latchkey.engine.due_transitions import next_due_at
 from latchkey.engine.storage import records, state
+from latchkey.engine.storage import store_handles as handles
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.engine.storage.writes import Save, save
 from latchkey.subjects.audit import storage as audit_storage
@@ -27,7 +28,6 @@ from latchkey.subjects.checkout import storage as checkout_storage
 from latchkey.subjects.customers import storage
 from latchkey.subjects.customers.storage import Transfer
 from latchkey.subjects.customers.usecases.identities import again
-from latchkey.subjects.purchase_intake.storage import handles
 from latchkey.wire.event import Event
 
 

@@ -17,7 +17,10 @@ from latchkey.database.pool import Connection, Database
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.enrollment import Experiment, Variant
 from latchkey.domain.instants import DAY, Ms
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog import app_rows as projects_storage
+from latchkey.engine.storage.catalog import experiment_rows as experiments_rules
+from latchkey.engine.storage.catalog import experiment_rows as experiments_storage
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.engine.storage.records import Stored
 from latchkey.engine.storage.writes import Writes, write
@@ -27,12 +30,9 @@ from latchkey.subjects.demo.usecases import market
 from latchkey.subjects.demo.usecases.lives import BETTER, Life, live
 from latchkey.subjects.demo.usecases.market import DAYS, Person, Till, people
 from latchkey.subjects.demo.usecases.project import HISTORY, HISTORY_RUN
-from latchkey.subjects.experiments import rules as experiments_rules
-from latchkey.subjects.experiments import storage as experiments_storage
 from latchkey.subjects.imports import storage as imports_storage
 from latchkey.subjects.imports.storage import Newcomer
 from latchkey.subjects.money.usecases import change_fees, load_fees, take
-from latchkey.subjects.projects import storage as projects_storage
 from latchkey.wire.event import Event
 
 RATES_SOURCE = "made up for the demo"

@@ -11,7 +11,7 @@ from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Conflict
 from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STRIPE, TEST_STORE
-from latchkey.engine.storage import catalogs
+from latchkey.engine.storage.catalog import catalogs
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.accounts.usecases import team
 from latchkey.subjects.accounts.usecases.accounts import create_account, find_account, has_password

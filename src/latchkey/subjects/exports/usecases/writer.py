@@ -28,7 +28,7 @@ from latchkey.database.pool import Connection, Database
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid, NotFound
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.exports import render, storage
 from latchkey.subjects.exports.storage import ExportedCustomer, ExportedEvent, Snapshot

@@ -28,7 +28,9 @@ from latchkey.domain.stores.store import store_of
 from latchkey.domain.stores.waits import check_at
 from latchkey.engine.due_transitions import Step, at_present, next_due_at
 from latchkey.engine.storage import records
+from latchkey.engine.storage import store_handles as handles
 from latchkey.engine.storage.records import LastSeen, Owner, Stored
+from latchkey.engine.storage.store_handles import Handle
 from latchkey.engine.storage.writes import Owned, Transaction, Writes, coins, write
 from latchkey.engine.unit_of_work import UnitOfWork, purchase_keys
 from latchkey.engine.unreported_renewals import passes_until, unheard
@@ -46,8 +48,6 @@ from latchkey.subjects.imports.rules.person import (
 from latchkey.subjects.imports.rules.row import is_known_by_another_id
 from latchkey.subjects.imports.storage import Newcomer
 from latchkey.subjects.imports.usecases.staging import Batch, Problem
-from latchkey.subjects.purchase_intake.rules import Handle
-from latchkey.subjects.purchase_intake.storage import handles
 
 
 @dataclass(slots=True)

@@ -24,9 +24,10 @@ from latchkey.database.pool import Connection, Database, connect
 from latchkey.database.transient_errors import translated_errors
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog import app_rows as projects_storage
+from latchkey.engine.storage.catalog import currency_rows as currencies_storage
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
-from latchkey.subjects.currencies import storage as currencies_storage
 from latchkey.subjects.imports import storage
 from latchkey.subjects.imports.rules.skip import Skip
 from latchkey.subjects.imports.storage import Run
@@ -34,7 +35,6 @@ from latchkey.subjects.imports.usecases.apply import Applier, Questions
 from latchkey.subjects.imports.usecases.file_formats import Format, Reader
 from latchkey.subjects.imports.usecases.import_files import Source, source
 from latchkey.subjects.imports.usecases.staging import read_batch, stage
-from latchkey.subjects.projects import storage as projects_storage
 
 # Rows in one transaction. Enough to be worth its round trips, few enough that nobody waits long for a customer.
 AT_ONCE = 4_000

@@ -10,13 +10,14 @@ from pydantic import Field
 from starlette.responses import Response
 
 from latchkey.domain.catalog import Eligibility
+from latchkey.engine.storage.catalog import offering_rows as rules
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.models import AnyId, Body, Id, LookupKey, Name, Paging, not_null
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided, Services
 from latchkey.subjects.customers.wire import Deleted
-from latchkey.subjects.offerings import render, rules, wire
+from latchkey.subjects.offerings import render, wire
 from latchkey.subjects.offerings.usecases import offerings, packages, placements
 from latchkey.wire import paging as wire_paging
 from latchkey.wire.v2 import Page

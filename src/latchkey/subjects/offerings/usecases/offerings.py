@@ -18,13 +18,14 @@ from latchkey.domain.naming import checked_lookup_key, checked_name
 from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal
 from latchkey.domain.storefront import AskingApp, Storefront, storefront
 from latchkey.engine.changes import Change, Changes
-from latchkey.engine.storage import offering_choices, state
+from latchkey.engine.storage import state
+from latchkey.engine.storage.catalog import app_rows as projects_storage
+from latchkey.engine.storage.catalog import offering_choices
+from latchkey.engine.storage.catalog import offering_rows as storage
+from latchkey.engine.storage.catalog.app_rows import App
+from latchkey.engine.storage.catalog.offering_rows import Offering
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.catalog.usecases.version import changing_catalog
-from latchkey.subjects.offerings import storage
-from latchkey.subjects.offerings.rules import Offering
-from latchkey.subjects.projects import storage as projects_storage
-from latchkey.subjects.projects.rules import App
 
 MOST = 500
 # Every app reads the metadata at every start.

@@ -10,10 +10,10 @@ from latchkey.domain.catalog import Eligibility
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_lookup_key, checked_name
 from latchkey.domain.refusal import Conflict, NotFound, Refusal
+from latchkey.engine.storage.catalog import offering_rows as storage
+from latchkey.engine.storage.catalog.offering_rows import Attached, Package
 from latchkey.subjects.catalog.usecases.entitlement_catalog import require_known
 from latchkey.subjects.catalog.usecases.version import changing_catalog
-from latchkey.subjects.offerings import storage
-from latchkey.subjects.offerings.rules import Attached, Package
 from latchkey.subjects.offerings.usecases import offerings
 
 MOST = 100

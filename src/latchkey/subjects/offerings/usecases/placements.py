@@ -9,9 +9,9 @@ from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_name
 from latchkey.domain.refusal import Conflict, NotFound, Refusal
+from latchkey.engine.storage.catalog import offering_rows as storage
+from latchkey.engine.storage.catalog.offering_rows import Placement
 from latchkey.subjects.catalog.usecases.version import changing_catalog
-from latchkey.subjects.offerings import storage
-from latchkey.subjects.offerings.rules import Placement
 from latchkey.subjects.offerings.usecases import offerings
 
 MOST = 500

@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from latchkey.domain.stores.store import APP_STORE
+from latchkey.domain.stores.store import APP_STORE, AppStore
 from latchkey.http.errors import InvalidParameter, Unprocessable
 from latchkey.http.models import AppleId, Body, CurrencyCode, Name, not_null
-from latchkey.subjects.projects.rules import AppStore
 
 Identifier = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[A-Za-z0-9._-]+$")]
 Word = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[!-~]+$")]

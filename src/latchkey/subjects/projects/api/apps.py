@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 from starlette.responses import Response
 
 from latchkey.domain.refusal import NotFound
+from latchkey.engine.storage.catalog import app_rows as rules
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.models import Body, Name, Paging, RateLimit, base_of
@@ -18,9 +19,9 @@ from latchkey.subjects.api_keys import render as api_keys_render
 from latchkey.subjects.api_keys import usecases as api_keys
 from latchkey.subjects.api_keys import wire as api_keys_wire
 from latchkey.subjects.customers.wire import Deleted
-from latchkey.subjects.projects import render, rules, usecases, wire
+from latchkey.subjects.projects import render, usecases, wire
 from latchkey.subjects.projects.api.app_bodies import AppChanges, NewApp, credentials_of, details_of, store_of
-from latchkey.subjects.store_connections import usecases as store_connections
+from latchkey.subjects.purchase_intake.usecases import store_connections
 from latchkey.wire import paging as wire_paging
 from latchkey.wire.paging import page
 from latchkey.wire.v2 import Page

@@ -12,6 +12,7 @@ from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.instants import LATEST, Ms
 from latchkey.domain.naming import LONGEST_NAME
 from latchkey.domain.refusal import NotFound
+from latchkey.engine.storage.catalog import app_rows as projects_rules
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, SecretReadKey, SecretWriteKey, WriteKey
 from latchkey.http.errors import Forbidden
@@ -26,7 +27,6 @@ from latchkey.subjects.audit import render as audit_render
 from latchkey.subjects.audit import usecases as audit
 from latchkey.subjects.audit import wire as audit_wire
 from latchkey.subjects.projects import render, usecases, wire
-from latchkey.subjects.projects import rules as projects_rules
 from latchkey.wire.paging import listed, page
 from latchkey.wire.v2 import Page
 

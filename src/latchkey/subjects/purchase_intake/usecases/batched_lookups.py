@@ -11,10 +11,10 @@ from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.engine.batch import Batch
 from latchkey.engine.storage import records
+from latchkey.engine.storage import store_handles as handles
 from latchkey.engine.storage.records import Owner
-from latchkey.subjects.purchase_intake.rules import Handle
-from latchkey.subjects.purchase_intake.storage import handles
-from latchkey.subjects.store_connections import storage as store_connections_storage
+from latchkey.engine.storage.store_handles import Handle
+from latchkey.subjects.purchase_intake.storage import connection_rows as store_connections_storage
 
 # A project's id, the store, and the purchase's id there.
 _Purchase = tuple[str, str, str]

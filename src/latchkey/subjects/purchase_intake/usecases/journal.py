@@ -11,9 +11,9 @@ from latchkey.domain.stores.store import STORES
 from latchkey.engine.batch import Batch
 from latchkey.stores.adapter import ConnectedApp, Incoming, Notification
 from latchkey.subjects.purchase_intake.rules import Entry, Filter, NewEntry, Source, Status
+from latchkey.subjects.purchase_intake.storage import connection_rows as store_connections_storage
 from latchkey.subjects.purchase_intake.storage import journal_rows
-from latchkey.subjects.store_connections import storage as store_connections_storage
-from latchkey.subjects.store_connections.usecases import Connections
+from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 
 
 class NotConnected(Exception):

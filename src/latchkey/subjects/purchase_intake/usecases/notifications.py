@@ -20,11 +20,14 @@ from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.domain.stores.waits import RECEIPTS_TAKE, history_since, is_given_up, retry_wait
 from latchkey.engine.changes import Changes
 from latchkey.engine.due_work import Lookout
+from latchkey.engine.storage import store_handles as handles
 from latchkey.engine.storage.scans import Outlook
+from latchkey.engine.storage.store_handles import Handle
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, StoreDown, StoreError
-from latchkey.subjects.purchase_intake.rules import Entry, Handle, Outcome
-from latchkey.subjects.purchase_intake.storage import handles, journal_rows
+from latchkey.subjects.purchase_intake.rules import Entry, Outcome
+from latchkey.subjects.purchase_intake.storage import connection_rows as store_connections_storage
+from latchkey.subjects.purchase_intake.storage import journal_rows
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import Desk
 from latchkey.subjects.purchase_intake.usecases.journal import entry_of, file_entries
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt, withdraw
@@ -36,8 +39,7 @@ from latchkey.subjects.purchase_intake.usecases.purchase_intake import (
     Taker,
     receipts_since,
 )
-from latchkey.subjects.store_connections import storage as store_connections_storage
-from latchkey.subjects.store_connections.usecases import Connections, note_check
+from latchkey.subjects.purchase_intake.usecases.store_connections import Connections, note_check
 
 AT_ONCE = 128
 # Purchases read again at once by the safety net, so that the stores' quotas are respected.

@@ -12,16 +12,16 @@ from latchkey.domain.stores.store import TEST_STORE
 from latchkey.engine.customer_view import look_at
 from latchkey.engine.reads import Reader
 from latchkey.engine.storage import records
+from latchkey.engine.storage.catalog import app_rows as projects_storage
 from latchkey.engine.storage.records import PurchaseKey
 from latchkey.stores import errors
 from latchkey.stores.adapter import AppReceipt
 from latchkey.stores.apple.credentials import AppleCredentials
 from latchkey.stores.apple.offers import sign_offer
 from latchkey.stores.apple.snapshots import STORE
-from latchkey.subjects.projects import storage as projects_storage
 from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import TEST_PREFIX, CannotCheck, InvalidReceipt
+from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 from latchkey.subjects.purchase_intake.wire import SignatureData, SignatureError, SignedOffer
-from latchkey.subjects.store_connections.usecases import Connections
 
 # Codes that the iOS SDK knows.
 NOT_ELIGIBLE = 7232

@@ -23,12 +23,13 @@ from latchkey.domain.stores.waits import ACKNOWLEDGED_AFTER, RECEIPTS_WITHIN, SI
 from latchkey.domain.user_id import is_digest, problem_with, spellings
 from latchkey.engine.changes import Change, Changes, Committed, Situation
 from latchkey.engine.storage import records
+from latchkey.engine.storage import store_handles as handles
+from latchkey.engine.storage.store_handles import Handle
 from latchkey.stores.adapter import Adapter, ConnectedApp, GivenBack, Reading, Seen
 from latchkey.stores.errors import NoAnswer, StoreDown, StoreError
 from latchkey.subjects.customers.usecases.identities import restore, turn
 from latchkey.subjects.purchase_intake import rules
-from latchkey.subjects.purchase_intake.rules import Handle
-from latchkey.subjects.purchase_intake.storage import handles, journal_rows
+from latchkey.subjects.purchase_intake.storage import journal_rows
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import Desk
 from latchkey.wire.event import Event
 

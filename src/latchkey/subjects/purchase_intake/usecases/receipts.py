@@ -23,6 +23,7 @@ from latchkey.engine.rate_limits import RecentCounts
 from latchkey.stores import errors
 from latchkey.stores.adapter import ConnectedApp, Reading
 from latchkey.subjects.purchase_intake.rules import Outcome
+from latchkey.subjects.purchase_intake.storage import connection_rows as store_connections_storage
 from latchkey.subjects.purchase_intake.storage import journal_rows
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import Desk
 from latchkey.subjects.purchase_intake.usecases.journal import file_entries
@@ -30,8 +31,7 @@ from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownR
 from latchkey.subjects.purchase_intake.usecases.notifications import NO_CREDENTIALS, NOT_PROVEN, outcome_of
 from latchkey.subjects.purchase_intake.usecases.purchase_intake import Taker
 from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import CannotCheck, InvalidReceipt
-from latchkey.subjects.store_connections import storage as store_connections_storage
-from latchkey.subjects.store_connections.usecases import Connections
+from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 
 # A phone that restores shows every purchase it holds, each on its own.
 PER_USER = 120

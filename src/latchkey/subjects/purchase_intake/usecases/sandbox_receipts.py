@@ -21,7 +21,7 @@ from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.domain.stores.store import TEST_STORE
 from latchkey.domain.stores.test_store import actions
 from latchkey.engine.changes import Change, Changes, Committed, Situation
-from latchkey.subjects.catalog import storage as catalog_storage
+from latchkey.engine.storage.catalog import product_rows as catalog_storage
 from latchkey.subjects.customers.usecases.identities import restore, turn
 from latchkey.wire.event import Event
 

@@ -7,9 +7,8 @@ from typing import Literal
 
 from latchkey.domain.stores.store import STORES
 from latchkey.subjects.projects.usecases import list_apps
-from latchkey.subjects.purchase_intake.usecases import journal
-from latchkey.subjects.store_connections import usecases as store_connections
-from latchkey.subjects.store_connections.usecases import Connections
+from latchkey.subjects.purchase_intake.usecases import journal, store_connections
+from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 
 # Apps that are looked at.
 MOST_APPS = 200

@@ -14,9 +14,9 @@ from latchkey.domain.purchases.summary import granted_by, summary_of
 from latchkey.domain.refusal import NotFound
 from latchkey.engine.customer_view import View, look_at
 from latchkey.engine.storage import records
+from latchkey.engine.storage.catalog import product_rows as catalog_storage
+from latchkey.engine.storage.catalog.product_rows import Entitlement, Product
 from latchkey.http.services import Services
-from latchkey.subjects.catalog import storage as catalog_storage
-from latchkey.subjects.catalog.rules import Entitlement, Product
 from latchkey.subjects.search.usecases import of_transaction
 
 # How often a purchase may change hands between the lookup of its owner and the read.

@@ -27,11 +27,11 @@ from latchkey.domain.stores.store import BASE_PLANS, TEST_STORE, store_of
 from latchkey.domain.stores.test_store import actions
 from latchkey.domain.stores.test_store.orders import require_open
 from latchkey.engine.changes import Change, Situation
+from latchkey.engine.storage import store_handles as handles
+from latchkey.engine.storage.store_handles import Handle
 from latchkey.http.services import Services
 from latchkey.stores.adapter import Adapter, ConnectedApp, Extension, Target
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, StoreDown, StoreError
-from latchkey.subjects.purchase_intake.rules import Handle
-from latchkey.subjects.purchase_intake.storage import handles
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import Desk
 from latchkey.subjects.purchase_intake.usecases.purchase_intake import Taker
 

@@ -20,7 +20,7 @@ from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.stores.store import store_of
 from latchkey.engine.due_transitions import at_present
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.exports.usecases.export_formats import instant
 from latchkey.subjects.exports.usecases.export_formats import money as export_formats_money

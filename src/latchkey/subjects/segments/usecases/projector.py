@@ -17,7 +17,7 @@ from latchkey.database.transient_errors import PASSING
 from latchkey.domain.instants import MINUTE, SECOND, Ms
 from latchkey.domain.refusal import NotFound
 from latchkey.engine.due_work import EVERY, Lookout, in_turns
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.scans import Outlook, look_out
 from latchkey.subjects.search.usecases import newest
 from latchkey.subjects.segments.rules.facets import Facets, facets_of

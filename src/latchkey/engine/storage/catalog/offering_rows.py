@@ -13,8 +13,46 @@ from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
 from latchkey.domain.catalog import Eligibility
 from latchkey.domain.instants import Ms
-from latchkey.subjects.catalog.storage import product_of
-from latchkey.subjects.offerings.rules import Attached, Offering, Package, Placement
+from latchkey.engine.storage.catalog.product_rows import Product, product_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offering:
+    id: str
+    lookup_key: str
+    display_name: str
+    metadata: Mapping[str, Any] | None
+    is_current: bool
+    created_at: Ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    id: str
+    offering_id: str
+    lookup_key: str
+    display_name: str
+    position: int
+    created_at: Ms
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A product of a package."""
+
+    product: Product
+    eligibility: Eligibility
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    id: str
+    display_name: str
+    # None: nothing is offered there.
+    offering_id: str | None
+    is_fallback: bool
+    created_at: Ms
+
 
 _CREATE_OFFERING = query("create_offering")
 _PAGE_OFFERINGS = query("list_offerings")
@@ -114,9 +152,6 @@ async def clear_override(connection: Connection, project_id: str, app_user_id: s
     await connection.execute(_CLEAR, project_id, app_user_id)
 
 
-# The packages of offerings, and their products.
-
-
 _CREATE_PACKAGE = query("create_package")
 _LIST = query("list_packages")
 _RENAME = query("rename_package")
@@ -203,9 +238,6 @@ def _package(row: Record) -> Package:
         position=row["position"],
         created_at=row["created_at"],
     )
-
-
-# Placements: places in an app that show an offering of their own.
 
 
 _CREATE_PLACEMENT = query("create_placement")

@@ -117,9 +117,6 @@ async def coverage(connection: Connection) -> list[Coverage]:
     return [Coverage(row["currency"], row["rates"], row["first"], row["last"]) for row in rows]
 
 
-# The exchange rates that this process has in memory. Every change reads their version, so they are never old.
-
-
 class KnownRates:
     def __init__(self) -> None:
         self._version = 0
@@ -133,9 +130,6 @@ class KnownRates:
             self._rates = self._rates.plus(more)
             self._version = max(self._version, newest)
         return self._rates
-
-
-# Currencies and days of payments in production for which no exchange rate was given.
 
 
 _NOTE = query("note_missing_rates")
@@ -165,10 +159,6 @@ async def list_missing(connection: Connection, project_id: str | None, since: in
     """By currency, for payments since a day; of all projects if None is given."""
     rows = await connection.fetch(_LIST_MISSING, project_id, since)
     return [MissingRates(row["currency"], row["days"], row["last"]) for row in rows]
-
-
-# A project's programs and percentages, as JSON in its row. They are part of the catalog: changing them changes its
-# version.
 
 
 _SAVE = query("save_fees")

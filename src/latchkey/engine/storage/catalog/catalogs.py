@@ -14,21 +14,17 @@ from latchkey.domain.catalog import Catalog, Former, Offering, Offerings, Packag
 from latchkey.domain.instants import parse_duration
 from latchkey.domain.money.pinned_rates import Tariff
 from latchkey.domain.stores.store import TEST_STORE
-from latchkey.engine.storage.rates import KnownRates, fees_of
-from latchkey.subjects.catalog import rules as catalog_rules
-from latchkey.subjects.catalog import storage as catalog_storage
-from latchkey.subjects.experiments import storage as experiments_storage
-from latchkey.subjects.offerings import rules as offerings_rules
-from latchkey.subjects.offerings import storage as offerings_storage
+from latchkey.engine.storage.catalog import experiment_rows, offering_rows, product_rows
+from latchkey.engine.storage.catalog.rates import KnownRates, fees_of
 
 
 async def load_offerings(connection: Any, project_id: str) -> Offerings:
-    stored = await offerings_storage.page_offerings(connection, project_id, None, None)
-    packed = await offerings_storage.of_offerings(connection, project_id, [offering.id for offering in stored])
+    stored = await offering_rows.page_offerings(connection, project_id, None, None)
+    packed = await offering_rows.of_offerings(connection, project_id, [offering.id for offering in stored])
     ids = [package.id for found in packed.values() for package in found]
-    attached = await offerings_storage.products(connection, project_id, ids)
+    attached = await offering_rows.products(connection, project_id, ids)
 
-    def package_of(package: offerings_rules.Package) -> Package:
+    def package_of(package: offering_rows.Package) -> Package:
         sold = (PackageProduct(one.product.id, one.eligibility) for one in attached[package.id])
         return Package(package.lookup_key, tuple(sold))
 
@@ -46,18 +42,15 @@ async def load_offerings(connection: Any, project_id: str) -> Offerings:
         ),
         placements=tuple(
             Placement(id=placement.id, offering_id=placement.offering_id, is_fallback=placement.is_fallback)
-            for placement in await offerings_storage.page_placements(connection, project_id, None, None)
+            for placement in await offering_rows.page_placements(connection, project_id, None, None)
         ),
         of_variants={
             (experiment.id, variant.id): variant.offering_id
-            for experiment in await experiments_storage.page(connection, project_id, None, None)
+            for experiment in await experiment_rows.page(connection, project_id, None, None)
             for variant in experiment.variants
             if variant.offering_id is not None
         },
     )
-
-
-# Catalogs, parsed once per version. The version is read with every request, so the cache is never stale.
 
 
 _LOAD = query("load_catalog")
@@ -65,7 +58,7 @@ _FORMER = query("former_grants")
 
 
 async def _load(connection: Any, project_id: str, row: Record) -> Catalog:
-    known = await catalog_storage.page_products(connection, project_id, with_deleted=True)
+    known = await product_rows.page_products(connection, project_id, with_deleted=True)
     return Catalog(
         {product.id: _product(product) for product in known},
         frozenset(row["entitlements"]),
@@ -79,7 +72,7 @@ async def _load(connection: Any, project_id: str, row: Record) -> Catalog:
     )
 
 
-def _product(stored: catalog_rules.Product) -> Product:
+def _product(stored: product_rows.Product) -> Product:
     return Product(
         id=stored.id,
         display_name=stored.display_name,

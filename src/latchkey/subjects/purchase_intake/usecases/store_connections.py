@@ -15,15 +15,15 @@ from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.engine.storage import store_handles
+from latchkey.engine.storage.catalog.app_rows import App
+from latchkey.engine.storage.store_handles import Healings
 from latchkey.stores.adapter import Adapter, ConnectedApp
 from latchkey.stores.errors import CredentialsRefused, StoreError
 from latchkey.stores.stripe.notification import EVENT_TYPES
-from latchkey.subjects.projects.rules import App
 from latchkey.subjects.projects.usecases import load_app
-from latchkey.subjects.purchase_intake.rules import Healings
-from latchkey.subjects.purchase_intake.storage import handles, journal_rows
-from latchkey.subjects.store_connections import storage
-from latchkey.subjects.store_connections.storage import CheckResult, StoreConnection
+from latchkey.subjects.purchase_intake.storage import connection_rows, journal_rows
+from latchkey.subjects.purchase_intake.storage.connection_rows import CheckResult, StoreConnection
 
 log = structlog.get_logger()
 
@@ -70,7 +70,7 @@ class Connections:
         if fresh:
             return known
         async with self.database.at_hand() as connection:
-            found = await storage.by_token(connection, hashed, self.now())
+            found = await connection_rows.by_token(connection, hashed, self.now())
         return self._remember(hashed, found)
 
     async def of_app(self, project_id: str, app_id: str) -> Known | None:
@@ -80,12 +80,12 @@ class Connections:
         if fresh:
             return known
         async with self.database.at_hand() as connection:
-            found = await storage.load(connection, project_id, app_id)
+            found = await connection_rows.load(connection, project_id, app_id)
         return self._remember(key, found)
 
     async def all_connected(self) -> list[tuple[ConnectedApp, StoreConnection]]:
         async with self.database.acquire() as connection:
-            found = await storage.connected(connection)
+            found = await connection_rows.connected(connection)
         known = [(self._known(one).connected, one) for one in found if one.store in self.adapters]
         return [(app, one) for app, one in known if app is not None]
 
@@ -167,9 +167,6 @@ def place_of(project_id: str, app_id: str) -> str:
     return f"{project_id}/{app_id}/store credentials"
 
 
-# An app's connection to its store, as an operator sets it up: credentials and the notification URL.
-
-
 # After a rotation the old notification URL works on for this long: changing it at the store takes a while.
 OVERLAP: Ms = 7 * DAY
 PATH = "/incoming/"
@@ -193,12 +190,12 @@ async def load(connections: Connections, project_id: str, app_id: str) -> Connec
     if app.store not in connections.adapters:
         return None
     async with connections.database.transaction() as connection:
-        row = await storage.load(connection, project_id, app_id)
+        row = await connection_rows.load(connection, project_id, app_id)
         if row is None:
             token = secrets.token_urlsafe(24)
             sealed = connections.sealer.seal(token, _url_place(project_id, app_id))
-            await storage.ensure(connection, project_id, app_id, sealed, hash_of(token))
-            row = await storage.load(connection, project_id, app_id)
+            await connection_rows.ensure(connection, project_id, app_id, sealed, hash_of(token))
+            row = await connection_rows.load(connection, project_id, app_id)
     connections.forget(project_id, app_id)
     return None if row is None else _connected(connections, row)
 
@@ -209,7 +206,7 @@ async def load_some(connections: Connections, project_id: str, apps: Sequence[Ap
     if not wanted:
         return {}
     async with connections.database.acquire() as connection:
-        rows = await storage.load_some(connection, project_id, wanted)
+        rows = await connection_rows.load_some(connection, project_id, wanted)
     found = {id: _connected(connections, row) for id, row in rows.items()}
     for id in wanted:
         if id not in found and (made := await load(connections, project_id, id)) is not None:
@@ -226,7 +223,7 @@ async def save(connections: Connections, project_id: str, app_id: str, given: Ma
     sealed = connections.sealer.seal(json.encode(given).decode(), place_of(project_id, app_id))
     now = connections.now()
     async with connections.database.transaction() as connection:
-        row = await storage.save(
+        row = await connection_rows.save(
             connection,
             project_id,
             app_id,
@@ -274,7 +271,7 @@ async def note_check(connections: Connections, app: ConnectedApp) -> None:
     """Try the credentials of an app, and keep the result with them."""
     result = await _check(connections, app)
     async with connections.database.transaction() as connection:
-        await storage.note_check(
+        await connection_rows.note_check(
             connection, app.project_id, app.app_id, app.version, result, connections.now(), asked=True
         )
     connections.forget(app.project_id, app.app_id)
@@ -283,7 +280,7 @@ async def note_check(connections: Connections, app: ConnectedApp) -> None:
 async def delete(connections: Connections, project_id: str, app_id: str) -> Connected:
     await required(connections, project_id, app_id)
     async with connections.database.transaction() as connection:
-        row = await storage.delete(connection, project_id, app_id)
+        row = await connection_rows.delete(connection, project_id, app_id)
     connections.forget(project_id, app_id)
     assert row is not None
     return _connected(connections, row)
@@ -296,7 +293,7 @@ async def rotate_url(connections: Connections, project_id: str, app_id: str) -> 
     sealed = connections.sealer.seal(token, _url_place(project_id, app_id))
     async with connections.database.transaction() as connection:
         now = connections.now()
-        row = await storage.rotate(connection, project_id, app_id, sealed, hash_of(token), now + OVERLAP, now)
+        row = await connection_rows.rotate(connection, project_id, app_id, sealed, hash_of(token), now + OVERLAP, now)
     connections.forget(project_id, app_id)
     assert row is not None
     return _connected(connections, row)
@@ -305,7 +302,7 @@ async def rotate_url(connections: Connections, project_id: str, app_id: str) -> 
 async def healings(connections: Connections, project_id: str, days: int = 30) -> dict[str, Healings]:
     """How often the safety net looked and found news, by app."""
     async with connections.database.acquire() as connection:
-        return await handles.healings(connection, project_id, connections.now() - days * DAY)
+        return await store_handles.healings(connection, project_id, connections.now() - days * DAY)
 
 
 async def required(connections: Connections, project_id: str, app_id: str) -> Connected:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from msgspec import json
 
@@ -11,7 +12,30 @@ from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.instants import Ms
-from latchkey.subjects.projects.rules import App, Project, TestStore
+from latchkey.domain.stores.store import AppStore
+
+TestStore = Literal["open", "closed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    id: str
+    name: str
+    restore_behavior: Literal["transfer", "keep", "transfer_if_no_active_subscriptions"]
+    created_at: Ms
+    test_store: TestStore
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    project_id: str
+    id: str
+    name: str
+    store: AppStore
+    created_at: Ms
+    # What the store calls it, and the like, by field. No secrets.
+    details: Mapping[str, Any]
+
 
 _CREATE = query("insert_project")
 _BEGIN_FEED = query("insert_feed")

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from msgspec import Struct, json
 
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
 from latchkey.domain.customers.enrollment import Variant
-from latchkey.subjects.experiments.rules import Experiment
+from latchkey.domain.instants import Ms
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    id: str
+    name: str
+    variants: tuple[Variant, ...]
+    created_at: Ms
+
 
 _CREATE = query("create_experiment")
 _UPDATE = query("update_experiment")

@@ -1,4 +1,4 @@
-"""Products as an operator sees them. `engine/storage/catalogs.py` loads them for purchases and reads."""
+"""Products as an operator sees them. `engine/storage/catalog/catalogs.py` loads them for purchases and reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,45 @@ from latchkey.domain.access.remapping import Grant
 from latchkey.domain.catalog import Credit, ListedPrice, ProductKind, ProductType
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import Price
-from latchkey.subjects.catalog.rules import Entitlement, Product, ProductTerms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductTerms:
+    """The checked fields of a product that an operator sets."""
+
+    display_name: str
+    kind: ProductKind
+    price: Price
+    duration: str | None
+    trial_duration: str | None
+    credits: Credit | None
+    # None: only the kind is known.
+    type: ProductType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product(ProductTerms):
+    id: str
+    # The apps in which it is sold; empty means in every app. An app may have been deleted since.
+    app_ids: tuple[str, ...]
+    # The first of these that exists, else the project's oldest app. None: the project has no app.
+    app_id: str | None
+    entitlement_ids: tuple[str, ...]
+    created_at: Ms
+    # A deleted product is off sale; its owners keep it.
+    deleted_at: Ms | None
+
+    @property
+    def on_sale(self) -> bool:
+        return self.deleted_at is None
+
+
+@dataclass(frozen=True, slots=True)
+class Entitlement:
+    id: str
+    display_name: str
+    created_at: Ms
+
 
 _LOAD_PRODUCT = query("load_products")
 _PAGE_PRODUCTS = query("list_products")
@@ -96,9 +134,6 @@ def product_of(row: Record) -> Product:
     )
 
 
-# The listed prices of products. They are not part of the catalog that every read needs: there can be hundreds each.
-
-
 _LOAD_PRICE = query("load_product_prices")
 _SAVE_PRICE = query("save_product_price")
 _DELETE_PRICE = query("delete_product_price")
@@ -146,9 +181,6 @@ async def country_of(connection: Connection, project_id: str, app_user_id: str) 
     """Where the customer was seen last."""
     row = await connection.fetchrow(_CUSTOMER, project_id, app_user_id)
     return None if row is None else row["last_seen_country"]
-
-
-# Entitlements, and which products grant them.
 
 
 _CREATE = query("create_entitlement")

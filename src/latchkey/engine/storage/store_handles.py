@@ -3,13 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import Literal
 
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Environment
-from latchkey.subjects.purchase_intake.rules import Handle, Healings
+
+Kind = Literal["subscription", "one_time"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handle:
+    project_id: str
+    app_id: str
+    store: str
+    handle: str = field(repr=False)
+    environment: Environment
+    # The id of its purchase in the store.
+    store_id: str
+    kind: Kind
+    product_id: str
+    check_at: Ms | None = None
+    checks: int = 0
+    acknowledge_at: Ms | None = None
+    acknowledge_attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Healings:
+    checks: int
+    healed: int
+
 
 _LOAD = query("load_handles")
 _OF_PURCHASE = query("handles_of_purchase")

@@ -28,9 +28,9 @@ from latchkey.now import real_now
 from latchkey.subjects.api_keys import render as api_keys_render
 from latchkey.subjects.api_keys import usecases as api_keys
 from latchkey.subjects.projects import usecases as projects
-from latchkey.subjects.purchase_intake import render as purchase_intake_render
-from latchkey.subjects.store_connections import usecases
-from latchkey.subjects.store_connections.usecases import Connected, Connections
+from latchkey.subjects.purchase_intake import render
+from latchkey.subjects.purchase_intake.usecases import store_connections
+from latchkey.subjects.purchase_intake.usecases.store_connections import Connected, Connections
 
 app = typer.Typer(no_args_is_help=True, help="Create, list and delete apps, and connect them to their stores.")
 credentials = typer.Typer(
@@ -74,7 +74,7 @@ LARGEST = 1024 * 1024
 async def list_apps(at: StoreDesk) -> None:
     """List a project's apps, and whether their stores accept their credentials."""
     apps = await projects.all_apps(at.database, at.project_id)
-    connected = await usecases.load_some(at.connections, at.project_id, apps)
+    connected = await store_connections.load_some(at.connections, at.project_id, apps)
     if at.as_json:
         output.write_list(
             {
@@ -139,7 +139,7 @@ async def save(
     if private_key is not None:
         given["private_key"] = output.read_secret(str(private_key))
     async with at.audited("app.credentials_saved", app_id):
-        saved = await usecases.save(at.connections, at.project_id, app_id, given)
+        saved = await store_connections.save(at.connections, at.project_id, app_id, given)
     _show(at, saved)
     if saved.row.check_result == "refused":
         raise typer.Exit(1)
@@ -148,14 +148,14 @@ async def save(
 @command(credentials, "show", store_desk)
 async def show(at: StoreDesk, app_id: AppArgument) -> None:
     """Show what is saved (never a key), whether it works, and the notification URL."""
-    _show(at, await usecases.required(at.connections, at.project_id, app_id))
+    _show(at, await store_connections.required(at.connections, at.project_id, app_id))
 
 
 @command(credentials, "check", store_desk)
 async def check(at: StoreDesk, app_id: AppArgument) -> None:
     """Check the saved credentials with a call to the store. Apple also sends a test notification."""
     async with at.audited("app.credentials_checked", app_id):
-        checked = await usecases.check(at.connections, at.project_id, app_id)
+        checked = await store_connections.check(at.connections, at.project_id, app_id)
     _show(at, checked)
     if checked.row.check_result == "refused":
         raise typer.Exit(1)
@@ -170,19 +170,17 @@ async def check(at: StoreDesk, app_id: AppArgument) -> None:
 async def delete(at: StoreDesk, app_id: AppArgument) -> None:
     """Delete an app's credentials. Its receipts and notifications get status 503 until there are new ones."""
     async with at.audited("app.credentials_deleted", app_id):
-        deleted = await usecases.delete(at.connections, at.project_id, app_id)
-    at.done(
-        purchase_intake_render.credentials(deleted, at.base), f"The credentials of {output.plain(app_id)} are deleted."
-    )
+        deleted = await store_connections.delete(at.connections, at.project_id, app_id)
+    at.done(render.credentials(deleted, at.base), f"The credentials of {output.plain(app_id)} are deleted.")
 
 
 @command(credentials, "rotate-url", store_desk)
 async def rotate_url(at: StoreDesk, app_id: AppArgument) -> None:
     """Create a new notification URL. The old one works for 7 more days."""
     async with at.audited("app.notification_url_rotated", app_id):
-        rotated = await usecases.rotate_url(at.connections, at.project_id, app_id)
+        rotated = await store_connections.rotate_url(at.connections, at.project_id, app_id)
     if at.as_json:
-        output.write(purchase_intake_render.credentials(rotated, at.base))
+        output.write(render.credentials(rotated, at.base))
     else:
         _show_url(rotated, at.base)
 
@@ -218,7 +216,7 @@ def _state(one: Connected) -> str:
 
 def _show(at: StoreDesk, one: Connected) -> None:
     if at.as_json:
-        output.write(purchase_intake_render.credentials(one, at.base))
+        output.write(render.credentials(one, at.base))
         return
     row, console = one.row, Console(highlight=False)
     table = Table(Column(no_wrap=True, style="bold"), Column(overflow="fold"), box=None, show_header=False)

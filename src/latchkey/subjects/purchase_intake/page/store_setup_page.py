@@ -11,10 +11,10 @@ from latchkey.dashboard import store_form
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.refusal import NotFound
 from latchkey.domain.stores.store import APP_STORE
-from latchkey.subjects.projects import rules as projects_rules
+from latchkey.engine.storage.catalog import app_rows
 from latchkey.subjects.projects import usecases as projects
-from latchkey.subjects.store_connections import usecases
-from latchkey.subjects.store_connections.usecases import Connected
+from latchkey.subjects.purchase_intake.usecases import store_connections
+from latchkey.subjects.purchase_intake.usecases.store_connections import Connected
 
 pages = Pages()
 
@@ -43,7 +43,7 @@ async def show_setup(visit: Visit) -> Response:
         values=values,
         consumption=list(store_form.CONSUMPTION.items()),
         audience=audience,
-        event_types=usecases.STRIPE_EVENTS,
+        event_types=store_connections.STRIPE_EVENTS,
     )
 
 
@@ -53,7 +53,7 @@ async def save(visit: Visit) -> Response:
     if app.store not in store_form.FIELDS:
         raise NotFound("Apps of this store need no credentials.", param="app_id")
     given = store_form.read(app.store, visit.form)
-    saved = await usecases.save(visit.services.stores, visit.project_id, app.id, given)
+    saved = await store_connections.save(visit.services.stores, visit.project_id, app.id, given)
     visit.audit(check=saved.row.check_result)
     title = projects.TITLES[app.store]
     words, kind = {
@@ -66,7 +66,7 @@ async def save(visit: Visit) -> Response:
 
 @pages.post("/apps/{app_id}/credentials/check", Needs.MANAGE, "app.credentials_checked")
 async def check(visit: Visit) -> Response:
-    checked = await usecases.check(visit.services.stores, visit.project_id, visit.param("app_id"))
+    checked = await store_connections.check(visit.services.stores, visit.project_id, visit.param("app_id"))
     visit.audit(check=checked.row.check_result)
     title = projects.TITLES[checked.row.store]
     words, kind = {
@@ -82,7 +82,7 @@ async def check(visit: Visit) -> Response:
 @pages.post("/apps/{app_id}/credentials/delete", Needs.MANAGE, "app.credentials_deleted")
 async def delete(visit: Visit) -> Response:
     visit.form.confirmed()
-    await usecases.delete(visit.services.stores, visit.project_id, visit.param("app_id"))
+    await store_connections.delete(visit.services.stores, visit.project_id, visit.param("app_id"))
     words = "The credentials are gone. What the store and phones send is refused until there are new ones."
     return await visit.to(visit.path("apps", visit.param("app_id")), words, "warn")
 
@@ -90,19 +90,19 @@ async def delete(visit: Visit) -> Response:
 @pages.post("/apps/{app_id}/notification-url/rotate", Needs.MANAGE, "app.notification_url_rotated")
 async def rotate(visit: Visit) -> Response:
     visit.form.confirmed()
-    await usecases.rotate_url(visit.services.stores, visit.project_id, visit.param("app_id"))
+    await store_connections.rotate_url(visit.services.stores, visit.project_id, visit.param("app_id"))
     words = "There is a new notification URL. Give it to the store within 7 days: until then the old one works too."
     return await visit.to(visit.path("apps", visit.param("app_id")), words)
 
 
-async def shown_connection(visit: Visit, app: projects_rules.App) -> dict[str, Any] | None:
+async def shown_connection(visit: Visit, app: app_rows.App) -> dict[str, Any] | None:
     """What the pages of an app show of its connection. None: apps of this store are not connected."""
     if app.store not in store_form.FIELDS:
         return None
-    found = await usecases.load(visit.services.stores, visit.project_id, app.id)
+    found = await store_connections.load(visit.services.stores, visit.project_id, app.id)
     if found is None:
         return None
-    healed = (await usecases.healings(visit.services.stores, visit.project_id)).get(app.id)
+    healed = (await store_connections.healings(visit.services.stores, visit.project_id)).get(app.id)
     return {"row": found.row, "url": address_of(visit, found), "healed": healed, "reachable": _reachable(visit)}
 
 

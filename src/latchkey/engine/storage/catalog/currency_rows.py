@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
-from latchkey.subjects.currencies.rules import Currency
+
+
+@dataclass(frozen=True, slots=True)
+class Currency:
+    code: str
+    name: str
+    description: str
+    created_at: Ms
+
 
 _CREATE = query("create_currency")
 _PAGE = query("list_currencies")

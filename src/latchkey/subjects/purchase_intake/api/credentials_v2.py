@@ -14,8 +14,8 @@ from latchkey.http.errors import Missing
 from latchkey.http.models import AppleId, Body, base_of
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided
-from latchkey.subjects.purchase_intake import render as purchase_intake_render
-from latchkey.subjects.store_connections import usecases, wire
+from latchkey.subjects.purchase_intake import render, wire
+from latchkey.subjects.purchase_intake.usecases import store_connections
 
 router = Router(prefix="/v2/projects/{project_id}/apps/{app_id}/credentials", tags=["V2 apps"])
 
@@ -72,10 +72,10 @@ class NewCredentials(Body):
 @router.get("", responses=shows(wire.StoreCredentials))
 async def read_credentials(request: Request, services: Provided, caller: ReadKey, app_id: str) -> Response:
     """What may be shown of the credentials, whether they work, and the notification URL."""
-    found = await usecases.load(services.stores, caller.project_id, app_id)
+    found = await store_connections.load(services.stores, caller.project_id, app_id)
     if found is None:
         raise Missing("Apps of this store need no credentials.", param="app_id", code=7226)
-    return reply(purchase_intake_render.credentials(found, base_of(request)))
+    return reply(render.credentials(found, base_of(request)))
 
 
 @router.put("", responses=shows(wire.StoreCredentials))
@@ -85,8 +85,8 @@ async def save_credentials(
 ) -> Response:
     """Save credentials. They are tried with a real call to the store; `check` has its result. They are encrypted and
     never shown again."""
-    saved = await usecases.save(services.stores, caller.project_id, app_id, new.model_dump(exclude_none=True))
-    return reply(purchase_intake_render.credentials(saved, base_of(request)))
+    saved = await store_connections.save(services.stores, caller.project_id, app_id, new.model_dump(exclude_none=True))
+    return reply(render.credentials(saved, base_of(request)))
 
 
 @router.post("/check", responses=shows(wire.StoreCredentials))
@@ -94,21 +94,21 @@ async def save_credentials(
 async def check_credentials(request: Request, services: Provided, caller: WriteKey, app_id: str) -> Response:
     """Try the saved credentials with a real call to the store; `check` has its result. Apple also sends a test
     notification to the notification URL that it knows."""
-    checked = await usecases.check(services.stores, caller.project_id, app_id)
-    return reply(purchase_intake_render.credentials(checked, base_of(request)))
+    checked = await store_connections.check(services.stores, caller.project_id, app_id)
+    return reply(render.credentials(checked, base_of(request)))
 
 
 @router.delete("", responses=shows(wire.StoreCredentials))
 @audited("app.credentials_deleted")
 async def delete_credentials(request: Request, services: Provided, caller: WriteKey, app_id: str) -> Response:
     """Disconnect the app from its store. What it sends is refused until there are credentials again."""
-    left = await usecases.delete(services.stores, caller.project_id, app_id)
-    return reply(purchase_intake_render.credentials(left, base_of(request)))
+    left = await store_connections.delete(services.stores, caller.project_id, app_id)
+    return reply(render.credentials(left, base_of(request)))
 
 
 @router.post("/rotate_notification_url", responses=shows(wire.StoreCredentials))
 @audited("app.notification_url_rotated")
 async def rotate_notification_url(request: Request, services: Provided, caller: WriteKey, app_id: str) -> Response:
     """Make a new notification URL. Each old one works for 7 days after it was replaced."""
-    rotated = await usecases.rotate_url(services.stores, caller.project_id, app_id)
-    return reply(purchase_intake_render.credentials(rotated, base_of(request)))
+    rotated = await store_connections.rotate_url(services.stores, caller.project_id, app_id)
+    return reply(render.credentials(rotated, base_of(request)))

@@ -8,7 +8,7 @@ from latchkey.database.pool import Connection
 from latchkey.database.sql import query
 from latchkey.domain.catalog import Catalog
 from latchkey.engine.storage import state
-from latchkey.engine.storage.catalogs import Catalogs
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 
 _LOAD = query("offering_choice")
 
