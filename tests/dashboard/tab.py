@@ -41,15 +41,15 @@ class Tab:
         return await self._ask("GET", urljoin(self.path, str(found[0]["href"])))
 
     async def press(self, button: str, fields: Fields | None = None, *, within: str = "", sure: bool = False) -> Tab:
-        """Fill in the form of a button and press it; `within` is text that stands around the form, `sure` ticks its
-        "I mean it"."""
+        """Fill in the form of a button and press it; `within` is text that stands around the form, `sure` ticks the box
+        that confirms it."""
         pressed = [one for one in self.soup.select(BUTTONS) if _called(one, button, whole=True)]
         pressed = [one for one in pressed if not within or _around(one, within)]
         assert pressed, f"there is no button {button!r} in {self!r}"
         found = pressed[0]
         assert not found.has_attr("disabled"), f"{button!r} is disabled"
         form = self.form_of(found)
-        for label, value in {**(fields or {}), **({"I mean it": True} if sure else {})}.items():
+        for label, value in {**(fields or {}), **({"Yes, ": True} if sure else {})}.items():
             _fill(_control(form, label), value)
         sent = _sent(form)
         if found.has_attr("name"):

@@ -24,10 +24,10 @@ async def test_an_experiment_is_made_and_a_customer_put_into_it(site: Site, deve
     await page.get_by_role("button", name="Another variant").click()
     await page.get_by_label("Variant 5: Id").fill("green")
     await page.get_by_label("Variant 5: Weight").fill("0")
-    await page.get_by_role("button", name="Begin").click()
+    await page.get_by_role("button", name="Start experiment").click()
     await expect(page.get_by_role("alert")).to_contain_text("Weight 5 is a whole number from 1")
     await page.get_by_label("Variant 5: Weight").fill("50")
-    await page.get_by_role("button", name="Begin").click()
+    await page.get_by_role("button", name="Start experiment").click()
     await expect(page.get_by_role("status").first).to_contain_text("The experiment runs")
     developer.complaints = [words for words in developer.complaints if "400" not in words]
 

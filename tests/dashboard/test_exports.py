@@ -56,7 +56,7 @@ async def test_an_export_is_set_up_run_changed_and_deleted(site: Site, exports: 
     assert "Only when asked" in page.text()
     await page.open("/exports")
     await page.follow("Nightly")
-    await page.press("Delete", sure=True)
+    await page.press("Delete export", sure=True)
     assert "is deleted" in page.notice
 
 

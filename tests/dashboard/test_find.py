@@ -53,7 +53,7 @@ async def test_everything_is_found_by_what_people_have_of_it(site: Site) -> None
     assert titles((await found(viewer, "team_mon"))["Products"]) == ["Team, monthly"]
     assert "Demo app" in titles((await found(viewer, "demo app"))["Apps"])
     assert "latchkey up" in titles((await found(viewer, "latchkey"))["API keys"])
-    assert titles((await found(viewer, "vat"))["Pages"]) == ["Money"]
+    assert titles((await found(viewer, "vat"))["Pages"]) == ["Taxes and rates"]
     # Whoever types the name of a page means the page.
     assert next(iter(await found(viewer, "team"))) == "Pages"
     assert await found(viewer, "x") == {}, "a single letter looks nothing up"
@@ -110,7 +110,7 @@ def test_every_list_of_the_menu_is_in_the_index() -> None:
 
 
 def test_pages_are_found_by_the_beginnings_of_words() -> None:
-    assert [one.title for one in entries_for("exchange ra")] == ["Money"]
+    assert [one.title for one in entries_for("exchange ra")] == ["Taxes and rates"]
     assert entries_for("webh")[0].title == "Webhooks"
     assert entries_for("mrr")[0].title == "MRR movement"
     assert entries_for("renewal")[0].title == "Renewal rate"

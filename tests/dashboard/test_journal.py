@@ -72,7 +72,7 @@ async def test_only_who_may_change_things_sees_the_payload(site: Site, app: dict
         assert "bundleId" not in seen.html
         assert payload[:60] not in seen.html
     page = await tab(site, Role.DEVELOPER, f"/journal/{sale['id']}")
-    payload = page.text('[aria-label="What the payload says"]')
+    payload = page.text('[aria-label="Decoded payload"]')
     assert '"bundleId": "com.example.notes"' in payload
     assert '"productId": "pro_monthly"' in payload
     assert "eyJ" in page.text('[aria-label="Payload as it came"]')
@@ -106,7 +106,7 @@ async def test_one_entry_and_all_since_a_moment_are_processed_again(
     await again.get_by_label("Received since (UTC)").fill("2027-01-01T00:00")
     await again.get_by_label("Which").select_option("all")
     await again.get_by_label("App").select_option(app["id"])
-    await again.get_by_label("I mean it").check()
+    await again.get_by_label("Yes, process again").check()
     await again.get_by_role("button").click()
     await expect(page.get_by_role("status").first).to_contain_text("2 entries are processed again")
     assert await process(site) == 2

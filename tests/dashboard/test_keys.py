@@ -29,7 +29,7 @@ def shown_key(page: Tab, prefix: str) -> str:
 
 async def test_a_secret_key_is_shown_once_works_is_masked_and_stops_when_revoked(site: Site) -> None:
     page = await tab(site, Role.OWNER, "/keys/new")
-    await page.press("Make it", {"Name": HOSTILE, "write": False, "Requests a minute": "77"})
+    await page.press("Create key", {"Name": HOSTILE, "write": False, "Requests a minute": "77"})
     plaintext = shown_key(page, "sk_")
     path = f"/v2/projects/{site.project_id}/products"
     client = Client(site.client.app, plaintext)
@@ -52,7 +52,7 @@ async def test_a_new_key_is_copied_by_a_button(owner: Visitor) -> None:
     await owner.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = await owner.open("/keys/new")
     await page.get_by_label("Name").fill("copied")
-    await page.get_by_role("button", name="Make it").click()
+    await page.get_by_role("button", name="Create key").click()
     await page.locator(".snippet").first.get_by_role("button", name="Copy").click()
     await expect(page.get_by_role("button", name="Copied")).to_be_visible()
     plaintext = await page.locator(".snippet code").first.inner_text()
@@ -63,10 +63,10 @@ async def test_a_new_key_is_copied_by_a_button(owner: Visitor) -> None:
 async def test_a_key_with_rules_is_made_changed_and_replaced(site: Site) -> None:
     page = await tab(site, Role.OWNER, "/keys/new")
     where = "Works only from these addresses"
-    await page.press("Make it", {"Name": "bound", "V2 replies": "vendor", where: "203.0.113.7, nowhere"})
+    await page.press("Create key", {"Name": "bound", "V2 replies": "vendor", where: "203.0.113.7, nowhere"})
     assert "'nowhere' is not an address or a network" in page.alert
     tomorrow = datetime.fromtimestamp(site.clock.now / 1000 + 86_400, UTC).date().isoformat()
-    await page.press("Make it", {"Works until the end of": tomorrow, where: "203.0.113.7\n2001:db8::/32"})
+    await page.press("Create key", {"Works until the end of": tomorrow, where: "203.0.113.7\n2001:db8::/32"})
     old = shown_key(page, "sk_")
     assert "It works only from 203.0.113.7/32, 2001:db8::/32." in page.text()
     path = f"/v2/projects/{site.project_id}/products"
@@ -85,7 +85,7 @@ async def test_a_key_with_rules_is_made_changed_and_replaced(site: Site) -> None
     assert [(await client.get(path)).status for client in (inside, outside)] == [403, 200]
 
     await page.follow(f"Change or replace {hint}")
-    await page.press("Make the new key", {"Days that the old key still works": "0"}, sure=True)
+    await page.press("Create new key", {"Days that the old key still works": "0"}, sure=True)
     new = shown_key(page, "sk_")
     assert "no longer works." in page.text()
     assert [(await Client(site.client.app, key).get(path)).status for key in (old, new)] == [401, 200]
@@ -99,21 +99,21 @@ async def test_a_key_with_rules_is_made_changed_and_replaced(site: Site) -> None
 
 async def test_a_key_that_may_nothing_is_refused_and_the_form_stays_filled(site: Site) -> None:
     page = await tab(site, Role.DEVELOPER, "/keys/new")
-    await page.press("Make it", {"Name": "mine", "read": False, "write": False})
+    await page.press("Create key", {"Name": "mine", "read": False, "write": False})
     assert "Scopes are some of read, write" in page.alert
     assert page.value("Name") == "mine"
 
 
 async def test_an_app_is_made_with_its_key_gets_another_loses_one_and_goes(site: Site) -> None:
     page = await tab(site, Role.DEVELOPER, "/apps/new")
-    await page.press("Make it", {"Name": HOSTILE, "Store": "play_store"})
+    await page.press("Create app", {"Name": HOSTILE, "Store": "play_store"})
     first = shown_key(page, "goog_")
     await page.follow("I have it")
     assert page.heading == HOSTILE
     app_id = page.path.rpartition("/")[2]
     assert (await projects.load_app(site.database, site.project_id, app_id)).store == "play_store"
 
-    await page.press("Make a key", {"Name": "a second"})
+    await page.press("Create public key", {"Name": "a second"})
     second = shown_key(page, "goog_")
     one, two = (Client(site.client.app, plaintext) for plaintext in (first, second))
     assert [(await client.get("/v1/subscribers/ina")).status in {200, 201} for client in (one, two)] == [True, True]
@@ -123,8 +123,8 @@ async def test_an_app_is_made_with_its_key_gets_another_loses_one_and_goes(site:
     assert "revoked" in page.row(f"goog_…{first[-4:]}")
     assert (await one.get("/v1/subscribers/ina")).status == 401
 
-    await page.press("Delete", within="Delete this app", sure=True)
-    assert "The app and its keys are gone" in page.notice
+    await page.press("Delete app", sure=True)
+    assert "The app and its keys are deleted" in page.notice
     assert (await two.get("/v1/subscribers/ina")).status == 401
     assert (await get(site, f"apps/{app_id}")).status == 404
 

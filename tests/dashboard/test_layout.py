@@ -99,7 +99,7 @@ async def test_the_menu_of_a_phone_opens_and_closes(site: Site, browser: Browser
         await page.get_by_text("Menu", exact=True).click()
         await page.get_by_role("link", name="Audit log").click()
         await page.set_viewport_size({"width": 1440, "height": 844})
-        await expect(page.get_by_role("link", name="Money")).to_be_visible()
+        await expect(page.get_by_role("link", name="Taxes and rates")).to_be_visible()
 
 
 async def test_a_table_that_does_not_fit_becomes_blocks_and_one_that_fits_stays(site: Site, browser: Browser) -> None:

@@ -21,11 +21,11 @@ async def test_an_offering_is_made_filled_made_current_and_an_app_shows_it(site:
     page = await tab(site, Role.DEVELOPER, "/catalog/offerings")
     assert "Pro plans" in page.text()
     await page.follow("New offering")
-    await page.press("Make it", {"Lookup key": "sale", "Name": HOSTILE, "Metadata": "red"})
+    await page.press("Create offering", {"Lookup key": "sale", "Name": HOSTILE, "Metadata": "red"})
     assert "The metadata is a JSON object" in page.alert
     assert page.value("Name") == HOSTILE
-    await page.press("Make it", {"Metadata": '{"color": "red"}'})
-    assert "sale exists now" in page.notice
+    await page.press("Create offering", {"Metadata": '{"color": "red"}'})
+    assert "sale was created" in page.notice
     assert page.heading.startswith(HOSTILE)
 
     for key, product in (("$rc_annual", "pro_yearly"), ("$rc_monthly", "pro_monthly")):
@@ -33,7 +33,7 @@ async def test_an_offering_is_made_filled_made_current_and_an_app_shows_it(site:
         assert f"{key} was added" in page.notice
     await page.press("Move $rc_monthly up")
     assert "$rc_monthly is number 1 now" in page.notice
-    await page.press("Make it the current offering")
+    await page.press("Make this the current offering")
     assert "sale is the current offering" in page.notice
     shown = await offered(site)
     assert shown["current_offering_id"] == "sale"
@@ -41,17 +41,17 @@ async def test_an_offering_is_made_filled_made_current_and_an_app_shows_it(site:
     assert (sale["description"], sale["metadata"]) == (HOSTILE, {"color": "red"})
     assert [one["identifier"] for one in sale["packages"]] == ["$rc_monthly", "$rc_annual"]
 
-    await page.press("Delete", within="Delete this offering", sure=True)
+    await page.press("Delete offering", sure=True)
     assert "it is the current offering" in page.alert
     await page.press("Have no current offering")
     assert "There is none now" in page.notice
     await page.press("Save", {"Name": "Sale", "Metadata": ""})
     assert page.heading.startswith("Sale")
-    await page.press("Delete", within="Delete this offering", sure=True)
-    assert "The offering is gone" in page.notice
+    await page.press("Delete offering", sure=True)
+    assert "The offering and its packages are deleted" in page.notice
     assert [one["lookup_key"] for one in (await get(site, "offerings")).json()["items"]] == ["default", "team", "coins"]
     await page.follow("Pro plans")
-    await page.press("Make it the current offering")
+    await page.press("Make this the current offering")
     assert "default is the current offering" in page.notice
 
 
@@ -78,7 +78,7 @@ async def test_the_page_says_why_an_app_shows_nothing_and_a_base_plan_helps(site
     ]
     await page.press("Save", {"Name": "By the month"})
     assert page.heading == "By the month"
-    await page.press("Take team:monthly out")
+    await page.press("Remove team:monthly")
     assert "team:monthly is no longer in the package" in page.notice
 
     # The product's own page says where it is sold.
@@ -86,7 +86,7 @@ async def test_the_page_says_why_an_app_shows_nothing_and_a_base_plan_helps(site
     assert page.ticked("An app in play_store")
     await page.press("Save", {"An app in play_store": False})
     assert (await get(site, "products/team:monthly")).json()["app_ids"] == []
-    await page.press("Delete", sure=True)
+    await page.press("Delete product", sure=True)
     assert "is not sold any more" in page.notice
 
 
@@ -95,8 +95,8 @@ async def test_a_placement_is_made_changed_and_deleted(site: Site) -> None:
     assert "At the first start" in page.text()
     await page.follow("New placement")
     everywhere = "Also at places that have no placement"
-    await page.press("Make it", {"Id": "shop", "Shows": "coins", everywhere: True})
-    assert "shop exists now" in page.notice
+    await page.press("Create placement", {"Id": "shop", "Shows": "coins", everywhere: True})
+    assert "shop was created" in page.notice
     shown = (await offered(site))["placements"]
     assert (shown["fallback_offering_id"], shown["offering_ids_by_placement"]["shop"]) == ("coins", "coins")
     await page.follow("shop")
@@ -104,13 +104,13 @@ async def test_a_placement_is_made_changed_and_deleted(site: Site) -> None:
     assert "Saved" in page.notice
     assert (await offered(site))["placements"]["offering_ids_by_placement"]["shop"] is None
     await page.follow("shop")
-    await page.press("Delete", sure=True)
-    assert "shop is gone" in page.notice
+    await page.press("Delete placement", sure=True)
+    assert "shop was deleted" in page.notice
 
 
 async def test_a_variant_shows_an_offering(site: Site) -> None:
     page = await tab(site, Role.DEVELOPER, "/experiments/new")
-    await page.press("Begin", {"Name": "Teams first", "Variant 2: Id": "b", "Variant 2: Shows": "team"})
+    await page.press("Start experiment", {"Name": "Teams first", "Variant 2: Id": "b", "Variant 2: Shows": "team"})
     assert page.heading == "Teams first"
     assert page.value("b") == "ofrng_demo_team"
     await page.press("Save", {"b": "The current offering"})

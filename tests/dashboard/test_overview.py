@@ -37,7 +37,7 @@ def value(page: Tab, figure: str) -> str:
 
 async def test_before_anything_was_sold_the_page_says_what_to_do_first(site: Site) -> None:
     page = await tab(site, Role.VIEWER)
-    assert "Nobody has bought anything yet" in page.texts("h2")
+    assert "No purchases yet" in page.texts("h2")
     assert "/v2/projects/proj_demo/test_store/actions" in page.text(".snippet code")
     assert site.secret not in page.html
 

@@ -81,7 +81,7 @@ async def events(site: Site, customer: str) -> list[str]:
 async def test_a_purchase_is_made_as_google_and_says_when_it_is_acknowledged(site: Site, app: dict[str, Any]) -> None:
     async with processing(site):
         page = await tab(site, Role.DEVELOPER, f"/apps/{app['id']}")
-        await page.follow("Pretend Play Store")
+        await page.follow("Play Store emulator")
         assert page.value("Product") == "pro_monthly:monthly"
         await page.press("Buy as Google", {"Customer": "gustav"})
         assert "not acknowledged" in page.row("gustav", "#purchases")
@@ -122,7 +122,7 @@ async def test_a_store_extends_cancels_and_refunds_from_the_customers_page(
     await page.press("Extend", {"Days more": "10"}, sure=True)
     assert "Google does not do this for the purchase as it stands" in page.alert
     assert (await last_audit(site))[:3] == ("customer.extended", "gerd", "refused")
-    await page.press("Refund", sure=True)
+    await page.press("Refund $9.99", sure=True)
     assert "Refunded." in page.notice
     assert emulator.known(bought).refunded_at is not None
     assert not [words for words in page.texts("details.action") if "Refund" in words]

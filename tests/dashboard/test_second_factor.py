@@ -167,7 +167,7 @@ async def test_an_owner_sees_who_has_it_and_resets_it_unless_another_project_is_
     page = await tab(site, Role.OWNER, "/team")
     assert "developer on " in page.row(email)
     await page.follow(f"Change {email}")
-    await page.press("Reset", sure=True)
+    await page.press("Reset second factor", sure=True)
     assert page.notice == f"{email} is not asked for a code any more."
     assert not (await account_of(site, email)).has_second_factor
     assert (await audited(site, "member.second_factor_reset"))[-1][1:3] == (email, "done")
@@ -213,7 +213,7 @@ async def test_where_it_is_required_nothing_works_before_it_is_set_up(site: Site
 
     shown = await tab(site, Role.VIEWER, "/customers")
     assert shown.path == FACTOR
-    assert "Everybody here needs a second factor." in shown.text("body")
+    assert "A second factor is required here." in shown.text("body")
     await shown.press("Go on")
     await shown.press("Turn it on", {"Code": code_of(shown.text(".snippet code"), site.clock.now)})
     await shown.follow("I have them")

@@ -34,7 +34,7 @@ async def fill(page: Page, credentials: dict[str, Any], **other: str) -> None:
         {"api_base_url": "", **credentials, "root_certificates": credentials["root_certificates"][0], **other}
     ).items():
         if name == "api_base_url":
-            await page.get_by_text("For a pretend store").click()
+            await page.get_by_text("For a store emulator").click()
         if name == "private_key":
             file = FilePayload(name="SubscriptionKey_2X9R4HXF34.p8", mimeType="text/plain", buffer=str(value).encode())
             await page.get_by_label("Private key, from a file").set_input_files(file)

@@ -33,13 +33,13 @@ async def test_an_owner_changes_a_role_makes_a_new_link_and_removes_somebody(sit
     await page.press("Change role", {"Developer": True})
     assert f"{them.email} is developer now." in page.notice
     await page.follow(f"Change {them.email}")
-    await page.press("Make a link")
+    await page.press("Create link")
     assert (await (await tab(site, None)).open(urlsplit(page.text(".snippet code")).path)).status == 200
     await page.follow("Back to the team")
     await page.follow(f"Change {them.email}")
     here = site.path("/team").removeprefix(site.url)
     assert (await them.get(here)).status == 200
-    await page.press("Remove", sure=True)
+    await page.press("Remove member", sure=True)
     assert f"{them.email} does not belong to this project any more." in page.notice
     # At once: their session is still open, but has no access any more.
     assert (await them.get(here)).status == 404

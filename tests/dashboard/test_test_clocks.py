@@ -30,14 +30,14 @@ async def test_the_story_from_a_new_clock_to_the_delivered_webhook(site: Site, d
     await expect(page.get_by_role("heading", name="See a year pass in a minute")).to_be_visible()
     await page.get_by_label("Name").fill(NAME)
     await page.get_by_label("Starts at").fill("2027-01-31T10:00")
-    await press(page, "Make the clock")
+    await press(page, "Create clock")
     await expect(page.get_by_role("heading", name=NAME)).to_be_visible()
     await expect(page.locator(".clock .value")).to_have_text("2027-01-31 10:00 UTC")
     await expect(page.get_by_role("button", name="To next renewal")).to_be_disabled()
     await page.get_by_label("New customer").fill("clocked & <i>")
     await press(page, "Put on the clock")
     await page.get_by_label("Product").select_option("pro_monthly")
-    await page.get_by_label("Begin with the trial").check()
+    await page.get_by_label("Start with the trial").check()
     await press(page, "Buy")
     await expect(page.get_by_role("status").first).to_have_text("Done: TRIAL_STARTED.")
     await expect(page.locator("#counter .held")).to_contain_text("on trial, renews 2027-02-07 10:00 UTC")
@@ -121,7 +121,7 @@ async def test_what_somebody_else_does_arrives_on_the_open_page(site: Site, view
     await expect(types(page)).to_have_text(["RENEWAL", "RENEWAL", "INITIAL_PURCHASE"])
     await expect(page.get_by_role("button", name="+1 day")).to_have_count(0)
     await expect(page.get_by_role("button", name="Buy")).to_have_count(0)
-    await expect(page.get_by_text("Delete the clock…")).to_have_count(0)
+    await expect(page.get_by_text("Delete this clock…")).to_have_count(0)
     await expect(page.locator("#counter .held")).to_have_count(0)
     await page.reload()
     await expect(page.locator("#counter .held")).to_contain_text("renews")
@@ -135,9 +135,9 @@ async def test_what_makes_no_sense_is_said_on_the_same_page_and_changes_nothing(
     tried: list[tuple[str, Fields, str]] = [
         ("Put on the clock", {"New customer": "elsewhere"}, "There is a customer 'elsewhere' already."),
         ("Put on the clock", {"New customer": "null"}, "not accepted as an app user id"),
-        ("Buy", {"Product": "coins_100", "Begin with the trial": True}, "'coins_100' has no trial on offer."),
+        ("Buy", {"Product": "coins_100", "Start with the trial": True}, "'coins_100' has no trial on offer."),
         ("Move the clock", {"Moment": "2020-01-01T00:00"}, "it only moves forward"),
-        ("Delete", {"I mean it": True}, "There are customers on this test clock; delete them first."),
+        ("Delete clock", {"Yes, delete clock": True}, "There are customers on this test clock; delete them first."),
     ]
     for button, fields, alert in tried:
         await page.open(f"/test-clocks/{clock}")
@@ -151,6 +151,6 @@ async def test_what_makes_no_sense_is_said_on_the_same_page_and_changes_nothing(
 
 async def test_a_clock_nobody_lives_on_can_be_deleted(site: Site) -> None:
     page = await tab(site, Role.DEVELOPER, f"/test-clocks/{await make_clock(site, name='short-lived')}")
-    await page.press("Delete", sure=True)
+    await page.press("Delete clock", sure=True)
     assert page.notice == "The clock is deleted."
     assert "short-lived" not in page.text()

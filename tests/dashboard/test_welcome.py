@@ -48,7 +48,7 @@ async def test_the_steps_of_a_new_project_are_found_from_its_data_and_stay_done(
     assert found.done == {"store", "product"}
     async with site.database.acquire() as connection:
         await connection.execute("delete from store_connections where project_id = $1", project.id)
-    assert done(await founder.get(overview)) == ["Connect a store", "Make a product"]
+    assert done(await founder.get(overview)) == ["Connect a store", "Create a product"]
 
     assert (await founder.post(f"{overview}/first-steps/dismiss")).status == 303
     assert done(await founder.get(overview)) is None
@@ -60,7 +60,7 @@ async def test_a_test_event_and_a_delivery_are_two_steps(site: Site) -> None:
     overview = f"/dashboard/projects/{site.project_id}"
     assert done(await viewer.get(overview)) is None, "it is for those who can do the steps"
     hook = (await site.hook("/", name="Billing"))["id"]
-    assert done(await developer.get(overview)) == ["Make a product"]
+    assert done(await developer.get(overview)) == ["Create a product"]
     await did(site, "purchase", "somebody", "pro_monthly")
 
     async def delivered() -> bool:
@@ -68,9 +68,9 @@ async def test_a_test_event_and_a_delivery_are_two_steps(site: Site) -> None:
         return found is not None and "delivery" in found.done
 
     await until(delivered)
-    assert done(await developer.get(overview)) == ["Make a product", "See a delivery"]
+    assert done(await developer.get(overview)) == ["Create a product", "See a delivery"]
     await _test(developer, f"{overview}/webhooks/{hook}/test")
-    assert done(await developer.get(overview)) == ["Make a product", "Send a test event", "See a delivery"]
+    assert done(await developer.get(overview)) == ["Create a product", "Send a test event", "See a delivery"]
 
 
 async def test_the_demo_says_what_is_made_up(site: Site) -> None:

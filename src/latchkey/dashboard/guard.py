@@ -80,7 +80,7 @@ class Guard:
         if page.needs is Needs.OPERATE and not (visit.session and visit.session.is_operator):
             raise HTTPException(
                 403,
-                "This page is about the whole deployment. Whoever runs Latchkey can let you see it: "
+                "This page is about the whole deployment. An operator can give you access: "
                 f"`latchkey user operator {visit.account.email}`.",
             )
         if not page.in_project:

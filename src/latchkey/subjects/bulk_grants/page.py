@@ -89,7 +89,7 @@ async def stop(visit: Visit) -> Response:
     visit.form.confirmed()
     id = visit.param("bulk_grant_id")
     await usecases.stop(visit.database, visit.project_id, id, visit.now)
-    return await visit.to(visit.path("bulk-grants", id), "Stopped. Who got it before keeps it.")
+    return await visit.to(visit.path("bulk-grants", id), "Stopped. Customers who got it before keep it.")
 
 
 def _terms(visit: Visit) -> Terms:

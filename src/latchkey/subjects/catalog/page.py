@@ -35,7 +35,7 @@ pages = Pages()
 # A change is part of the preview's URL, so that a reload or a continued count changes nothing.
 MOST_AT_ONCE = 200
 MEANWHILE = (
-    "Somebody changed the catalog meanwhile, so nothing was saved. This is how it is now, with your own changes in it "
+    "The catalog was changed in the meantime, so nothing was saved. This is how it is now, with your own changes in it "
     "again. Look at them and go on."
 )
 
@@ -172,7 +172,7 @@ async def create_entitlement(visit: Visit) -> Response:
     visit.subject = wanted = form.text("id")
     name = form.text("display_name") or wanted
     made = await entitlement_catalog.create_entitlement(visit.database, visit.project_id, wanted, name, visit.now)
-    return await visit.to(visit.path("catalog"), f"{made.id} exists now. Tick below which products grant it.")
+    return await visit.to(visit.path("catalog"), f"{made.id} was created. Tick below which products grant it.")
 
 
 @pages.get("/catalog/entitlements/{entitlement_id}")
@@ -195,7 +195,7 @@ async def delete_entitlement(visit: Visit) -> Response:
     visit.form.confirmed()
     id = visit.param("entitlement_id")
     await entitlement_catalog.delete_entitlement(visit.database, visit.project_id, id)
-    return await visit.to(visit.path("catalog", "entitlements"), f"{id} is gone.")
+    return await visit.to(visit.path("catalog", "entitlements"), f"{id} was deleted.")
 
 
 # The pages of products.
@@ -369,6 +369,4 @@ async def set_price(visit: Visit) -> Response:
 async def delete_price(visit: Visit) -> Response:
     product_id, price_id = visit.param("product_id"), visit.param("price_id")
     await product_catalog.delete_price(visit.database, visit.project_id, product_id, price_id)
-    return await visit.to(
-        visit.path("catalog", "products", product_id, "prices"), f"The price {price_id} is listed no more."
-    )
+    return await visit.to(visit.path("catalog", "products", product_id, "prices"), f"The price {price_id} was deleted.")

@@ -39,7 +39,7 @@ async def create(visit: Visit) -> Response:
     made = await usecases.create_currency(
         visit.database, visit.project_id, code, form.text("name"), form.text("description"), visit.now
     )
-    return await visit.to(visit.path("currencies", made.code), f"{made.code} exists now.")
+    return await visit.to(visit.path("currencies", made.code), f"{made.code} was created.")
 
 
 @pages.get("/currencies/{code}")
@@ -84,4 +84,4 @@ async def move(visit: Visit) -> Response:
 async def delete(visit: Visit) -> Response:
     visit.form.confirmed()
     await usecases.delete_currency(visit.database, visit.project_id, visit.param("code"))
-    return await visit.to(visit.path("currencies"), f"{visit.param('code')} is gone.")
+    return await visit.to(visit.path("currencies"), f"{visit.param('code')} was deleted.")

@@ -64,7 +64,7 @@ async def create_offering(visit: Visit) -> Response:
     made = await offerings.create_offering(visit.database, visit.project_id, key, name, metadata, visit.now)
     visit.audit(made.id, lookup_key=made.lookup_key)
     return await visit.to(
-        visit.path("catalog", "offerings", made.id), f"{made.lookup_key} exists now. Add packages to it."
+        visit.path("catalog", "offerings", made.id), f"{made.lookup_key} was created. Add packages to it."
     )
 
 
@@ -120,7 +120,7 @@ async def make_current(visit: Visit) -> Response:
 async def delete_offering(visit: Visit) -> Response:
     visit.form.confirmed()
     await offerings.delete_offering(visit.database, visit.project_id, visit.param("offering_id"))
-    return await visit.to(visit.path("catalog", "offerings"), "The offering is gone, with its packages.")
+    return await visit.to(visit.path("catalog", "offerings"), "The offering and its packages are deleted.")
 
 
 @pages.post("/catalog/offerings/{offering_id}/packages", Needs.MANAGE, "package.created", show_offering)
@@ -232,7 +232,7 @@ async def delete_package(visit: Visit) -> Response:
     visit.form.confirmed()
     package = await packages.load_package(visit.database, visit.project_id, visit.param("package_id"))
     await packages.delete_package(visit.database, visit.project_id, package.id)
-    return await visit.to(visit.path("catalog", "offerings", package.offering_id), f"{package.lookup_key} is gone.")
+    return await visit.to(visit.path("catalog", "offerings", package.offering_id), f"{package.lookup_key} was deleted.")
 
 
 # The pages of placements: which offering the apps show where.
@@ -270,7 +270,7 @@ async def create_placement(visit: Visit) -> Response:
         is_fallback=form.ticked("is_fallback"),
         now=visit.now,
     )
-    return await visit.to(visit.path("catalog", "placements"), f"{id} exists now. Apps ask for it by this id.")
+    return await visit.to(visit.path("catalog", "placements"), f"{id} was created. Apps ask for it by this id.")
 
 
 @pages.get("/catalog/placements/{placement_id}")
@@ -296,7 +296,7 @@ async def delete_placement(visit: Visit) -> Response:
     visit.form.confirmed()
     id = visit.param("placement_id")
     await placements.delete_placement(visit.database, visit.project_id, id)
-    return await visit.to(visit.path("catalog", "placements"), f"{id} is gone.")
+    return await visit.to(visit.path("catalog", "placements"), f"{id} was deleted.")
 
 
 async def _form(visit: Visit, placement: rules.Placement | None) -> Response:

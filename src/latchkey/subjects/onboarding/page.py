@@ -14,8 +14,8 @@ pages = Pages()
 
 # By step: what to do, why, and the page for it.
 STEPS = (
-    ("store", "Connect a store", "The App Store, Google Play or Stripe tell Latchkey about purchases.", ("apps",)),
-    ("product", "Make a product", "What you sell, and the entitlement that it grants.", ("catalog", "products")),
+    ("store", "Connect a store", "The App Store, Google Play or Stripe notify Latchkey of purchases.", ("apps",)),
+    ("product", "Create a product", "What you sell, and the entitlement that it grants.", ("catalog", "products")),
     ("test_event", "Send a test event", "To a webhook of your server. You see its reply at once.", ("webhooks",)),
     ("delivery", "See a delivery", "Of a real event, for example of a purchase in the test store.", ("webhooks",)),
 )

@@ -105,7 +105,7 @@ async def delete(visit: Visit) -> Response:
     app = await usecases.load_app(visit.database, visit.project_id, visit.param("app_id"))
     visit.audit(name=app.name)
     await usecases.delete_app(visit.database, visit.project_id, app.id)
-    return await visit.to(visit.path("apps"), "The app and its keys are gone. What was bought in it stays.")
+    return await visit.to(visit.path("apps"), "The app and its keys are deleted. Purchases made in it stay.")
 
 
 def _shown_once(visit: Visit, issued: api_keys.IssuedKey, app: rules.App) -> Response:
@@ -116,10 +116,10 @@ def _shown_once(visit: Visit, issued: api_keys.IssuedKey, app: rules.App) -> Res
 
 
 BEHAVIORS = {
-    RestoreBehavior.TRANSFER: "It moves to whoever restores it, and leaves the customer who had it.",
-    RestoreBehavior.KEEP: "It stays where it is. Whoever else restores it is refused.",
+    RestoreBehavior.TRANSFER: "It moves to the customer who restores it, and leaves the customer who had it.",
+    RestoreBehavior.KEEP: "It stays where it is. Other customers who restore it are refused.",
     RestoreBehavior.TRANSFER_IF_NO_ACTIVE_SUBSCRIPTIONS: (
-        "It moves to whoever restores it, unless its owner has a subscription that is running."
+        "It moves to the customer who restores it, unless its owner has a subscription that is running."
     ),
 }
 TEST_STORES: dict[rules.TestStore, str] = {

@@ -142,8 +142,8 @@ async def _follow(visit: Visit, to: Ms) -> str:
         await asyncio.sleep(AGAIN)
     else:
         raise Refusal(
-            "Latchkey has not processed everything that the store sent, so the test clock was not moved. The journal "
-            "says what waits."
+            "Latchkey has not processed everything that the store sent, so the test clock was not moved. "
+            "The page Store notifications lists what waits."
         )
     moved = await test_clocks.advance(visit.services.changes, visit.project_id, id, to=max(to, clock.now))
     return f" The test clock followed to {formats.instant(moved.clock.now)}."
@@ -206,7 +206,7 @@ def _store(visit: Visit) -> PretendStore:
     app_id = visit.param("app_id")
     url = control_urls(visit.settings.store_emulators).get((visit.project_id, app_id))
     if url is None:
-        raise NotFound("This app has no pretend store.", param="app_id")
+        raise NotFound("This app has no store emulator.", param="app_id")
     return PretendStore(url, PATIENCE)
 
 

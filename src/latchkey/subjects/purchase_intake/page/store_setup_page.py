@@ -83,7 +83,7 @@ async def check(visit: Visit) -> Response:
 async def delete(visit: Visit) -> Response:
     visit.form.confirmed()
     await store_connections.delete(visit.services.stores, visit.project_id, visit.param("app_id"))
-    words = "The credentials are gone. What the store and phones send is refused until there are new ones."
+    words = "The credentials are deleted. Notifications and receipts are refused until new credentials are saved."
     return await visit.to(visit.path("apps", visit.param("app_id")), words, "warn")
 
 
@@ -91,7 +91,7 @@ async def delete(visit: Visit) -> Response:
 async def rotate(visit: Visit) -> Response:
     visit.form.confirmed()
     await store_connections.rotate_url(visit.services.stores, visit.project_id, visit.param("app_id"))
-    words = "There is a new notification URL. Give it to the store within 7 days: until then the old one works too."
+    words = "There is a new notification URL. Give it to the store within 7 days: until then the old URL works too."
     return await visit.to(visit.path("apps", visit.param("app_id")), words)
 
 

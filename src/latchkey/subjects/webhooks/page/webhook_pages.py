@@ -186,7 +186,7 @@ async def _form(visit: Visit, values: dict[str, Any], shown: registry.Shown | No
 ON_A_PAGE = 10
 # How many deliveries the strip on a webhook's page shows, and how many are listed below it.
 IN_STRIP, LISTED = 60, 8
-OVERLAPS = ((0, "None: the old one stops at once"), (HOUR, "1 hour"), (DAY, "1 day"), (7 * DAY, "7 days"))
+OVERLAPS = ((0, "None: the old secret stops at once"), (HOUR, "1 hour"), (DAY, "1 day"), (7 * DAY, "7 days"))
 EXAMPLE = {
     "name": "My app",
     "url": "https://app.example.com/webhooks",
