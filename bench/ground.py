@@ -49,7 +49,7 @@ class Ground:
     public_key: str
     project_id: str = PROJECT_ID
     secret: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
-    # Of pretend stores.
+    # Of store emulators.
     store_hosts: tuple[str, ...] = ()
 
     def settings(self, port: int, database_url: str = "") -> Settings:

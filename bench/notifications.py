@@ -30,7 +30,7 @@ BAR = 500
 # Each buys and renews once: two notifications.
 CUSTOMERS = 4_000
 CONNECTIONS = 64
-# Sold in one pretend store; many small ones are faster than one with all the customers.
+# Sold in one store emulator; many small ones are faster than one with all the customers.
 AT_ONCE = 50
 # A renewal is sent when so many others have bought.
 LATER = 1_000

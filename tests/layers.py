@@ -103,7 +103,7 @@ TO_MEND: set[tuple[str, str]] = {
     ("subjects/mail/usecases.py", "latchkey.subjects.accounts.storage.session_rows"),
     ("subjects/onboarding/storage.py", "latchkey.subjects.webhooks.storage.webhook_rows.delivery_counts"),
     ("subjects/projects/page.py", "latchkey.subjects.purchase_intake.page.store_setup_page.shown_connection"),
-    ("subjects/projects/page.py", "latchkey.subjects.test_store.page.has_pretend_store"),
+    ("subjects/projects/page.py", "latchkey.subjects.test_store.page.has_store_emulator"),
     ("subjects/purchase_intake/api/receipts.py", "latchkey.subjects.customers.api.customers_v1.sorted_out"),
     ("subjects/purchase_intake/command/app_command.py", "latchkey.http.services.connect"),
     ("subjects/purchases/usecases/external_snapshots.py", "latchkey.http.services.Services"),

@@ -303,7 +303,7 @@ STORES_NAMED: dict[str, set[str]] = {
     "engine/storage/catalog/catalogs.py": {TEST_STORE},
     "subjects/projects/page.py": {TEST_STORE},
     "subjects/projects/command.py": {TEST_STORE},
-    # Names of the pretend stores: apple, google and stripe.
+    # Names of the store emulators: apple, google and stripe.
     "subjects/demo/usecases/project.py": {STRIPE},
     "subjects/test_store/usecases.py": {STRIPE},
     "process/up/demo_stores_server.py": {STRIPE},

@@ -1,4 +1,4 @@
-"""A pretend App Store that an app of the shop is connected to."""
+"""An App Store emulator that an app of the shop is connected to."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.api.doings import unhurried
 from tests.api.receiving import Post, delivering, posting
 from tests.databases import DemoShelf
 
-# Where a pretend store runs.
+# Where a store emulator runs.
 LOOPBACK = "127.0.0.1"
 
 

@@ -18,14 +18,14 @@ from tests.patience import wait_until
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Of a pretend App Store that runs, in a process of its own."""
+    """Of an App Store emulator that runs, in a process of its own."""
     path = tmp_path_factory.mktemp("apple")
     words = ("--folder", path, "--bundle-id", "com.example.notes", "--data", path / "none")
     with Running("emulate", "apple", *words) as running:
         wait_until(lambda: (path / "control.json").exists(), lambda: running.output)
         yield path
         assert running.ctrl_c() == 0, running.output
-    assert "The pretend App Store is up" in running.output
+    assert "The App Store emulator is up" in running.output
     assert "latchkey emulate connect" in running.output
     assert not (path / "control.json").exists()
 
@@ -107,7 +107,7 @@ async def test_a_store_keeps_its_keys_its_purchases_and_its_time(tmp_path: Path)
         Folder(tmp_path).apple(bundle_id=None, app_apple_id=None, production=None)
 
 
-async def test_a_pretend_stripe_keeps_its_keys_and_its_books(tmp_path: Path) -> None:
+async def test_a_stripe_emulator_keeps_its_keys_and_its_books(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.prepare()
     first = folder.stripe(metadata_key="user")

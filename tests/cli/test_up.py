@@ -114,7 +114,7 @@ def entitlement(up: Up, customer: str) -> dict[str, Any]:
     return found
 
 
-def test_a_customer_buys_in_each_pretend_store_and_all_are_verified(up: Up) -> None:
+def test_a_customer_buys_in_each_store_emulator_and_all_are_verified(up: Up) -> None:
     # Its id is no UUID, so the receipt is shown for it; then the notification finds it known.
     emulate(up, "sell", "pro_monthly", "--customer", "ada")
     assert entitlement(up, "ada")["product_identifier"] == "pro_monthly"
@@ -140,7 +140,7 @@ def test_a_customer_buys_in_each_pretend_store_and_all_are_verified(up: Up) -> N
     assert "SUBSCRIBED/INITIAL_BUY" in listed
     assert "PURCHASED" in listed
     told = typed("emulate", "sell", "nothing", "--data", up.folder)
-    assert "No pretend store here sells 'nothing'" in told.stderr
+    assert "No store emulator here sells 'nothing'" in told.stderr
     assert "latchkey emulate sell" in up.output
 
 
@@ -148,7 +148,7 @@ def is_over(up: Up, customer: str) -> bool:
     return bool(entitlement(up, customer)["expires_date"] < datetime.now(UTC).isoformat())
 
 
-def test_a_test_clock_follows_a_pretend_stores_clock(up: Up) -> None:
+def test_a_test_clock_follows_a_store_emulators_clock(up: Up) -> None:
     clock = up.call("POST", "test_clocks", {"name": "with Apple"})["id"]
     up.call("POST", "customers", {"id": "frieda", "test_clock_id": clock})
     # The store's clock may be ahead already.
@@ -167,7 +167,7 @@ def test_a_test_clock_follows_a_pretend_stores_clock(up: Up) -> None:
     assert (wrong.returncode, "There is no test clock 'clk_none'" in wrong.stderr) == (1, True)
 
 
-async def test_a_purchase_is_made_and_lives_on_the_page_of_the_pretend_store(
+async def test_a_purchase_is_made_and_lives_on_the_page_of_the_store_emulator(
     up: Up, browser: Browser, tmp_path: Path
 ) -> None:
     context = await browser.new_context(ignore_https_errors=True, reduced_motion="reduce")
@@ -179,7 +179,7 @@ async def test_a_purchase_is_made_and_lives_on_the_page_of_the_pretend_store(
     await page.press("input[name=password]", "Enter")
     await page.wait_for_url("**/projects/**")
     await page.goto(f"{dashboard['url']}/projects/{up.connection['project_id']}/apps/{app}")
-    await page.get_by_role("link", name="Pretend App Store").click()
+    await page.get_by_role("link", name="App Store emulator").click()
     await page.get_by_label("Customer").fill("heidi")
     await page.get_by_role("button", name="Buy as Apple").click()
     row = page.locator("#purchases tbody tr", has_text="heidi")
@@ -193,17 +193,17 @@ async def test_a_purchase_is_made_and_lives_on_the_page_of_the_pretend_store(
     await row.get_by_text("active").wait_for()
     await row.get_by_role("button", name="Refund").click()
     await row.get_by_text("refunded").wait_for()
-    await page.screenshot(path=tmp_path / "pretend-store.png", full_page=True)
+    await page.screenshot(path=tmp_path / "store-emulator.png", full_page=True)
     # The link leads to the customer who was named, though the id is no UUID.
     await row.get_by_role("link", name="heidi").click()
     await page.wait_for_url("**/customers/heidi")
-    await page.goto(f"{dashboard['url']}/projects/{up.connection['project_id']}/apps/app_demo/pretend-store")
-    await page.get_by_text("This app has no pretend store").wait_for()
+    await page.goto(f"{dashboard['url']}/projects/{up.connection['project_id']}/apps/app_demo/store-emulator")
+    await page.get_by_text("This app has no store emulator").wait_for()
     await context.close()
 
 
 def test_every_file_with_a_secret_is_closed_to_others(up: Up) -> None:
-    # The last thing that the pretend stores write at their first start.
+    # The last thing that the store emulators write at their first start.
     wait_until(lambda: (up.folder / "stores" / "stripe" / "credentials.json").exists())
     for name in (
         "connection.json",

@@ -105,7 +105,7 @@ def token(number: int) -> str:
 
 
 async def sold() -> AppleEmulator:
-    """A pretend App Store in which everybody bought a month ago, and has just renewed."""
+    """An App Store emulator in which everybody bought a month ago, and has just renewed."""
     store = AppleEmulator(
         make_apple_keys(), APP, AppleBooks(), EmulatorClock(starts_at=real_now() - 31 * DAY + HOUR, ticks=False)
     )

@@ -15,7 +15,7 @@ LONG = "w" * 90
 # Pages that are no pages, or that need something that this project does not have.
 ELSEWHERE = re.compile(
     r"\.csv$|\.json$|/static/|/stream|/live|/count|/fresh|/rows|/openid|/invitations/|/sign-in|/forgotten|/database|/download"
-    r"|/preview|/replays/|/journal/|/exports/\{|/pretend-store|/setup|/audit/|/team/\{"
+    r"|/preview|/replays/|/journal/|/exports/\{|/store-emulator|/setup|/audit/|/team/\{"
 )
 
 

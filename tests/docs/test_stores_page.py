@@ -59,7 +59,7 @@ def test_every_store_that_can_be_connected_has_a_form_a_set_up_page_and_its_fiel
         assert (TEMPLATES / f"setup_{store}.html").exists()
 
 
-def test_the_page_about_stripe_names_every_event_and_the_version_that_the_pretend_stripe_speaks_too() -> None:
+def test_the_page_about_stripe_names_every_event_and_the_version_that_the_stripe_emulator_speaks_too() -> None:
     page = (ROOT / "docs" / "stores-stripe.md").read_text()
     listed = page.partition("### Events to subscribe to\n")[2].partition("\n\n")[0]
     assert re.findall(r"`([\w.]+)`", listed) == list(credentials.STRIPE_EVENTS)

@@ -1,4 +1,4 @@
-"""Random lives in pretend stores that lose, repeat, reorder and delay what they send, one seed after the other until
+"""Random lives in store emulators that lose, repeat, reorder and delay what they send, one seed after the other until
 the time is over.
 
     python -m tests.stores.chaos --seed 7 --seconds 60

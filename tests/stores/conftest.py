@@ -57,7 +57,7 @@ async def market(
     google_keys: GoogleKeys,
     stripe_keys: StripeKeys,
 ) -> AsyncIterator[World]:
-    """Each store with its pretend one."""
+    """Each store with its emulator."""
     shops: dict[str, Any] = {
         "apple": lambda: app_store(apple_keys, environment="Production"),
         "google": lambda: play_store(google_keys),

@@ -1,4 +1,4 @@
-"""Random lives in a pretend store that loses, repeats, reorders and delays what it sends. In the end Latchkey knows
+"""Random lives in a store emulator that loses, repeats, reorders and delays what it sends. In the end Latchkey knows
 what the store knows."""
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ async def test_the_journal_says_that_apples_question_about_a_refund_was_answered
     await apple.settle()
     [asked] = await apple.journal(kind="CONSUMPTION_REQUEST")
     assert (asked.status, asked.message) == ("applied", "Apple was told how far the purchase was used.")
-    assert apple.store.consumption  # type: ignore[attr-defined]  # the pretend App Store keeps it
+    assert apple.store.consumption  # type: ignore[attr-defined]  # the App Store emulator keeps it
 
 
 async def test_an_app_without_credentials_asks_the_store_and_the_phone_to_come_again(apple: World) -> None:

@@ -1,4 +1,4 @@
-"""Latchkey beside a pretend store: real HTTP between them, a real database, and one clock for both."""
+"""Latchkey beside a store emulator: real HTTP between them, a real database, and one clock for both."""
 
 from __future__ import annotations
 

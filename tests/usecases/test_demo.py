@@ -1,4 +1,4 @@
-"""The demo project: its keys, its catalog, and what its apps show in each pretend store."""
+"""The demo project: its keys, its catalog, and what its apps show in each store emulator."""
 
 from __future__ import annotations
 

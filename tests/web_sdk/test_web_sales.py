@@ -1,6 +1,6 @@
-"""The vendor's web SDK, unmodified from npm, sells in a real browser: Latchkey and a pretend Stripe on loopback.
+"""The vendor's web SDK, unmodified from npm, sells in a real browser: Latchkey and a Stripe emulator on loopback.
 
-Stripe's script comes from the pretend Stripe, in place of js.stripe.com. With a key of a Stripe app the SDK embeds
+Stripe's script comes from the Stripe emulator, in place of js.stripe.com. With a key of a Stripe app the SDK embeds
 Stripe's own page; with a key of a web billing app it shows its own form.
 """
 
@@ -47,7 +47,7 @@ async def stripe(database: Database) -> AsyncIterator[World]:
 
 
 async def key_of(stripe: World, store: AppStore) -> str:
-    """The key of an app that sells through the pretend Stripe."""
+    """The key of an app that sells through the Stripe emulator."""
     if store == "stripe":
         return stripe.public_key
     app = await projects.create_app(stripe.database, PROJECT, "Web", store, stripe.now)

@@ -68,7 +68,7 @@ class DashboardConnection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoreConnection(msgspec.Struct, frozen=True, kw_only=True):
-    """A pretend store and the demo's app in it; one of `stores` in connection.json."""
+    """A store emulator and the demo's app in it; one of `stores` in connection.json."""
 
     app_id: str
     public_api_key: str

@@ -112,7 +112,10 @@ COMMANDS = {
         "cli.receiver:receiver",
         "Receive webhooks from a running `latchkey up`, show them, and pass them on to your app.",
     ),
-    "emulate": ("cli.emulate:app", "Run a pretend App Store, Google Play or Stripe, and buy, renew and refund in it."),
+    "emulate": (
+        "cli.emulate:app",
+        "Run an App Store, Google Play or Stripe emulator, and buy, renew and refund in it.",
+    ),
 }
 # The extra that a command needs, if it is not `service`.
 EXTRAS = {"consumer": "consumer", "device": "runtime"}

@@ -23,7 +23,7 @@ class Field:
     secret: bool = False
     # May be left empty.
     optional: bool = False
-    # Of a pretend store, in place of the store's own. Offered only where the settings allow one.
+    # Of a store emulator, in place of the store's own. Offered only where the settings allow one.
     address: bool = False
 
 

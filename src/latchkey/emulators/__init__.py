@@ -1,1 +1,1 @@
-"""Pretend stores that speak the real protocols, for trying and testing Latchkey without an account at a store."""
+"""Store emulators that speak the real protocols, for trying and testing Latchkey without an account at a store."""

@@ -80,7 +80,7 @@ def problems_of_connections(settings: Settings) -> list[Problem]:
         try:
             control_urls(settings.store_emulators)
         except ValueError as error:
-            remedy = "Name pretend stores on this machine only, or leave it empty."
+            remedy = "Name store emulators on this machine only, or leave it empty."
             found.append(Problem("LATCHKEY_STORE_EMULATORS", f"{error}.", remedy))
     return found
 

@@ -1,4 +1,4 @@
-"""A pretend App Store for tests: its clock stands still until it is moved."""
+"""An App Store emulator for tests: its clock stands still until it is moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pretend App Store sends and answers is what Apple's own library accepts."""
+"""What the App Store emulator sends and answers is what Apple's own library accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pretend Google Play for tests: its clock stands still until it is moved."""
+"""A Google Play emulator for tests: its clock stands still until it is moved."""
 
 from __future__ import annotations
 

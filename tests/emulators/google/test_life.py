@@ -1,4 +1,4 @@
-"""Lives in the pretend Google Play, as tables: what happens, and which notifications Google would send."""
+"""Lives in the Google Play emulator, as tables: what happens, and which notifications Google would send."""
 
 from __future__ import annotations
 

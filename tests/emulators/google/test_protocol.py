@@ -1,4 +1,4 @@
-"""What the pretend Google Play pushes and answers is what Google's own library accepts and a server needs."""
+"""What the Google Play emulator pushes and answers is what Google's own library accepts and a server needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pretend Stripe for tests: its clock stands still until it is moved."""
+"""A Stripe emulator for tests: its clock stands still until it is moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How customers pay at the pretend Stripe: the hosted page, the embedded page and elements of Stripe.js."""
+"""How customers pay at the Stripe emulator: the hosted page, the embedded page and elements of Stripe.js."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lives at the pretend Stripe, as tables: what happens, and which events Stripe would send."""
+"""Lives at the Stripe emulator, as tables: what happens, and which events Stripe would send."""
 
 from __future__ import annotations
 

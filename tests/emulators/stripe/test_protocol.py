@@ -1,4 +1,4 @@
-"""What the pretend Stripe sends and answers is what Stripe's own library takes and a server needs."""
+"""What the Stripe emulator sends and answers is what Stripe's own library takes and a server needs."""
 
 from __future__ import annotations
 

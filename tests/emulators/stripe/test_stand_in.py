@@ -31,7 +31,7 @@ async def shown(_: Request) -> Response:
 
 @contextlib.asynccontextmanager
 async def shop(browser: Browser, desk: Desk) -> AsyncIterator[Page]:
-    """A page of another origin than the pretend Stripe. It is on loopback too: browsers let no page of the internet
+    """A page of another origin than the Stripe emulator. It is on loopback too: browsers let no page of the internet
     ask loopback."""
     script = await asyncio.to_thread(requests.get, f"{desk.url}/dahlia/stripe.js")
 

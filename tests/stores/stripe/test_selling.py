@@ -1,4 +1,4 @@
-"""Stripe sells on web pages: what Latchkey asks the pretend Stripe for, and what a browser then pays."""
+"""Stripe sells on web pages: what Latchkey asks the Stripe emulator for, and what a browser then pays."""
 
 from __future__ import annotations
 

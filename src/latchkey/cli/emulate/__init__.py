@@ -1,4 +1,4 @@
-"""`latchkey emulate`: runs a pretend App Store, Google Play or Stripe, and acts in one that runs."""
+"""`latchkey emulate`: runs an App Store, Google Play or Stripe emulator, and acts in a running emulator."""
 
 from latchkey.cli.emulate.commands import app
 

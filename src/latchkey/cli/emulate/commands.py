@@ -23,20 +23,20 @@ from latchkey.domain.instants import to_iso
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Run a pretend App Store, Google Play or Stripe, and buy, renew and refund in it.",
+    help="Run an App Store, Google Play or Stripe emulator, and buy, renew and refund in it.",
 )
 
 
 @asynccontextmanager
 async def stores(
     folder: Annotated[
-        Path | None, typer.Option("--folder", help="The folder of the pretend store, if it runs elsewhere.")
+        Path | None, typer.Option("--folder", help="The folder of the store emulator, if it runs elsewhere.")
     ] = None,
     store: Annotated[
         Literal["apple", "google", "stripe"] | None, typer.Option("--store", help="Which store, if several run here.")
     ] = None,
     data: Annotated[
-        Path, typer.Option("--data", help="The data folder of a `latchkey up` with pretend stores.")
+        Path, typer.Option("--data", help="The data folder of a `latchkey up` with store emulators.")
     ] = DATA,
     as_json: JsonOption = False,
 ) -> AsyncIterator[Wanted]:
@@ -97,7 +97,7 @@ async def apple(
     bundle_id: Annotated[str | None, typer.Option(help="Your app's bundle id.")] = None,
     app_apple_id: Annotated[int | None, typer.Option(help="Your app's Apple id, a number.", min=1)] = None,
 ) -> None:
-    """Run a pretend App Store."""
+    """Run an App Store emulator."""
     kept = Folder(folder).prepare()
     store = kept.apple(bundle_id=bundle_id, app_apple_id=app_apple_id, production=at.production, extra_ca=at.authority)
     await run(store, kept, at)
@@ -110,7 +110,7 @@ async def google(
     package_name: Annotated[str | None, typer.Option(help="Your app's package name.")] = None,
     audience: Annotated[str | None, typer.Option(help="The audience of the push tokens.")] = None,
 ) -> None:
-    """Run a pretend Google Play."""
+    """Run a Google Play emulator."""
     kept = Folder(folder).prepare()
     store = kept.google(package_name=package_name, audience=audience, production=at.production, extra_ca=at.authority)
     await run(store, kept, at)
@@ -125,7 +125,7 @@ async def stripe(
         bool, typer.Option("--rotate-secret", help="Make a new webhook secret; the old one still signs too.")
     ] = False,
 ) -> None:
-    """Run a pretend Stripe."""
+    """Run a Stripe emulator."""
     kept = Folder(folder).prepare()
     store = kept.stripe(
         metadata_key=metadata_key, production=at.production, rotate_secret=rotate_secret, extra_ca=at.authority
@@ -138,7 +138,7 @@ async def connect(
     at: Wanted,
     notification_url: Annotated[str, typer.Argument(help="The notification_url of your app in Latchkey.")],
 ) -> None:
-    """Tell a running pretend store where to send notifications. Queued ones are sent at once."""
+    """Set where a running store emulator sends notifications. Queued notifications are sent at once."""
     said = await at.one().ask("PUT", "/notification_url", {"url": notification_url})
     if at.as_json:
         output.write(said)

@@ -1,4 +1,4 @@
-"""What is typed and shown when somebody acts in a pretend store."""
+"""Input and output of the commands that act in a store emulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a pretend store until somebody stops it, and says what to do next."""
+"""Runs a store emulator until it is stopped, and prints the next steps."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _introduce(
     console: Console, store: Emulator[Any, Any], folder: Folder, wishes: Wishes, served: ServedEmulator
 ) -> None:
     title = TITLES[store.name]
-    table = titled(f"The pretend {title} is up")
+    table = titled(f"The {title} emulator is up")
     table.add_row(f"{title} API", served.base_url)
     table.add_row("Control API", served.control_url)
     table.add_row("Its clock", shown(store.clock.now()))

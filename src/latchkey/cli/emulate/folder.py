@@ -1,6 +1,6 @@
-"""The folder of a pretend store: what it keeps from one start to the next. Only its owner can read it.
+"""The folder of a store emulator: what it keeps from one start to the next. Only its owner can read it.
 
-keys.json          its private keys, and who it pretends to be
+keys.json          its private keys, and which account it emulates
 credentials.json   what to PUT to the app's credentials in Latchkey; written at every start
 root.pem           the Apple emulator's root certificate, for who wants to check its signatures
 books.json         products, purchases, and where its clock stands
@@ -109,7 +109,7 @@ class Folder:
         found = read_json(self.control).get("control_url")
         if not isinstance(found, str):
             raise Refusal(
-                f"No pretend store runs in {self.path}. Start one with `latchkey emulate apple`, `google` or `stripe`."
+                f"No store emulator runs in {self.path}. Start one with `latchkey emulate apple`, `google` or `stripe`."
             )
         return found
 

@@ -1,4 +1,4 @@
-"""Finds the pretend stores that run here: in a folder that is named, in this folder, or in a `latchkey up`."""
+"""Finds the store emulators that run here: in a folder that is named, in this folder, or in a `latchkey up`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from latchkey.cli.emulate.folder import Folder
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.http_client import HttpClient, HttpError
-from latchkey.subjects.test_store.usecases import PretendStore
+from latchkey.subjects.test_store.usecases import EmulatorClient
 
 FOLDERS = {name: Path(f".latchkey-{name}") for name in ("apple", "google", "stripe")}
 TITLES = {"apple": "App Store", "google": "Google Play", "stripe": "Stripe"}
@@ -35,7 +35,7 @@ class Found:
     up: Connection | None = None
 
     async def ask(self, method: str, path: str = "", body: Any = None) -> Any:
-        return await PretendStore(self.control_url).ask(method, path, body)
+        return await EmulatorClient(self.control_url).ask(method, path, body)
 
     @property
     def authority(self) -> bytes | None:
@@ -46,7 +46,7 @@ class Found:
         return listed
 
     async def sell_to(self, customer: str, sale: Mapping[str, Any]) -> dict[str, Any]:
-        store = PretendStore(self.control_url)
+        store = EmulatorClient(self.control_url)
         if self.app is None and await store.token_for(customer) is None:
             raise Refusal(
                 "Only the stores of a `latchkey up` can show a receipt for a customer. Give an id that is a UUID, "
@@ -79,7 +79,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Wanted(Printer):
-    """Which pretend stores a command means."""
+    """Which store emulators a command means."""
 
     folder: Path | None
     store: str | None
@@ -94,7 +94,7 @@ class Wanted(Printer):
         if not found:
             which = TITLES.get(self.store or "", "store")
             raise Refusal(
-                f"No pretend {which} runs here. Start one with `latchkey emulate {self.store or 'apple'}` or "
+                f"No {which} emulator runs here. Start one with `latchkey emulate {self.store or 'apple'}` or "
                 "`latchkey up`, or name its --folder or the --data of its `up`."
             )
         return found
@@ -102,7 +102,7 @@ class Wanted(Printer):
     def one(self) -> Found:
         found = self.all()
         if len(found) > 1:
-            raise Refusal(f"More than one pretend store runs here; {_WHICH}")
+            raise Refusal(f"More than one store emulator runs here; {_WHICH}")
         return found[0]
 
     async def that_sells(self, product_id: str) -> Found:
@@ -116,9 +116,9 @@ class Wanted(Printer):
             if any(product_id == (p.get("name") or p["id"]) for p in (await one.ask("GET", "/products"))["products"])
         ]
         if not selling:
-            raise NotFound(f"No pretend store here sells {product_id!r}.")
+            raise NotFound(f"No store emulator here sells {product_id!r}.")
         if len(selling) > 1:
-            raise Refusal(f"More than one pretend store sells that; {_WHICH}")
+            raise Refusal(f"More than one store emulator sells that; {_WHICH}")
         return selling[0]
 
     async def that_knows(self, purchase: str) -> tuple[Found, str]:
@@ -132,7 +132,7 @@ class Wanted(Printer):
             return found[0], purchase
         exact = [one for one in known if one[1] == purchase]
         if not known:
-            raise NotFound(f"No pretend store here knows a purchase {purchase!r}.")
+            raise NotFound(f"No store emulator here knows a purchase {purchase!r}.")
         if len(exact) != 1:
             raise Refusal(f"More than one purchase begins with {purchase!r}.")
         return exact[0]

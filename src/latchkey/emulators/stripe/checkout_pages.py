@@ -43,7 +43,7 @@ _STYLE = (
     "button.first{background:light-dark(#0f5e59,#6fd0c6);color:light-dark(#fff,#0c1f1d);border-color:transparent}"
     "a{color:light-dark(#0f5e59,#6fd0c6)}small{display:block;margin-top:1.25rem;color:light-dark(#5b6167,#a3a9af)}"
 )
-_PRETEND = "<small>This is a pretend Stripe. No money moves.</small>"
+_EMULATOR = "<small>This is a Stripe emulator. No money moves.</small>"
 
 
 def routes(store: StripeEmulator) -> list[BaseRoute]:
@@ -142,8 +142,8 @@ def _refused(request: Request, message: str, status: int) -> Response:
 def _page(content: str, status: int = 200) -> Response:
     document = (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        "<title>Pretend Stripe</title>"
-        f"<style>{_STYLE}</style><main>{content}{_PRETEND}</main></html>"
+        "<title>Stripe emulator</title>"
+        f"<style>{_STYLE}</style><main>{content}{_EMULATOR}</main></html>"
     )
     headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
     return HTMLResponse(document, status, headers)

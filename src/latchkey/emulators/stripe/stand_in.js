@@ -1,4 +1,4 @@
-// A stand-in for Stripe.js, served by the pretend Stripe. It has the parts that web SDKs call to sell: the embedded
+// A stand-in for Stripe.js, served by the Stripe emulator. It has the parts that web SDKs call to sell: the embedded
 // checkout page, the payment and e-mail elements, and the confirmation of payments and set-ups.
 // Cards: 4242 4242 4242 4242 pays, 4000 0000 0000 0002 is declined.
 (() => {
@@ -62,7 +62,7 @@
       collapse: () => {},
       mount: (target) => {
         const place = placeOf(target);
-        root = element("div", { "data-pretend-stripe": kind });
+        root = element("div", { "data-stripe-emulator": kind });
         if (kind === "payment") {
           const card = cardField();
           card.input.addEventListener("input", () => {
@@ -143,14 +143,14 @@
     const button = element("button", { type: "submit", style: "padding:10px 16px;width:100%;font:inherit" }, said.free ? "Start trial" : "Pay");
     const form = element(
       "form",
-      { "data-pretend-stripe": "checkout", "aria-label": "Pretend Stripe checkout", style: "box-sizing:border-box;max-width:28rem;margin:0 auto;padding:16px" },
+      { "data-stripe-emulator": "checkout", "aria-label": "Stripe emulator checkout", style: "box-sizing:border-box;max-width:28rem;margin:0 auto;padding:16px" },
       element("h2", {}, said.name),
       element("p", {}, said.free ? "Nothing is due today" : amountIn(said)),
       ...(said.email ? [] : [email.label]),
       card.label,
       problem,
       button,
-      element("p", {}, "This is a pretend Stripe. No money moves."),
+      element("p", {}, "This is a Stripe emulator. No money moves."),
     );
     form.addEventListener("submit", async (event) => {
       event.preventDefault();

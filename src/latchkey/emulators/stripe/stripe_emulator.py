@@ -99,7 +99,7 @@ _OLD: Seconds = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StripeAccount:
-    id: str = "acct_1LatchkeyPretend"
+    id: str = "acct_1LatchkeyEmulator"
     country: str = "US"
     metadata_key: str = "app_user_id"
 

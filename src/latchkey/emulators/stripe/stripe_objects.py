@@ -41,7 +41,7 @@ def invoice(books: StripeBooks, invoice: StripeInvoice) -> dict[str, Any]:
         same="amount_due amount_paid created currency customer due_date ending_balance starting_balance status",
         unset="default_payment_method description invoice_pdf receipt_number test_clock",
         account_country="US",
-        account_name="Pretend Stripe",
+        account_name="Stripe emulator",
         amount_overpaid=0,
         amount_remaining=remaining,
         amount_shipping=0,

@@ -43,7 +43,7 @@ def announce(
     if connection.stores:
         selling = f"{latchkey} emulate sell pro_monthly --customer ada{where}"
         others = "at Google pro_monthly:monthly, at Stripe pro_monthly:price_pro_monthly"
-        table.add_row("Pretend stores", f"{selling} buys at Apple; {others}")
+        table.add_row("Store emulators", f"{selling} buys at Apple; {others}")
         moving = f"{latchkey} emulate clock '1 month'{where}"
         table.add_row(
             "  their clocks", f"{moving} moves them a month ahead, but not Latchkey's clock (see --test-clock)"

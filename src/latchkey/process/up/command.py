@@ -65,7 +65,7 @@ def up(
         typer.Option(help="How many processes answer requests.", show_default="one for two cores, at least two", min=0),
     ] = None,
     stores: Annotated[
-        bool, typer.Option("--stores/--no-stores", help="A pretend App Store, Google Play and Stripe beside it.")
+        bool, typer.Option("--stores/--no-stores", help="Also run emulators of the App Store, Google Play and Stripe.")
     ] = True,
     history: Annotated[
         bool | None,
@@ -129,7 +129,7 @@ class Parts:
     # None with --no-stores.
     stores: DemoStores | None
     supervisor: Supervisor
-    # Of the pretend stores. Nobody waits for them: they load their code when everything else is up.
+    # Of the store emulators. Nobody waits for them: they load their code when everything else is up.
     selling: Supervisor
     timings: Timings
     # Asked for with --history. Otherwise only a new demo project gets one.

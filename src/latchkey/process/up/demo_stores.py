@@ -1,4 +1,4 @@
-"""The pretend App Store, Google Play and Stripe of `latchkey up`: their sockets, and what is told to their process.
+"""The store emulators of `latchkey up`: their sockets, and the input of their process.
 
 ports.json                 so that the next `up` has the same addresses, which are in the credentials of the demo's apps
 apple/, google/, stripe/   their keys and purchases (see emulate/folder.py)
@@ -26,7 +26,7 @@ _HOST = "127.0.0.1"
 
 
 class StoreOrders(msgspec.Struct, frozen=True, kw_only=True):
-    """One pretend store, as its process is told of it. The sockets are file descriptors."""
+    """One store emulator, as its process gets it. The sockets are file descriptors."""
 
     name: str
     folder: str

@@ -1,4 +1,4 @@
-"""The pretend stores of `latchkey up` as one process: serves them, and connects the demo's apps to them as an operator
+"""The store emulators of `latchkey up` as one process: serves them, and connects the demo's apps to them as an operator
 would, through the service's API."""
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ OWN: Mapping[str, str] = {
     "behind_proxy": "it always listens with TLS",
     "roles": "it runs all of them",
     "secret_key": "it keeps a key in its folder",
-    "store_emulators": "it names its own pretend stores",
+    "store_emulators": "it names its own store emulators",
 }
 CONSUMER = f"{PREFIX}CONSUMER_"
 MAX_CONNECTIONS = 100
@@ -63,7 +63,7 @@ class UpSettings:
         **own: Any,
     ) -> Settings:
         """The service's settings: the given ones, and those that `up` sets. `authorities` is the file for the
-        certificate authorities of webhooks. `store_hosts` are the pretend stores, each with its port. `exports` is
+        certificate authorities of webhooks. `store_hosts` are the store emulators, each with its port. `exports` is
         the folder for exports unless one is set, `mails` the one for mails unless there is a mail server, `charts` the
         one for the charts' files unless one is set."""
         given = self.given

@@ -50,7 +50,7 @@ class GoogleAdapter:
     def __init__(self, now: Callable[[], Ms], http: StoreHttp | None = None) -> None:
         self._now = now
         self._http = http = http or StoreHttp("Google", now)
-        # Tokens and certificates live by the real time, also where the service follows the clock of a pretend store.
+        # Tokens and certificates live by the real time, also where the service follows the clock of a store emulator.
         self._certificates = Certificates(http, _real_now)
         self._tokens = AccessTokens(http, _real_now)
         self._publisher = Publisher(http, self._tokens, now)

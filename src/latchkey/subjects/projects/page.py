@@ -13,7 +13,7 @@ from latchkey.subjects.api_keys import usecases as api_keys
 from latchkey.subjects.projects import usecases
 from latchkey.subjects.purchase_intake.page.store_setup_page import shown_connection
 from latchkey.subjects.purchase_intake.usecases.store_health import standing_of
-from latchkey.subjects.test_store.page import has_pretend_store
+from latchkey.subjects.test_store.page import has_store_emulator
 
 pages = Pages()
 
@@ -67,7 +67,7 @@ async def show_app(visit: Visit) -> Response:
         here="apps",
         app=app,
         store=STORES[app.store],
-        pretend_store=has_pretend_store(visit, app.id),
+        store_emulator=has_store_emulator(visit, app.id),
         connection=await shown_connection(visit, app),
         error_here=visit.refusal is not None,
         keys=shown,

@@ -1,4 +1,4 @@
-"""A pretend store of `latchkey up`: sell, act and move its clock, and see what it sent.
+"""A store emulator of `latchkey up`: sell, act and move its clock, and see what it sent.
 
 The pages exist only for apps that the setting `store_emulators` names. The browser never talks to the control API.
 """
@@ -24,7 +24,7 @@ from latchkey.subjects.purchase_intake.rules import Filter
 from latchkey.subjects.purchase_intake.usecases import journal
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt
 from latchkey.subjects.test_clocks import usecases as test_clocks
-from latchkey.subjects.test_store.usecases import PretendStore, StoreAway
+from latchkey.subjects.test_store.usecases import EmulatorClient, StoreAway
 
 pages = Pages()
 
@@ -46,11 +46,11 @@ ACTS = {
 STEPS = {"PT1H": "1 hour", "P1D": "1 day", "P7D": "7 days", "P1M": "1 month"}
 
 
-def has_pretend_store(visit: Visit, app_id: str) -> bool:
+def has_store_emulator(visit: Visit, app_id: str) -> bool:
     return (visit.project_id, app_id) in control_urls(visit.settings.store_emulators)
 
 
-@pages.get("/apps/{app_id}/pretend-store")
+@pages.get("/apps/{app_id}/store-emulator")
 async def show(visit: Visit) -> Response:
     store, app_id = _store(visit), visit.param("app_id")
     app = await projects.load_app(visit.database, visit.project_id, app_id)
@@ -89,7 +89,7 @@ async def show(visit: Visit) -> Response:
     )
 
 
-@pages.post("/apps/{app_id}/pretend-store/sell", Needs.MANAGE, "pretend_store.sold", show)
+@pages.post("/apps/{app_id}/store-emulator/sell", Needs.MANAGE, "store_emulator.sold", show)
 async def sell(visit: Visit) -> Response:
     store = _store(visit)
     app = await projects.load_app(visit.database, visit.project_id, visit.param("app_id"))
@@ -106,7 +106,7 @@ async def sell(visit: Visit) -> Response:
     return await visit.to(_here(visit), f"Sold to {customer}.")
 
 
-@pages.post("/apps/{app_id}/pretend-store/act", Needs.MANAGE, "pretend_store.acted", show)
+@pages.post("/apps/{app_id}/store-emulator/act", Needs.MANAGE, "store_emulator.acted", show)
 async def act(visit: Visit) -> Response:
     store, moved = _store(visit), ""
     purchase, name = visit.form.needed("purchase"), visit.form.choice("act", ACTS)
@@ -118,7 +118,7 @@ async def act(visit: Visit) -> Response:
     return await visit.to(_here(visit), f"Done: {ACTS[name].lower()}.{moved}")
 
 
-@pages.post("/apps/{app_id}/pretend-store/clock", Needs.MANAGE, "pretend_store.clock_moved", show)
+@pages.post("/apps/{app_id}/store-emulator/clock", Needs.MANAGE, "store_emulator.clock_moved", show)
 async def move(visit: Visit) -> Response:
     store = _store(visit)
     by = visit.form.choice("by", STEPS)
@@ -149,7 +149,7 @@ async def _follow(visit: Visit, to: Ms) -> str:
     return f" The test clock followed to {formats.instant(moved.clock.now)}."
 
 
-async def _renew(store: PretendStore, purchase: str) -> Ms:
+async def _renew(store: EmulatorClient, purchase: str) -> Ms:
     """The store renews when the period ends, so its clock moves there."""
     known = (await store.ask("GET", "/purchases"))["purchases"]
     ends_at = next((one["ends_at"] for one in known if one["purchase"] == purchase), None)
@@ -202,13 +202,13 @@ def _receipt(customer: str, receipt: Mapping[str, Any]) -> ShownReceipt:
     )
 
 
-def _store(visit: Visit) -> PretendStore:
+def _store(visit: Visit) -> EmulatorClient:
     app_id = visit.param("app_id")
     url = control_urls(visit.settings.store_emulators).get((visit.project_id, app_id))
     if url is None:
         raise NotFound("This app has no store emulator.", param="app_id")
-    return PretendStore(url, PATIENCE)
+    return EmulatorClient(url, PATIENCE)
 
 
 def _here(visit: Visit) -> str:
-    return visit.path("apps", visit.param("app_id"), "pretend-store", test_clock=visit.form.text("test_clock"))
+    return visit.path("apps", visit.param("app_id"), "store-emulator", test_clock=visit.form.text("test_clock"))

@@ -29,7 +29,7 @@ async def act(changes: Changes, project_id: str, action: Action) -> Committed:
     )
 
 
-# A pretend store that runs on this machine (`latchkey emulate`, `latchkey up`), asked through its control API.
+# A store emulator that runs on this machine (`latchkey emulate`, `latchkey up`), asked through its control API.
 
 
 # A year of a life in one move sends dozens of notifications.
@@ -42,10 +42,10 @@ Show = Callable[[Mapping[str, Any]], Awaitable[object]]
 
 
 class StoreAway(Refusal):
-    """The pretend store does not answer."""
+    """The store emulator does not answer."""
 
 
-class PretendStore:
+class EmulatorClient:
     def __init__(self, control_url: str, patience: float = PATIENCE) -> None:
         self._url = control_url
         self._patience = patience
@@ -58,7 +58,7 @@ class PretendStore:
                 headers = {"Content-Type": "application/json"}
                 reply = await http.ask(method, self._url + path, headers=headers, body=raw)
             except HttpError as error:
-                raise StoreAway(f"The pretend store at {self._url} does not answer. Is it still running?") from error
+                raise StoreAway(f"The store emulator at {self._url} does not answer. Is it still running?") from error
         try:
             said = json.decode(reply.body)
         except DecodeError:
@@ -66,7 +66,7 @@ class PretendStore:
         if reply.status == 200:
             return said
         wrong = said.get("error") if isinstance(said, dict) else None
-        words = str(wrong or f"The pretend store answered {reply.status}.")
+        words = str(wrong or f"The store emulator answered {reply.status}.")
         raise NotFound(words) if reply.status == 404 else Refusal(words)
 
     async def act(self, purchase: str, act: str, **options: Any) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""The demo project of `latchkey up`: a small catalog, one app in the test store, two keys, and an app in each pretend
-store."""
+"""The demo project of `latchkey up`: a small catalog, one app in the test store, two keys, and an app in each store
+emulator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from latchkey.subjects.projects.usecases import create_app, create_project
 
 PROJECT_ID = "proj_demo"
 APP_ID = "app_demo"
-# By the names of the pretend stores: id, name and store of the app that is sold there.
+# By the names of the store emulators: id, name and store of the app that is sold there.
 STORE_APPS = {
     "apple": ("app_demo_ios", "Demo app for iOS", APP_STORE),
     "google": ("app_demo_android", "Demo app for Android", PLAY_STORE),

@@ -1,6 +1,6 @@
-"""The page of a pretend store: Google Play, a test clock that follows, and a store that is down.
+"""The page of a store emulator: Google Play, a test clock that follows, and a store that is down.
 
-`tests/cli/test_up.py` has the page of the pretend App Store in a real `latchkey up`."""
+`tests/cli/test_up.py` has the page of the App Store emulator in a real `latchkey up`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def store(site: Site) -> AsyncIterator[tuple[GoogleEmulator, ServedEmulato
 
 @pytest.fixture(scope="module")
 async def app(site: Site, store: tuple[GoogleEmulator, ServedEmulator]) -> dict[str, Any]:
-    """An app of Google Play that is connected to the pretend one, which the dashboard may act in."""
+    """An app of Google Play that is connected to the emulator, which the dashboard may act in."""
     emulator, served = store
     app = await new_app(site, "play_store")
     assert (await put(site, app["id"], emulator.credentials(served.base_url))).json()["check"]["result"] == "ok"
@@ -88,7 +88,7 @@ async def test_a_purchase_is_made_as_google_and_says_when_it_is_acknowledged(sit
         assert "wait for that before you move the clock" in page.text()
         site.clock.now += 60_000
         await until(processor(site).acknowledge_due)
-        await page.open(f"/apps/{app['id']}/pretend-store")
+        await page.open(f"/apps/{app['id']}/store-emulator")
         assert "active" in page.row("gustav", "#purchases")
         assert "not acknowledged" not in page.row("gustav", "#purchases")
         await page.press("Cancel", within="gustav")
@@ -136,7 +136,7 @@ async def test_a_test_clock_follows_the_stores_clock(site: Site, app: dict[str, 
     clock = await make_clock(site, site.clock.now, "with the store")
     await move_in(site, "greta", clock)
     async with processing(site):
-        page = await tab(site, Role.DEVELOPER, f"/apps/{app['id']}/pretend-store")
+        page = await tab(site, Role.DEVELOPER, f"/apps/{app['id']}/store-emulator")
         await page.press("Buy as Google", {"Customer": "greta"})
         assert page.row("greta", "#purchases")
         site.clock.now += 60_000
@@ -160,7 +160,7 @@ async def test_a_test_clock_follows_the_stores_clock(site: Site, app: dict[str, 
 
 async def test_a_clock_that_is_not_there_and_what_is_not_processed_are_said(site: Site, app: dict[str, Any]) -> None:
     me = await somebody(site, Role.DEVELOPER)
-    start = f"/dashboard/projects/{site.project_id}/apps/{app['id']}/pretend-store"
+    start = f"/dashboard/projects/{site.project_id}/apps/{app['id']}/store-emulator"
     reply = await me.post(f"{start}/clock", {"by": "PT1H", "test_clock": "clk_none"})
     assert (reply.status, "There is no test clock" in reply.body.decode()) == (404, True)
     reply = await me.post(f"{start}/clock", {"by": "P9Y"})
@@ -178,7 +178,7 @@ async def test_a_purchase_is_made_as_stripe(site: Site) -> None:
         name_stores(site, *named, f"{site.project_id}/{app['id']}={served.control_url}")
         try:
             me = await somebody(site, Role.DEVELOPER)
-            start = f"/dashboard/projects/{site.project_id}/apps/{app['id']}/pretend-store"
+            start = f"/dashboard/projects/{site.project_id}/apps/{app['id']}/store-emulator"
             assert "Buy as Stripe" in (await me.get(start)).body.decode()
             sale = {"customer": "sven", "product": "pro_monthly:price_pro_monthly"}
             assert (await me.post(f"{start}/sell", sale)).status == 303
@@ -195,7 +195,7 @@ async def test_a_store_that_is_down_is_said_and_offers_nothing(site: Site) -> No
     # Nobody can listen on port 1 of loopback unasked.
     name_stores(site, f"{site.project_id}/{app['id']}=http://127.0.0.1:1/control")
     try:
-        page = await tab(site, Role.OWNER, f"/apps/{app['id']}/pretend-store")
+        page = await tab(site, Role.OWNER, f"/apps/{app['id']}/store-emulator")
         assert (page.status, page.alert.endswith("does not answer. Is it still running?")) == (503, True)
         assert not page.soup.select("main form, #purchases")
         for what, form in (

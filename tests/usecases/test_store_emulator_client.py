@@ -1,4 +1,4 @@
-"""A pretend store, asked from the service's side, and sample events."""
+"""A store emulator, asked from the service's side, and sample events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.instants import DAY
 from latchkey.settings import control_urls
-from latchkey.subjects.test_store.usecases import PretendStore, StoreAway, account_token
+from latchkey.subjects.test_store.usecases import EmulatorClient, StoreAway, account_token
 from latchkey.subjects.webhooks.usecases.samples import sample
 
 ID = "6fa459ea-ee8a-3ca4-894e-db77e160355e"
@@ -28,7 +28,7 @@ async def test_a_store_that_does_not_run_is_said_to_be_away() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(StoreAway, match="Is it still running"):
-            await PretendStore(f"http://127.0.0.1:{taken.getsockname()[1]}/control").ask("GET", "/clock")
+            await EmulatorClient(f"http://127.0.0.1:{taken.getsockname()[1]}/control").ask("GET", "/clock")
 
 
 def test_the_setting_names_an_app_and_a_control_address_on_this_machine() -> None:
