@@ -105,7 +105,6 @@ TO_MEND: set[tuple[str, str]] = {
     ("subjects/projects/page.py", "latchkey.subjects.purchase_intake.page.store_setup_page.shown_connection"),
     ("subjects/projects/page.py", "latchkey.subjects.test_store.page.has_store_emulator"),
     ("subjects/purchase_intake/api/receipts.py", "latchkey.subjects.customers.api.customers_v1.sorted_out"),
-    ("subjects/purchase_intake/command/app_command.py", "latchkey.http.services.connect"),
     ("subjects/purchases/usecases/external_snapshots.py", "latchkey.http.services.Services"),
     ("subjects/purchases/usecases/lookup.py", "latchkey.http.services.Services"),
     ("subjects/purchases/usecases/store_actions.py", "latchkey.http.services.Services"),

@@ -10,10 +10,10 @@ import pytest
 from msgspec import json
 
 from latchkey.domain.instants import DAY, HOUR
-from latchkey.http.services import connect
 from latchkey.settings import Settings
 from latchkey.subjects.audit import usecases as audit
 from latchkey.subjects.purchase_intake.storage import connection_rows as storage
+from latchkey.subjects.purchase_intake.usecases.store_connections import connect
 from tests.api.apple import AppStore, app_store, connected_app, keys, new_app, processor, put
 from tests.api.client import NOW, Shop
 from tests.api.doings import count_rows

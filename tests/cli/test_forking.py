@@ -107,7 +107,7 @@ print(signal.pthread_sigmask(signal.SIG_BLOCK, ()), signal.getsignal(signal.SIGI
 
 def test_two_copies_give_their_requests_different_ids() -> None:
     script = """
-from latchkey.api import exchange
+from latchkey.http import exchange
 def main():
     print(exchange._PROCESS.decode())
 main()
@@ -120,7 +120,7 @@ for _ in range(2):
 def test_processes_are_ended_if_up_is_stopped_before_its_event_loop_runs(short_folder: Path) -> None:
     script = f"""
 from pathlib import Path
-from latchkey.cli import up
+from latchkey.process.up import command as up
 from latchkey.process.supervision.stop_signal import StoppedError
 started = []
 def show(console, parts, chosen):

@@ -16,10 +16,10 @@ import pytest
 from latchkey import settings
 from latchkey import settings as cpus
 from latchkey.database.pool import Database
-from latchkey.http.services import mail_of, way_of
 from latchkey.process.doctor import mail
 from latchkey.process.safety import problems_of, problems_of_connections
 from latchkey.settings import Settings, SettingsRefusedError, available_cpus, load
+from latchkey.subjects.mail.usecases import mail_of, way_of
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "latchkey.toml"
 KEY = base64.b64encode(bytes(range(32))).decode()

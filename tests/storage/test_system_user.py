@@ -25,7 +25,7 @@ def getpwnam(name):
 pwd.getpwnam = getpwnam
 os.geteuid = lambda: 0
 
-from latchkey.storage.embedded import system_user
+from latchkey.database.embedded import system_user
 
 system_user.PAUSE = 0.01
 print(system_user.server_user().uid)

@@ -15,7 +15,6 @@ from latchkey.emulators.emulator_server import ServedEmulator, running
 from latchkey.engine.changes import Changes
 from latchkey.engine.clock import pass_time
 from latchkey.engine.storage import records
-from latchkey.http.services import connect
 from latchkey.process.http_application import create_application
 from latchkey.settings import Settings
 from latchkey.subjects.api_keys import usecases as keys
@@ -25,7 +24,7 @@ from latchkey.subjects.purchase_intake.rules import Entry, Filter
 from latchkey.subjects.purchase_intake.usecases import journal
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from latchkey.subjects.purchase_intake.usecases.notifications import Processor
-from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
+from latchkey.subjects.purchase_intake.usecases.store_connections import Connections, connect
 from tests.api.client import Client, Reply
 from tests.api.serving import serving
 

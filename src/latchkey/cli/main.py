@@ -146,9 +146,13 @@ def command_line(words: Sequence[str], *, whole: bool = False) -> typer.Typer:
     return app
 
 
+def _is_installed(extra: str) -> bool:
+    return all(util.find_spec(module) for module in _MARKS[extra])
+
+
 def _add_name(app: typer.Typer, name: str, place: str, summary: str) -> None:
     """A command's name and what help says of it, without its code."""
-    if any(util.find_spec(module) is None for module in _MARKS[EXTRAS.get(name, "service")]):
+    if not _is_installed(EXTRAS.get(name, "service")):
         return
     if ":app" in place:
         app.add_typer(typer.Typer(help=summary), name=name)
@@ -159,6 +163,10 @@ def _add_name(app: typer.Typer, name: str, place: str, summary: str) -> None:
 def _add(app: typer.Typer, name: str, place: str) -> None:
     """Adds a command if its extra is installed. Otherwise it is hidden, and names its extra when called."""
     module, _, attribute = place.partition(":")
+    extra = EXTRAS.get(name, "service")
+    if not _is_installed(extra):
+        _add_unavailable(app, name, extra)
+        return
     try:
         found = getattr(import_module(f"latchkey.{module}"), attribute)
     except ModuleNotFoundError as missing:

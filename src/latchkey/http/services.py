@@ -27,15 +27,14 @@ from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.http.exchange import SERVICES_KEY
 from latchkey.observability.histogram import SECONDS, SIZES, Tally
 from latchkey.settings import Settings
-from latchkey.stores.adapters import adapters
 from latchkey.subjects.accounts.usecases.second_factor import SecondFactors
 from latchkey.subjects.charts.storage.fact_cache import FactCache, default_folder
 from latchkey.subjects.checkout.usecases.checkouts import Checkouts
-from latchkey.subjects.exports.usecases.schedules import Exports
-from latchkey.subjects.mail.usecases import Mail, MailFolder, SmtpServer, Way
+from latchkey.subjects.exports.usecases.schedules import Exports, exports_of
+from latchkey.subjects.mail.usecases import Mail, mail_of
 from latchkey.subjects.purchase_intake.usecases.journal import Inbox
 from latchkey.subjects.purchase_intake.usecases.receipts import ReceiptLimit, Receipts, TemporaryGrants
-from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
+from latchkey.subjects.purchase_intake.usecases.store_connections import Connections, connect
 from latchkey.subjects.request_log.usecases import Idempotency
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.delivery.webhook import Webhooks
@@ -99,9 +98,6 @@ class Metrics(Collector):
         yield missing
 
 
-# The objects that routes and pages share, created when the application starts.
-
-
 @dataclass(frozen=True, slots=True)
 class Services:
     database: Database
@@ -142,50 +138,6 @@ class Services:
     behind_proxy: bool
     # Whether a secret key may create projects.
     keys_create_projects: bool
-
-
-# What the service connects to, as the settings say: stores, mail and the places of exports. Imports no web framework:
-# background processes and commands use it too.
-
-
-def connect(database: Database, settings: Settings, now: Callable[[], Ms]) -> Connections:
-    """The apps' connections to their stores."""
-    extra_ca = settings.store_extra_ca.read_bytes() if settings.store_extra_ca is not None else None
-    hosts = frozenset(settings.store_allow_hosts)
-    return Connections(database, Sealer(settings.secret_key), adapters(extra_ca), hosts, now)
-
-
-# Of mails that are written to files and never leave this machine.
-NOBODY = "Latchkey <latchkey@localhost>"
-
-
-def way_of(settings: Settings) -> Way | None:
-    """None: no mail is sent, and links are shown to be copied."""
-    if settings.smtp_host:
-        return SmtpServer(
-            settings.smtp_host,
-            settings.smtp_port,
-            settings.smtp_security,
-            settings.smtp_user,
-            settings.smtp_password,
-            settings.smtp_extra_ca,
-        )
-    return MailFolder(settings.mail_folder) if settings.mail_folder is not None else None
-
-
-def mail_of(database: Database, settings: Settings) -> Mail | None:
-    way = way_of(settings)
-    if way is None or not settings.public_url:
-        return None
-    return Mail(database, way, settings.mail_from or NOBODY, settings.public_url.rstrip("/"))
-
-
-def exports_of(database: Database, settings: Settings) -> Exports:
-    sealer = Sealer(settings.secret_key)
-    return Exports(database, sealer, settings.export_folder, frozenset(settings.export_allow_hosts))
-
-
-# Creates the services, and provides them to routes.
 
 
 def assemble(

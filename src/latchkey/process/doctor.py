@@ -33,14 +33,13 @@ from latchkey.domain.restore import Origin
 from latchkey.engine.missing_rates import SHOWN_DAYS
 from latchkey.engine.storage import keys
 from latchkey.engine.storage.catalog import rates as storage_rates
-from latchkey.http.services import way_of
 from latchkey.now import real_now
 from latchkey.process.doctor_deployment import Finding, deployment, hosts
 from latchkey.process.safety import problems_of, require_sessions, room_for_connections
 from latchkey.process.supervision.listeners import CannotListenError, bind
 from latchkey.settings import Problem, Settings, gather
 from latchkey.stores.adapters import adapters
-from latchkey.subjects.mail.usecases import NotSentError
+from latchkey.subjects.mail.usecases import NotSentError, way_of
 from latchkey.subjects.purchase_intake.storage.connection_rows import count_troubles
 
 OLDEST_POSTGRESQL = 15

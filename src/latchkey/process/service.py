@@ -15,7 +15,6 @@ from latchkey.engine.changes import Changes
 from latchkey.engine.clock import run_clock
 from latchkey.engine.due_work import Lookout
 from latchkey.engine.reads import Reader
-from latchkey.http.services import connect, exports_of, mail_of
 from latchkey.now import real_now
 from latchkey.observability import port
 from latchkey.observability.peer_metrics import ProcessIdentity
@@ -25,10 +24,12 @@ from latchkey.subjects.bulk_grants.usecases import run_bulk_grants
 from latchkey.subjects.checkout.usecases.checkouts import Checkouts
 from latchkey.subjects.checkout.usecases.cleanup import run_checkouts
 from latchkey.subjects.exports.usecases.runner import run_exports
-from latchkey.subjects.mail.usecases import run_mail
+from latchkey.subjects.exports.usecases.schedules import exports_of
+from latchkey.subjects.mail.usecases import mail_of, run_mail
 from latchkey.subjects.money.usecases import RateSource, run_rates
 from latchkey.subjects.purchase_intake.usecases.notifications import Processor, run_stores
 from latchkey.subjects.purchase_intake.usecases.receipts import ReceiptLimit, Receipts, TemporaryGrants
+from latchkey.subjects.purchase_intake.usecases.store_connections import connect
 from latchkey.subjects.request_log.usecases import run_pruning
 from latchkey.subjects.segments.usecases.projector import run_roller
 from latchkey.subjects.webhooks.delivery.role import run_delivery

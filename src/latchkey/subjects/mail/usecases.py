@@ -24,6 +24,7 @@ from markupsafe import escape
 from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.engine.due_work import Lookout
+from latchkey.settings import Settings
 from latchkey.subjects.accounts.rules import ADDRESS, Pace, checked_email, guessing_network_of, wait
 from latchkey.subjects.accounts.storage import session_rows
 from latchkey.subjects.accounts.usecases.accounts import add_link, find_account
@@ -103,9 +104,6 @@ def message(kind: Kind, sender: str, to: str, link: str, message_id: str) -> Ema
     shown = {"begins": words.begins, "button": words.button, "ends": words.ends}
     made.add_alternative(_HTML.format(link=escape(link), **shown), subtype="html", cte="7bit")
     return made
-
-
-# How a mail leaves: through an SMTP server, or into a file. Both block, so they run in a thread.
 
 
 Security = Literal["starttls", "tls", "none"]
@@ -208,10 +206,6 @@ class MailFolder:
         return f"mails are written to files in {self.path}"
 
 
-# The outbox: what pages ask for is stored, and sent by the clock role. A mail server that is away delays mails, loses
-# none, and blocks no page.
-
-
 LEASE: Ms = 5 * MINUTE
 # How long a mail is tried for. A link that somebody asked for is of no use much later.
 TRIED_FOR: dict[Kind, Ms] = {Kind.INVITATION: 3 * DAY, Kind.RESET: 1 * HOUR, Kind.CHANGED: 3 * DAY}
@@ -312,3 +306,28 @@ async def _send(mail: Mail, one: OutgoingMail, now: Ms) -> bool:
         return error.for_good
     log.info("mail sent", mail=one.id, kind=kind)
     return True
+
+
+# Of mails that are written to files and never leave this machine.
+NOBODY = "Latchkey <latchkey@localhost>"
+
+
+def way_of(settings: Settings) -> Way | None:
+    """None: no mail is sent, and links are shown to be copied."""
+    if settings.smtp_host:
+        return SmtpServer(
+            settings.smtp_host,
+            settings.smtp_port,
+            settings.smtp_security,
+            settings.smtp_user,
+            settings.smtp_password,
+            settings.smtp_extra_ca,
+        )
+    return MailFolder(settings.mail_folder) if settings.mail_folder is not None else None
+
+
+def mail_of(database: Database, settings: Settings) -> Mail | None:
+    way = way_of(settings)
+    if way is None or not settings.public_url:
+        return None
+    return Mail(database, way, settings.mail_from or NOBODY, settings.public_url.rstrip("/"))

@@ -16,6 +16,7 @@ from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer, UnsealableError
 from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.settings import Settings as ServiceSettings
 from latchkey.subjects.exports import storage
 from latchkey.subjects.exports.rules import Every, Export, Run, Settings
 from latchkey.subjects.exports.usecases.bucket import SCHEME, Bucket, Keys, parse_address
@@ -218,3 +219,8 @@ def _found(export: Export | None, id: str, param: str = "export_id") -> Export:
     if export is None:
         raise NotFound(f"There is no export {id!r}.", param=param)
     return export
+
+
+def exports_of(database: Database, settings: ServiceSettings) -> Exports:
+    sealer = Sealer(settings.secret_key)
+    return Exports(database, sealer, settings.export_folder, frozenset(settings.export_allow_hosts))

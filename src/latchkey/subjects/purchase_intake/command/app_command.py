@@ -23,14 +23,13 @@ from latchkey.cli.project_command import Desk, ProjectOption, desk, extended
 from latchkey.cli.target_database import DATA, ConfigOption, DataOption, is_of_up
 from latchkey.database.sealing import UnsealableError
 from latchkey.domain.refusal import Refusal
-from latchkey.http.services import connect
 from latchkey.now import real_now
 from latchkey.subjects.api_keys import render as api_keys_render
 from latchkey.subjects.api_keys import usecases as api_keys
 from latchkey.subjects.projects import usecases as projects
 from latchkey.subjects.purchase_intake import render
 from latchkey.subjects.purchase_intake.usecases import store_connections
-from latchkey.subjects.purchase_intake.usecases.store_connections import Connected, Connections
+from latchkey.subjects.purchase_intake.usecases.store_connections import Connected, Connections, connect
 
 app = typer.Typer(no_args_is_help=True, help="Create, list and delete apps, and connect them to their stores.")
 credentials = typer.Typer(

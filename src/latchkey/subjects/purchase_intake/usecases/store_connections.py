@@ -18,7 +18,9 @@ from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.engine.storage import store_handles
 from latchkey.engine.storage.catalog.app_rows import App
 from latchkey.engine.storage.store_handles import Healings
+from latchkey.settings import Settings
 from latchkey.stores.adapter import Adapter, ConnectedApp
+from latchkey.stores.adapters import adapters
 from latchkey.stores.errors import CredentialsRefused, StoreError
 from latchkey.stores.stripe.notification import EVENT_TYPES
 from latchkey.subjects.projects.usecases import load_app
@@ -329,3 +331,10 @@ def _connected(connections: Connections, row: StoreConnection) -> Connected:
 
 def _url_place(project_id: str, app_id: str) -> str:
     return f"{project_id}/{app_id}/notification url"
+
+
+def connect(database: Database, settings: Settings, now: Callable[[], Ms]) -> Connections:
+    """The apps' connections to their stores."""
+    extra_ca = settings.store_extra_ca.read_bytes() if settings.store_extra_ca is not None else None
+    hosts = frozenset(settings.store_allow_hosts)
+    return Connections(database, Sealer(settings.secret_key), adapters(extra_ca), hosts, now)
