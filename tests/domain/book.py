@@ -29,6 +29,8 @@ class Told:
     committed_at: Ms
     event: Event
     wire: wire.Event
+    # The customer after the change that caused the event.
+    after: Customer
 
 
 @dataclass(slots=True)
@@ -102,6 +104,6 @@ class Book:
             sequence = max((sequence, *(number for _, number in merged))) + 1
             rendered = render(event, after, self.catalog, step.at, sequence, merged)
             self._joining = None
-            self.told.append(Told(committed_at, event, rendered))
+            self.told.append(Told(committed_at, event, rendered, after))
         self.customer = replace(after, sequence=sequence, currency_transactions=(), joined=())
         self.states.append((committed_at, self.customer))

@@ -65,6 +65,9 @@ class Life:
         self.acts.append(f"after {self.book.now - NOON} ms: {name}")
         self._watch(lambda: self.book.change(after))
 
+    def act(self, name: str) -> None:
+        self.do(name, dict(self._acts(self.book.now))[name]())
+
     def choose(self, number: int) -> tuple[str, Customer]:
         """One legal action, with the customer afterwards: the first in the order that `number` shuffles."""
         acts = [one for one in self._acts(self.book.now) for _ in range(1 if one[0].startswith(RARE) else 4)]

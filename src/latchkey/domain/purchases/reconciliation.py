@@ -51,9 +51,14 @@ def settle(before: Subscription | None, seen: Subscription, now: Ms, *, unordere
     known = {period.id: period for period in before.periods} if before is not None else {}
     merged = known | {period.id: _merged(known.get(period.id), period) for period in seen.periods}
     line = _followed(sorted(merged.values(), key=lambda period: period.order))
-    line = [_as_planned(before, period) for period in line]
+    line = _as_planned(before, line)
     changed = [_told_again(known.get(period.id), period) for period in line if period != known.get(period.id)]
-    return replace(seen, periods=tuple(changed), status=_settled_status(before, seen))
+    status = _settled_status(before, seen)
+    newest = status if before is None or status.as_of > before.status.as_of else before.status
+    if _has_older_grace(newest, line[-1]):
+        as_of = Moment(newest.as_of.at, newest.as_of.revision + 1)
+        status = replace(newest, billing_issue_at=None, grace_ends_at=None, as_of=as_of)
+    return replace(seen, periods=tuple(changed), status=status)
 
 
 def _under_known_ids(before: Subscription, seen: Subscription) -> Subscription:
@@ -271,15 +276,24 @@ def _followed(line: list[Period]) -> list[Period]:
     return result
 
 
-def _as_planned(before: Subscription | None, period: Period) -> Period:
+def _as_planned(before: Subscription | None, line: list[Period]) -> list[Period]:
     """A change that was announced for the period's end is a renewal when it comes: it was told already."""
-    if before is None or before.status.next_product_id is None or period.cause not in (Cause.PURCHASE, Cause.CHANGE):
-        return period
-    new = period.order > before.current.order and period.id != before.current.id
-    at_its_end = period.purchased_at >= before.current.ends_at - HOUR
+    if before is None or before.status.next_product_id is None:
+        return line
+    # It was announced for the end of the period that ran at that moment. If that one was not known, neither is its end.
+    place = max((place for place, one in enumerate(line) if one.purchased_at <= before.status.as_of.at), default=0)
+    known = {period.id: period for period in before.periods}
+    if line[place].id not in known or place + 1 == len(line):
+        return line
+    following, ends_at = line[place + 1], known[line[place].id].ends_at
+    at_its_end = following.id not in known and following.purchased_at >= ends_at - HOUR
     # A store may announce the product without its base plan.
-    planned = without_plan(before.status.next_product_id) == without_plan(period.product_id)
-    return replace(period, cause=Cause.RENEWAL, changed_from=None) if new and at_its_end and planned else period
+    planned = without_plan(before.status.next_product_id) == without_plan(following.product_id)
+    # Where the end was moved unseen, only the store knows whether the change waited for it.
+    causes = (Cause.PURCHASE,) if line[place].ends_at > ends_at else (Cause.PURCHASE, Cause.CHANGE)
+    if not at_its_end or not planned or following.cause not in causes:
+        return line
+    return [*line[: place + 1], replace(following, cause=Cause.RENEWAL, changed_from=None), *line[place + 2 :]]
 
 
 def _after(last: Period, period: Period) -> Period:
@@ -310,7 +324,8 @@ def _settled_status(before: Subscription | None, seen: Subscription) -> Status:
     if before is not None and seen.status.as_of < before.status.as_of:
         return _with_grace_of(seen, before)
     status = replace(_with_grace(before, seen), pause=_settled_pause(before, seen))
-    if before is not None and seen.current.order < before.current.order and status.billing_issue_at is not None:
+    older = before is not None and seen.current.order < before.current.order and status.billing_issue_at is not None
+    if before is not None and older and before.current.purchased_at <= status.as_of.at:
         # Told with an older period, such as its refund. What is not paid is the renewal of the running one.
         failed_at = before.status.billing_issue_at
         status = replace(status, billing_issue_at=failed_at if failed_at is not None else before.current.ends_at)
@@ -326,6 +341,8 @@ def _with_grace(before: Subscription | None, seen: Subscription) -> Status:
     # A newer report about an older period, such as its refund, also has the status of the running one.
     if before is None or seen.current.order > before.current.order or not _lost_grace(status, before.status):
         return status
+    if before.status.as_of.at < before.current.purchased_at:
+        return status  # The grace period of an older one.
     return replace(status, billing_issue_at=before.status.billing_issue_at, grace_ends_at=before.status.grace_ends_at)
 
 
@@ -342,10 +359,19 @@ def _with_grace_of(seen: Subscription, before: Subscription) -> Status:
     )
 
 
+def _has_older_grace(status: Status, current: Period) -> bool:
+    """Whether the end of the current period was given the grace period of an earlier one, because the current one was
+    not known yet."""
+    failed_at, ended_in_grace = status.billing_issue_at, status.ended is not None and status.grace_ends_at is not None
+    return failed_at is not None and ended_in_grace and failed_at < current.purchased_at <= status.as_of.at
+
+
 def _lost_grace(status: Status, earlier: Status) -> bool:
     """Whether a status of the same period no longer tells of the grace period that an earlier one told of."""
     told = earlier.billing_issue_at is not None and earlier.grace_ends_at is not None
-    not_paid = status.billing_issue_at is not None or status.ended is not None
+    # Another moment is another payment that failed.
+    same = status.billing_issue_at == earlier.billing_issue_at
+    not_paid = same or (status.billing_issue_at is None and status.ended is not None)
     return told and not_paid and status.grace_ends_at is None
 
 
