@@ -147,7 +147,7 @@ async def test_only_the_command_line_makes_an_operator(told: dict[str, str], dat
     assert await operators.is_operator(database, account.id)
     taken = await _typed("user", "operator", "ann@example.com", "--remove", **told)
     assert "no longer an operator" in taken.stdout
-    assert "Operators: nobody." in taken.stdout
+    assert "Operators: none." in taken.stdout
     assert not await operators.is_operator(database, account.id)
     async with database.acquire() as connection:
         actions = await connection.fetch(

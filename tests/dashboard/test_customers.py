@@ -111,8 +111,8 @@ async def test_a_profile_says_what_they_may_do_and_why(site: Site, ada: str) -> 
     assert "What would change it: Revoking the grant would end it at once." in why
     assert "the subscription to pro_monthly is paused" in lost
     assert "Resuming the subscription would bring it back." in lost
-    assert "Paywall" in section(page, "Who this is")
-    assert "2027-01-15 08:00 UTC" in section(page, "Who this is")
+    assert "Paywall" in section(page, "Profile")
+    assert "2027-01-15 08:00 UTC" in section(page, "Profile")
     assert "ada@example.com" in section(page, "Attributes")
     assert "+100 COIN" in section(page, "Virtual currency")
 

@@ -241,7 +241,7 @@ async def test_a_failing_webhook_says_why_on_top_and_its_log_is_filtered_by_the_
     assert set(page.texts(".deliveries tbody .tries")) == {"0"}
     for words in ("answered 503 instead of 200", "oops", "INITIAL_PURCHASE"):
         assert words in page.text("#failure")
-    await page.follow("All deliveries that ended like this", "#failure")
+    await page.follow("All deliveries with this answer", "#failure")
     assert page.value("HTTP status") == "503"
     tried = len(page.rows)
     assert 10 <= tried <= 12
@@ -264,7 +264,7 @@ async def test_a_failing_webhook_says_why_on_top_and_its_log_is_filtered_by_the_
         await failed(site, silent, 1)
     await page.open(f"/webhooks/{silent}")
     assert "connection refused" in page.text("#failure")
-    await page.follow("All deliveries that ended like this", "#failure")
+    await page.follow("All deliveries with this answer", "#failure")
     assert page.value("HTTP status") == "none"
     assert len(page.rows) == 1
 

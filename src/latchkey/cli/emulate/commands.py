@@ -156,7 +156,7 @@ async def sell(
     customer: Annotated[
         str | None,
         typer.Option(
-            help="The customer in Latchkey. The store is told if it has a field for it; otherwise a receipt is sent."
+            help="The customer in Latchkey. Sent to the store if it has a field for it; otherwise a receipt is sent."
         ),
     ] = None,
     more: Annotated[

@@ -88,7 +88,7 @@ async def invite(at: Office, email: EmailArgument) -> None:
 
 @command(app, "reset-second-factor", office)
 async def reset_second_factor(at: Office, email: EmailArgument) -> None:
-    """Turn off the second factor of somebody who has lost the phone and the recovery codes."""
+    """Turn off the second factor of an account whose owner lost the phone and the recovery codes."""
     account = await _known(at.database, email)
     async with audited(at.database, None, "account.second_factor_reset", account.email, account_id=account.id):
         await second_factor.remove(at.database, account.id)
@@ -100,7 +100,7 @@ async def reset_second_factor(at: Office, email: EmailArgument) -> None:
 
 @command(app, "remove", desk)
 async def remove(at: Desk, email: EmailArgument) -> None:
-    """Remove somebody from a project and end their sessions."""
+    """Remove a member from a project and end their sessions."""
     account = await _known(at.database, email)
     async with at.audited("member.removed", account.email):
         await team.remove_member(at.database, at.project_id, account.id)
@@ -118,7 +118,7 @@ async def operator(
     email: EmailArgument,
     remove: Annotated[bool, typer.Option("--remove", help="The account is no operator any more.")] = False,
 ) -> None:
-    """Make somebody an operator, who may see the dashboard's page about the database, or (--remove) undo that."""
+    """Make an account an operator, who may see the dashboard's page about the database, or (--remove) undo that."""
     account = await _known(at.database, email)
     action = "operator.removed" if remove else "operator.added"
     async with audited(at.database, None, action, account.email, account_id=account.id):
@@ -126,13 +126,13 @@ async def operator(
             await team.revoke(at.database, account)
         else:
             await team.grant(at.database, account, real_now())
-    everybody = await team.addresses(at.database)
+    operators = await team.addresses(at.database)
     if at.as_json:
-        output.write({"email": account.email, "operator": not remove, "operators": everybody})
+        output.write({"email": account.email, "operator": not remove, "operators": operators})
         return
     console = Console(highlight=False)
     console.print(f"[bold]{escape(account.email)}[/bold] is {'no longer ' if remove else 'now '}an operator.")
-    console.print(f"Operators: {escape(', '.join(everybody)) or 'nobody'}.")
+    console.print(f"Operators: {escape(', '.join(operators)) or 'none'}.")
     if not remove and not account.has_password and account.openid is None:
         console.print("They have no password yet, and earlier links do not work any more: run `latchkey user invite`.")
 

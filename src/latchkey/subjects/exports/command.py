@@ -47,9 +47,7 @@ def export(
     ] = False,
     with_tokens: Annotated[
         bool,
-        typer.Option(
-            "--with-tokens", help="Include purchase tokens. They are secrets: whoever has one can send it as a receipt."
-        ),
+        typer.Option("--with-tokens", help="Include purchase tokens. They are secrets: a token works as a receipt."),
     ] = False,
     endpoint: Annotated[
         str | None,

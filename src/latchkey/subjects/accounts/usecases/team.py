@@ -135,4 +135,4 @@ async def _require_other_owner(
 ) -> None:
     owners = await account_rows.lock_owners(connection, project_id)
     if not unless and owners == [account_id]:
-        raise Refusal("A project needs an owner. Make somebody else an owner first.")
+        raise Refusal("A project needs an owner. Make another member an owner first.")
