@@ -104,6 +104,15 @@ def test_a_refund_reversed_after_the_end_restores_nothing_that_time_has_taken() 
     assert book.holds() == []
 
 
+def test_a_cancellation_that_comes_with_the_reversal_of_a_refund_has_the_last_word() -> None:
+    off = actions.cancel(SUB, NOON + DAY)
+    refunded = actions.refund(off, NOON + 2 * DAY)
+    reversed_ = actions.reverse_refund(refunded, NOON + 3 * DAY)
+    assert isinstance(reversed_, Subscription)
+
+    assert told_by(SUB, reversed_) == [T.INITIAL_PURCHASE, T.REFUND, T.REFUND_REVERSED, T.CANCELLATION]
+
+
 def test_a_reversal_in_the_millisecond_of_the_next_payment_is_told_in_every_order() -> None:
     refunded = actions.refund(SUB, NOON + DAY)
     reversed_ = actions.reverse_refund(refunded, NOON + 2 * DAY)

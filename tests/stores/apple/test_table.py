@@ -208,7 +208,7 @@ ROWS = [
     Row(
         "REFUND_REVERSED, and renewal stays off",
         ["buy", "P12D", without_renewal("refund"), "P2D", without_renewal("reverse_refund")],
-        [("CANCELLATION", {}), ("REFUND_REVERSED", {})],
+        [("REFUND_REVERSED", {}), ("CANCELLATION", {})],
     ),
     Row(
         "REFUND_REVERSED of a cancelled subscription",

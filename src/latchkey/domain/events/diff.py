@@ -30,9 +30,9 @@ _NO_NEWS = _STANDING | {EventType.REFUND, EventType.EXPIRATION}
 # The order of events that have the same millisecond. An invoice comes before what its payment did.
 _RANK = {
     EventType.INVOICE_ISSUANCE: -1,
-    **dict.fromkeys(_STANDING, 1),
-    EventType.REFUND: 2,
-    EventType.REFUND_REVERSED: 2,
+    EventType.REFUND: 1,
+    EventType.REFUND_REVERSED: 1,
+    **dict.fromkeys(_STANDING, 2),
     EventType.EXPIRATION: 3,
     EventType.VIRTUAL_CURRENCY_TRANSACTION: 4,
     EventType.SUBSCRIBER_ALIAS: 5,
