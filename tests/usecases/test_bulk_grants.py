@@ -130,7 +130,7 @@ async def test_a_stopped_grant_reaches_nobody_else_and_old_drafts_go(shop: Shop)
 RUNNER = """
 import asyncio, sys
 from latchkey.database.pool import Database
-from latchkey.usecases.customer_lists import bulk_runner
+from latchkey.subjects.bulk_grants import usecases as bulk_runner
 from latchkey.engine.changes import Changes
 from latchkey.engine.due_work import Lookout
 

@@ -81,7 +81,7 @@ def checked_expiry(expires_at: Ms | None, now: Ms) -> Ms | None:
     if expires_at <= now:
         raise Refusal("A key expires in the future. To end it now, revoke it.", param="expires_at")
     if expires_at > now + LATEST:
-        raise Invalid(
+        raise Refusal(
             "That is more than 100 years away. Leave it out, and the key does not expire.", param="expires_at"
         )
     return expires_at
