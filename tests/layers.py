@@ -9,11 +9,11 @@ ARROWS: dict[str, set[str]] = {
     "domain": set(),
     "database": {"domain", "wire", "database_address"},
     # The one transaction and what surrounds it.
-    "engine": {"domain", "wire", "database", "observability"},
+    "engine": {"domain", "wire", "database", "spans"},
     "stores": {"domain", "wire", "http_client", "now"},
-    "observability": {"domain", "database", "settings"},
+    "observability": {"domain", "database", "engine", "settings", "spans"},
     # The shells of the API and of the dashboard. They use what subjects offer to all: rules, use cases and formats.
-    "http": {"domain", "wire", "database", "engine", "stores", "settings", "logs", "observability"},
+    "http": {"domain", "wire", "database", "engine", "stores", "settings", "logs", "observability", "spans"},
     "dashboard": {"domain", "wire", "database", "engine", "stores", "settings", "logs", "http"},
     # Store emulators share no code with the adapters that check what they send.
     "emulators": {"domain", "http_client", "now", "server", "settings"},
@@ -28,6 +28,8 @@ ARROWS: dict[str, set[str]] = {
     "now": set(),
     "garbage": set(),
     "logs": set(),
+    # The spans of a trace, whoever records them.
+    "spans": set(),
     "settings": {"domain"},
     "server": {"garbage", "settings"},
 }
@@ -61,7 +63,18 @@ PARTS: dict[str, set[str]] = {
     "rules": {"domain"},
     "wire": {"domain", "wire"},
     "storage": {"domain", "wire", "database", "engine"},
-    "delivery": {"domain", "wire", "database", "engine", "observability", "http_client", "settings", "now", "garbage"},
+    "delivery": {
+        "domain",
+        "wire",
+        "database",
+        "engine",
+        "observability",
+        "spans",
+        "http_client",
+        "settings",
+        "now",
+        "garbage",
+    },
     "usecases": {"domain", "wire", "database", "engine", "observability", "stores", "http_client", "settings", "now"},
     "render": {"domain", "wire", "engine", "stores"},
     "api": {"domain", "wire", "engine", "http", "observability", "stores", "settings"},
@@ -72,44 +85,6 @@ PARTS: dict[str, set[str]] = {
 }
 # These put the parts together, so they import them all. Nobody imports them but themselves.
 COMPOSE = {"process", "cli"}
-
-# Imports that are still to be mended.
-TO_MEND: set[tuple[str, str]] = {
-    ("dashboard/page.py", "latchkey.subjects.accounts.storage.account_rows.Membership"),
-    ("http/faults.py", "latchkey.subjects.purchase_intake.api.receipts.spared"),
-    ("http/front.py", "latchkey.subjects.purchase_intake.api.receipts"),
-    ("http/front.py", "latchkey.subjects.purchase_intake.api.receipts.Writes"),
-    ("http/services.py", "latchkey.subjects.charts.storage.fact_cache.FactCache"),
-    ("http/services.py", "latchkey.subjects.charts.storage.fact_cache.default_folder"),
-    ("observability/storage.py", "latchkey.engine.storage.scans"),
-    ("subjects/audit/page.py", "latchkey.process.dashboard_application.ALL"),
-    ("subjects/audit/usecases.py", "latchkey.subjects.accounts.storage.account_rows"),
-    ("subjects/catalog/api/products_v2.py", "latchkey.subjects.projects.api.apps.rendered_apps"),
-    ("subjects/charts/page/overview.py", "latchkey.subjects.onboarding.page.welcome"),
-    ("subjects/charts/usecases.py", "latchkey.subjects.test_clocks.storage"),
-    ("subjects/customers/render/customer_v2.py", "latchkey.subjects.customers.storage.ListedCustomer"),
-    ("subjects/customers/usecases/erasure.py", "latchkey.subjects.audit.storage"),
-    ("subjects/customers/usecases/erasure.py", "latchkey.subjects.bulk_grants.storage"),
-    ("subjects/customers/usecases/erasure.py", "latchkey.subjects.checkout.storage"),
-    ("subjects/customers/usecases/profile.py", "latchkey.http.services.Services"),
-    ("subjects/demo/usecases/history.py", "latchkey.subjects.imports.storage"),
-    ("subjects/demo/usecases/history.py", "latchkey.subjects.imports.storage.Newcomer"),
-    ("subjects/demo/usecases/project.py", "latchkey.subjects.imports.storage"),
-    ("subjects/events/page.py", "latchkey.database.pool.Database"),
-    ("subjects/events/rules.py", "latchkey.subjects.customers.storage.Sent"),
-    ("subjects/events/storage.py", "latchkey.subjects.customers.storage"),
-    ("subjects/exports/usecases/runner.py", "latchkey.subjects.webhooks.storage.lanes.OperationalEvent"),
-    ("subjects/exports/usecases/runner.py", "latchkey.subjects.webhooks.storage.lanes.announce"),
-    ("subjects/mail/usecases.py", "latchkey.subjects.accounts.storage.session_rows"),
-    ("subjects/onboarding/storage.py", "latchkey.subjects.webhooks.storage.webhook_rows.delivery_counts"),
-    ("subjects/projects/page.py", "latchkey.subjects.purchase_intake.page.store_setup_page.shown_connection"),
-    ("subjects/projects/page.py", "latchkey.subjects.test_store.page.has_store_emulator"),
-    ("subjects/purchase_intake/api/receipts.py", "latchkey.subjects.customers.api.customers_v1.sorted_out"),
-    ("subjects/purchases/usecases/external_snapshots.py", "latchkey.http.services.Services"),
-    ("subjects/purchases/usecases/lookup.py", "latchkey.http.services.Services"),
-    ("subjects/purchases/usecases/store_actions.py", "latchkey.http.services.Services"),
-    ("subjects/webhooks/page/delivery_pages.py", "latchkey.subjects.webhooks.storage.log_rows.Chosen"),
-}
 
 
 def place_of(module: str) -> tuple[str | None, str]:

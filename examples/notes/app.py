@@ -7,7 +7,8 @@ import jwt
 from fastapi import Depends, FastAPI
 from fastapi.responses import PlainTextResponse
 
-from latchkey.consumer import Consumer, Settings
+from latchkey.consumer.consumer_settings import Settings
+from latchkey.consumer.reference_consumer import Consumer
 
 settings = Settings.from_env()
 consumer = Consumer(settings)

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from latchkey.database.pool import Database
+from latchkey.domain.customers.customer import LastSeen
 from latchkey.engine.last_seen import Presence
-from latchkey.engine.storage.records import LastSeen
 from latchkey.subjects.test_clocks import usecases as test_clocks
 from tests.api.client import DAY, NOW, Shop
 from tests.patience import PATIENCE, until

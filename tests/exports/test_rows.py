@@ -9,13 +9,12 @@ import pytest
 from msgspec import json, structs
 from msgspec.structs import replace
 
-from latchkey.domain.customers.customer import Attribute, with_attributes, with_purchase, with_subscription
+from latchkey.domain.customers.customer import Attribute, LastSeen, with_attributes, with_purchase, with_subscription
 from latchkey.domain.customers.promotion import grant
 from latchkey.domain.instants import DAY
 from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import Reason
 from latchkey.domain.stores.test_store import actions
-from latchkey.engine.storage.records import LastSeen
 from latchkey.subjects.exports import render as rows
 from latchkey.subjects.exports import wire
 from latchkey.subjects.exports.wire import ROWS, SCHEMA_VERSION, Row, columns

@@ -8,7 +8,7 @@ from msgspec import json
 from msgspec.structs import replace
 
 from latchkey.database.pool import Database
-from latchkey.domain.customers.customer import Attribute, Customer, with_attributes
+from latchkey.domain.customers.customer import Attribute, Customer, LastSeen, with_attributes
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money.amounts import Price
@@ -19,7 +19,6 @@ from latchkey.engine.changes import Change, Situation
 from latchkey.engine.customer_view import View
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
-from latchkey.engine.storage.records import LastSeen
 from latchkey.engine.storage.state import decode
 from latchkey.subjects.charts.rules.facts import Kind
 from latchkey.subjects.customers.render import customer_v2 as v2

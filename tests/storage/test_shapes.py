@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 
+from latchkey.domain.customers.customer import LastSeen
 from latchkey.engine.customer_view import View
-from latchkey.engine.storage.records import LastSeen
 from latchkey.engine.storage.state import UNSEEN, decode_for_reading, encode, struct_of
 from latchkey.subjects.customers.render import customer_v2 as v2
 from latchkey.subjects.customers.render import subscriber_v1 as v1

@@ -9,11 +9,11 @@ import pytest
 from msgspec import Struct, ValidationError, json
 
 from latchkey.database.errors import StateVersionError
+from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.instants import DAY
 from latchkey.engine.customer_view import View, look_at, view_for_reading
 from latchkey.engine.due_transitions import next_due_at
 from latchkey.engine.storage.read_rows import Row
-from latchkey.engine.storage.records import LastSeen
 from latchkey.engine.storage.state import STEPS, VERSION, StateFormat, decode, decode_for_reading, encode
 from latchkey.subjects.customers.render import customer_v2 as v2
 from latchkey.subjects.customers.render import subscriber_v1 as v1

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from latchkey.database.errors import OutdatedError
 from latchkey.database.pool import Database
+from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import NotFound
 from latchkey.domain.stores.test_store.orders import Action
 from latchkey.engine.feed import page_of_events
 from latchkey.engine.storage import read_rows as presence
 from latchkey.engine.storage.read_rows import look
-from latchkey.engine.storage.records import LastSeen
 from latchkey.engine.storage.writes import Create, Owned, Save, Writes, write_at_once
 from latchkey.engine.unit_of_work import newcomer
 from latchkey.subjects.demo.usecases.project import add_catalog

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from latchkey.database.pool import Database
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.purchases.purchase import Environment, PurchaseKind
 from latchkey.domain.purchases.summary import Standing, SubscriptionStatus, gives_access, standing_of, summary_of
 from latchkey.engine.storage import read_rows as presence
-from latchkey.engine.storage.records import LastSeen
 from latchkey.engine.storage.state import decode
 from latchkey.subjects.customers.usecases.erasure import erase
 from latchkey.subjects.segments.rules.facets import Facets, Status, facets_of, statuses

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from latchkey.domain.customers.customer import Customer, let_time_pass
+from latchkey.domain.customers.customer import Customer, LastSeen, let_time_pass
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.customers.promotion import DURATIONS, grant, product_of, revoke
 from latchkey.domain.instants import DAY, Ms, to_iso
 from latchkey.domain.purchases.purchase import TEMPORARY_ACCESS, Environment
 from latchkey.domain.stores.test_store import actions
 from latchkey.engine.customer_view import View
-from latchkey.engine.storage.records import LastSeen
 from latchkey.subjects.customers.render import customer_v2 as v2
 from latchkey.subjects.customers.render import subscriber_v1 as v1
 from latchkey.wire.v1 import Subscriber

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from latchkey import spans as tracing
 from latchkey.engine.changes import Change, Changes, unchanged
 from latchkey.engine.storage import event_feed as traces
 from latchkey.now import real_now
-from latchkey.observability import spans as tracing
 from latchkey.process import safety
 from latchkey.process.local_ca.authority import ensure_certificates
 from latchkey.settings import Settings

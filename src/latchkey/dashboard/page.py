@@ -20,8 +20,7 @@ from latchkey.domain.refusal import Conflict, Invalid, NotFound, NotReady, Refus
 from latchkey.engine.storage.catalog.app_rows import Project
 from latchkey.http.services import Services
 from latchkey.settings import Settings
-from latchkey.subjects.accounts.rules import Account, Permission, Role, may
-from latchkey.subjects.accounts.storage.account_rows import Membership
+from latchkey.subjects.accounts.rules import Account, Membership, Permission, Role, may
 from latchkey.subjects.accounts.usecases import sessions
 from latchkey.subjects.accounts.usecases.sessions import Session, TooManyGuesses
 
@@ -164,6 +163,10 @@ class Page:
         return self.needs not in _OUTSIDE
 
 
+# What pages do, as the audit log names it.
+ACTIONS: set[str] = set()
+
+
 class Pages:
     """The pages of one module. Paths are below the project, unless a page does not need a member."""
 
@@ -185,6 +188,8 @@ class Pages:
         action: str | None = None,
         again: Answer | None = None,
     ) -> Callable[[Answer], Answer]:
+        if action:
+            ACTIONS.add(action)
         below = ROOT + path if needs in _OUTSIDE else ROOT + PROJECT + path
 
         def add(answer: Answer) -> Answer:

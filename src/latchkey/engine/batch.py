@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
+from latchkey import spans
 from latchkey.database.pool import Connection
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage import event_feed
-from latchkey.observability import spans
-from latchkey.observability.spans import Span
+from latchkey.spans import Span
 from latchkey.wire.event import Event
 
 Question = TypeVar("Question")

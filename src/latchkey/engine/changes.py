@@ -22,11 +22,12 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from latchkey import spans
 from latchkey.database import transient_errors
 from latchkey.database.errors import CollisionError, OutdatedError, StateVersionError
 from latchkey.database.pool import Connection, Database
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customers.customer import Customer, own_now
+from latchkey.domain.customers.customer import Customer, LastSeen, own_now
 from latchkey.domain.customers.identity import reclaimed, with_endings
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.lifecycle import Ending
@@ -39,12 +40,11 @@ from latchkey.engine.due_transitions import at_present
 from latchkey.engine.storage import records
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import Look, load_projects, look
-from latchkey.engine.storage.records import LastSeen, PurchaseKey, Stored
+from latchkey.engine.storage.records import PurchaseKey, Stored
 from latchkey.engine.storage.writes import write_at_once
 from latchkey.engine.unit_of_work import UnitOfWork, credits_of, lock_credited, newcomer
 from latchkey.engine.unreported_renewals import may_wait, unheard
-from latchkey.observability import spans
-from latchkey.observability.spans import Span
+from latchkey.spans import Span
 from latchkey.wire.event import Event
 
 _TRIES = 4

@@ -8,12 +8,11 @@ from functools import lru_cache
 from msgspec import Struct
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customers.customer import Customer, own_now
+from latchkey.domain.customers.customer import Customer, LastSeen, own_now
 from latchkey.domain.instants import Duration, Ms, add
 from latchkey.engine.due_transitions import at_present
 from latchkey.engine.storage import state
 from latchkey.engine.storage.read_rows import Row
-from latchkey.engine.storage.records import LastSeen
 from latchkey.wire.lifetime import LIFETIME_YEARS
 
 __all__ = ["LastSeen", "Row", "View", "look_at", "view_for_reading", "view_for_v2"]

@@ -13,8 +13,8 @@ from contextlib import suppress
 import structlog
 
 from latchkey.database.pool import Database
+from latchkey.domain.customers.customer import LastSeen
 from latchkey.engine.storage import read_rows
-from latchkey.engine.storage.records import LastSeen
 
 log = structlog.get_logger()
 

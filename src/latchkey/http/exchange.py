@@ -16,7 +16,7 @@ from starlette.types import Message, Scope, Send
 
 from latchkey.engine.admission import Caller
 from latchkey.http.errors import ApiError, InvalidAppUserId, Version
-from latchkey.observability.spans import Span
+from latchkey.spans import Span
 
 _MALFORMED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
@@ -61,6 +61,7 @@ SCOPE_KEY = "latchkey.exchange"
 # so the front adds the services to each request.
 SERVICES_KEY = "latchkey.services"
 READS_KEY = "latchkey.reads"
+WRITES_KEY = "latchkey.writes"
 WATCH_KEY = "latchkey.watch"
 
 # Random per process: request ids have to be unique, not secret.

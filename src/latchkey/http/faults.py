@@ -22,10 +22,9 @@ from latchkey.http.errors import (
     NoSuchPath,
     said,
 )
-from latchkey.http.exchange import SCOPE_KEY, SERVICES_KEY, Exchange
+from latchkey.http.exchange import SCOPE_KEY, WRITES_KEY, Exchange
 from latchkey.http.front import as_api_error
 from latchkey.http.models import EMPTY_USER_ID, INVALID_USER_ID
-from latchkey.subjects.purchase_intake.api.receipts import spared
 
 # Where the framework found a value; not part of the field's name.
 _PLACES = frozenset({"body", "query", "path", "header", "cookie"})
@@ -83,7 +82,7 @@ def _from_http_exception(error: HTTPException, path: str, methods: list[tuple[re
 
 async def _response(request: Request, error: ApiError) -> Response:
     exchange: Exchange = request.scope[SCOPE_KEY]
-    error = await spared(exchange, request.scope[SERVICES_KEY], error)
+    error = await request.scope[WRITES_KEY].spared(exchange, error)
     body = error.body(exchange.version, exchange.request_id.decode())
     return Response(body, error.status, headers=error.headers, media_type="application/json")
 

@@ -17,13 +17,13 @@ from msgspec import json, structs
 from starlette.responses import Response
 from starlette.types import Message
 
+from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.instants import Ms
 from latchkey.domain.user_id import problem_with
 from latchkey.engine.admission import Caller
 from latchkey.engine.changes import Change, unchanged
 from latchkey.engine.customer_view import View, look_at, view_for_reading, view_for_v2
 from latchkey.engine.reads import Answer
-from latchkey.engine.storage.records import LastSeen
 from latchkey.http.authentication import (
     admitted,
     check_refused_before,

@@ -35,8 +35,8 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client.core import Metric
 
-from latchkey.observability import spans
-from latchkey.observability.spans import Span, Value
+from latchkey import spans
+from latchkey.spans import Span, Value
 
 _CUMULATIVE = AggregationTemporality.CUMULATIVE
 

@@ -31,6 +31,7 @@ from latchkey.subjects.audit import page as audit_page
 from latchkey.subjects.bulk_grants import page as bulk_grants_page
 from latchkey.subjects.catalog import page as catalog_page
 from latchkey.subjects.charts.page import chart_pages, overview
+from latchkey.subjects.charts.page import overview as onboarding_page
 from latchkey.subjects.currencies import page as currencies_page
 from latchkey.subjects.customers.page import action_pages, customer_list_page, profile_page
 from latchkey.subjects.deployment import page as deployment_page
@@ -39,7 +40,6 @@ from latchkey.subjects.experiments import page as experiments_page
 from latchkey.subjects.exports import page as exports_page
 from latchkey.subjects.money import page as money_page
 from latchkey.subjects.offerings import page as offerings_page
-from latchkey.subjects.onboarding import page as onboarding_page
 from latchkey.subjects.projects import page as projects_page
 from latchkey.subjects.purchase_intake.page import journal_page as purchase_intake_page
 from latchkey.subjects.purchase_intake.page import store_setup_page as store_connections_page

@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from latchkey.database.pool import Database
+from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY, SECOND
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.engine.changes import Change
 from latchkey.engine.storage import read_rows as presence
-from latchkey.engine.storage.records import LastSeen
 from latchkey.engine.storage.state import load
 from latchkey.subjects.charts.rules.facts import Kind
 from latchkey.subjects.charts.storage import chart_tables as rows

@@ -222,3 +222,12 @@ def _without_oldest_markers(known: dict[str, Attribute]) -> dict[str, Attribute]
 def visible(customer: Customer) -> dict[str, Attribute]:
     noted = customer.attributes
     return {name: attribute for name, attribute in sorted(noted.items()) if attribute.value} if noted else {}
+
+
+# A struct, because creating a frozen dataclass takes ten times as long, and every read creates one.
+class LastSeen(Struct, frozen=True, gc=False):
+    at: Ms
+    platform: str | None = None
+    platform_version: str | None = None
+    app_version: str | None = None
+    country: str | None = None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from latchkey.database.pool import Connection, Database
 from latchkey.database.sql import affected, query
 from latchkey.database.transient_errors import translates_errors
+from latchkey.domain.events.delivery_state import EventDelivery
 from latchkey.domain.instants import Ms
 from latchkey.domain.partitions import PARTS_OF_EVENTS
 
@@ -73,9 +75,6 @@ async def known(connection: Any, asked: Sequence[tuple[str, str]]) -> set[tuple[
     return {(row["project_id"], row["id"]) for row in rows}
 
 
-# Which trace an event belongs to. Used only while traces are on.
-
-
 _KEEP = query("keep_event_traces")
 _LOAD = query("load_event_traces")
 _PRUNE = query("prune_event_traces")
@@ -99,3 +98,29 @@ async def prune(database: Database, before: Ms, *, at_once: int = 5_000) -> None
     async with database.acquire() as connection:
         while affected(await connection.execute(_PRUNE, before, at_once)):
             pass
+
+
+_DELIVERIES = query("deliveries_of_events")
+
+
+async def deliveries(
+    connection: Connection, project_id: str, events: Sequence[tuple[int, int]]
+) -> dict[str, list[EventDelivery]]:
+    """Of events by customer key and sequence: by event id; an event without deliveries is left out."""
+    rows = await connection.fetch(_DELIVERIES, project_id, [key for key, _ in events], [number for _, number in events])
+    by_event: dict[str, list[EventDelivery]] = defaultdict(list)
+    for row in rows:
+        by_event[row["event_id"]].append(
+            EventDelivery(
+                webhook_id=row["webhook_id"],
+                webhook_name=row["webhook_name"],
+                status=row["status"],
+                attempts=row["attempts"],
+                created_at=row["created_at"],
+                finished_at=row["finished_at"],
+                response_status=row["response_status"],
+                error=row["error"],
+                is_gone=row["is_gone"],
+            )
+        )
+    return by_event

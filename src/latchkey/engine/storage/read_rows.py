@@ -16,12 +16,13 @@ from latchkey.database.errors import InvalidValueError
 from latchkey.database.pool import Connection
 from latchkey.database.sql import query
 from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.instants import Ms
 from latchkey.domain.leases import Count
 from latchkey.engine.storage.admissions import columns, without_leases
 from latchkey.engine.storage.catalog.catalogs import Catalogs
-from latchkey.engine.storage.records import LastSeen, PurchaseKey, Stored
+from latchkey.engine.storage.records import PurchaseKey, Stored
 from latchkey.engine.storage.state import decode
 
 _LOOK = query("look_at_customers")

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from latchkey.database.sql import query
-from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.lifecycle import EndedBy, Ending, endings
 from latchkey.domain.purchases.purchase import Purchase
@@ -39,15 +39,6 @@ _POSTPONE = query("postpone_customer")
 
 PurchaseKey = tuple[str, str]
 """A purchase's store and its id there."""
-
-
-# A struct, because creating a frozen dataclass takes ten times as long, and every read creates one.
-class LastSeen(Struct, frozen=True, gc=False):
-    at: Ms
-    platform: str | None = None
-    platform_version: str | None = None
-    app_version: str | None = None
-    country: str | None = None
 
 
 class Stored(Struct, frozen=True):

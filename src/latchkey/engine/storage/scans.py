@@ -9,9 +9,8 @@ from msgspec import Struct
 
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
-from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import Ms
-from latchkey.engine.storage.records import LastSeen
 from latchkey.engine.storage.state import decode
 
 _STRETCH = query("next_stretch_of_customers")

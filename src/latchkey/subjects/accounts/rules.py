@@ -117,9 +117,6 @@ class Member:
     last_seen_at: Ms | None
 
 
-# Limits on wrong passwords. No account is locked: after some failures each next attempt has to wait longer.
-
-
 @dataclass(frozen=True, slots=True)
 class Pace:
     # This many failures have no effect. After them an attempt waits for `first`, and twice as long after each failure.
@@ -201,9 +198,6 @@ def guessing_network_of(address: str) -> str:
     return str(ipaddress.ip_network((int(parsed) >> 64 << 64, 64)))
 
 
-# The claims that an identity token must have. Its signature has been verified before.
-
-
 # How far the provider's clock and ours may be apart.
 SKEW: Ms = 1 * MINUTE
 # From the redirect to the provider until the return.
@@ -265,9 +259,6 @@ def _instant(claims: Mapping[str, Any], name: str, default: int | None = None) -
     return int(value * 1000)
 
 
-# The rules of the second factor: time steps (RFC 6238), and the form of codes.
-
-
 # What every authenticator app can do: SHA-1, six digits, 30 seconds. Not all can do more.
 DIGITS = 6
 STEP: Ms = 30 * SECOND
@@ -318,9 +309,6 @@ def app_address(secret: str, email: str) -> str:
     return f"otpauth://totp/{quote(label, safe='')}?{urlencode({'secret': secret, 'issuer': ISSUER})}"
 
 
-# The client's address, for the audit log and for limits.
-
-
 @lru_cache(maxsize=4096)
 def client_address(peer: str | None, forwarded_for: str | None, *, behind_proxy: bool) -> str:
     """The address of the connection; behind a proxy, the one that the nearest proxy appended to the list."""
@@ -362,3 +350,12 @@ def roughly(address: str) -> str:
     if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
         parsed = parsed.ipv4_mapped
     return str(ip_network((parsed, 48 if isinstance(parsed, IPv6Address) else 24), strict=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """A project that an account belongs to."""
+
+    project_id: str
+    name: str
+    role: Role

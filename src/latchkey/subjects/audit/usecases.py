@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from latchkey.database.pool import Database
+from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import Ms
-from latchkey.subjects.accounts.storage import account_rows
+from latchkey.subjects.accounts.usecases.accounts import account_of_address
 from latchkey.subjects.audit import storage
 from latchkey.subjects.audit.rules import Entry, Outcome
 
@@ -66,7 +66,7 @@ async def entries(
     """Newest first: what was done in the project, and what its members did to their accounts."""
     before = storage.END if before is None else before
     async with database.acquire() as connection:
-        account = None if actor is None else await account_rows.find(connection, actor.strip().lower())
+        account = None if actor is None else await account_of_address(connection, actor.strip().lower())
         by = {"actor": actor} if account is None else {"account_id": account.id}
         return await storage.page(connection, project_id, before, limit, action=action, **by)
 
@@ -83,3 +83,8 @@ async def between(
 async def entry(database: Database, project_id: str, position: int) -> Entry | None:
     async with database.acquire() as connection:
         return await storage.load(connection, project_id, position)
+
+
+async def forget(connection: Connection, project_id: str, ids: Collection[str], instead: str) -> None:
+    """For an erased customer: replaces these ids."""
+    await storage.forget(connection, project_id, ids, instead)

@@ -10,10 +10,10 @@ from starlette.responses import Response
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import Unprocessable
-from latchkey.http.filter_text import FilterText, parsed, unprocessable
 from latchkey.http.models import AppUserId, Body, GrantLength, Instant, Paging
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided, Services
+from latchkey.http.shared_bodies import FilterText, parsed, unprocessable
 from latchkey.subjects.api_keys.usecases import actor_of, load_key
 from latchkey.subjects.bulk_grants import usecases
 from latchkey.subjects.bulk_grants.rules import Terms

@@ -6,12 +6,12 @@ The preview is a draft in the database with the customers it would reach. Confir
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from uuid import uuid4
 
 import structlog
 
-from latchkey.database.pool import Database
+from latchkey.database.pool import Connection, Database
 from latchkey.domain.access.entitlements import active
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers import promotion
@@ -257,3 +257,8 @@ async def _turn(changes: Changes, grant: BulkGrant, turn: Turn) -> Result:
     except Refusal as refusal:
         return Result(turn.number, "failed", refusal.message)
     return Result(turn.number, "granted")
+
+
+async def forget(connection: Connection, project_id: str, ids: Collection[str], instead: str) -> None:
+    """For an erased customer: replaces these ids."""
+    await storage.forget(connection, project_id, ids, instead)

@@ -31,9 +31,10 @@ from latchkey.subjects.charts.rules.compute import NOT_KNOWN, compute, largest_s
 from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT, Choice, Definition, Dimension, title_of
 from latchkey.subjects.charts.rules.facts import Amounts, Question, Resolution, Run, date_of, day_of
 from latchkey.subjects.charts.storage import chart_tables
-from latchkey.subjects.charts.storage.fact_cache import FactCache
+from latchkey.subjects.charts.storage.fact_cache import FactCache as FactCache
+from latchkey.subjects.charts.storage.fact_cache import default_folder as default_folder
 from latchkey.subjects.charts.storage.project_facts import ProjectFacts
-from latchkey.subjects.test_clocks import storage as clocks
+from latchkey.subjects.test_clocks import usecases as clocks
 
 # The overview counts flows over this many days, today included.
 OVERVIEW_DAYS = 28
@@ -111,7 +112,7 @@ async def time_of(database: Database, project_id: str, environment: str, now: Ms
     if environment in (Environment.PRODUCTION, Environment.SANDBOX):
         return now
     async with database.acquire() as connection:
-        clock = await clocks.load(connection, project_id, environment)
+        clock = await clocks.load_in(connection, project_id, environment)
     if clock is None:
         raise Invalid(
             f"environment is production, sandbox, or the id of a test clock. There is no test clock "

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.customer import Customer, LastSeen
+from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.subjects.segments.rules.facets import payments
 
@@ -52,3 +53,10 @@ def spend_of(customer: Customer, environment: Environment) -> Spend | None:
         return None
     ordered = sorted(found.values(), key=lambda one: (-one.payments, one.currency))
     return Spend(environment, tuple(ordered), usd, unconverted)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedCustomer:
+    app_user_id: str
+    first_seen_at: Ms
+    last_seen: LastSeen

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,20 +10,15 @@ from msgspec import json
 
 from latchkey.database.pool import Connection
 from latchkey.database.sql import query
+from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.instants import Ms
-from latchkey.engine.storage.records import LastSeen, folded
+from latchkey.engine.storage.records import folded
+from latchkey.subjects.customers.rules import ListedCustomer
 from latchkey.wire.event import Event
 
 _PAGE = query("list_customers")
 _BY_EMAIL = query("list_customers_by_email")
 _ALIASES = query("aliases_of_customer")
-
-
-@dataclass(frozen=True, slots=True)
-class ListedCustomer:
-    app_user_id: str
-    first_seen_at: Ms
-    last_seen: LastSeen
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +56,8 @@ async def aliases(connection: Connection, project_id: str, key: int) -> list[Ali
     return [Alias(row["app_user_id"], row["created_at"]) for row in await connection.fetch(_ALIASES, project_id, key)]
 
 
-# A customer's events with their deliveries, and its virtual currency transactions, newest first.
-
-
 _PLACE = query("event_by_id")
 _NEWEST = query("newest_events_of_customer")
-_DELIVERIES = query("deliveries_of_events")
 _MOVEMENTS = query("movements_of_customer")
 _MAX = 2**63 - 1
 
@@ -111,22 +101,6 @@ class TimelineEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """An event's delivery to one webhook. The delivery has the event's id."""
-
-    webhook_id: str
-    webhook_name: str
-    status: str
-    attempts: int
-    created_at: Ms
-    finished_at: Ms | None
-    response_status: int | None
-    error: str | None
-    # The webhook and its log were deleted since.
-    is_gone: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Movement:
     key: str
     code: str
@@ -158,29 +132,6 @@ async def newest(
     ]
 
 
-async def deliveries(
-    connection: Connection, project_id: str, events: Sequence[tuple[int, int]]
-) -> dict[str, list[Sent]]:
-    """Of events by customer key and sequence: by event id; an event without deliveries is left out."""
-    rows = await connection.fetch(_DELIVERIES, project_id, [key for key, _ in events], [number for _, number in events])
-    by_event: dict[str, list[Sent]] = defaultdict(list)
-    for row in rows:
-        by_event[row["event_id"]].append(
-            Sent(
-                webhook_id=row["webhook_id"],
-                webhook_name=row["webhook_name"],
-                status=row["status"],
-                attempts=row["attempts"],
-                created_at=row["created_at"],
-                finished_at=row["finished_at"],
-                response_status=row["response_status"],
-                error=row["error"],
-                is_gone=row["is_gone"],
-            )
-        )
-    return by_event
-
-
 async def movements(
     connection: Connection, project_id: str, customer_key: int, before: MovementCursor, limit: int
 ) -> list[Movement]:
@@ -196,9 +147,6 @@ async def movements(
         )
         for row in rows
     ]
-
-
-# The events that erasing a customer rewrites.
 
 
 _OF_CUSTOMER_ERASURE = query("events_of_customer")
@@ -232,9 +180,6 @@ async def replace_events(connection: Connection, project_id: str, events: Mappin
     """New bodies, by event id."""
     bodies = [_ENCODER.encode(event) for event in events.values()]
     await connection.execute(_REPLACE, project_id, list(events), bodies)
-
-
-# What the team wrote about a customer.
 
 
 _ADD = query("add_note")
@@ -275,9 +220,6 @@ async def delete(connection: Connection, project_id: str, key: int, id: str, acc
 
 async def of_customer(connection: Connection, project_id: str, key: int, limit: int) -> list[Note]:
     return [Note(**row) for row in await connection.fetch(_OF_CUSTOMER_NOTES, project_id, key, limit)]
-
-
-# What a customer's events say of failed payments and pauses of the past. The state keeps only those of the present.
 
 
 _PAST = query("past_troubles_of_customer")

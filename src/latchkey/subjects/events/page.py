@@ -12,7 +12,6 @@ from latchkey.dashboard.event_row import row_of
 from latchkey.dashboard.links import first_purchase
 from latchkey.dashboard.page import Pages, Visit
 from latchkey.dashboard.stream import MEDIA_TYPE, Stream, Watch
-from latchkey.database.pool import Database
 from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.refusal import NotFound
 from latchkey.subjects.accounts.usecases import sessions
@@ -37,9 +36,9 @@ class Wanted:
             and (self.clock_id is None or event.test_clock_id == self.clock_id)
         )
 
-    async def look_up(self, database: Database, project_id: str) -> None:
+    async def look_up(self, visit: Visit) -> None:
         if self.chosen.customer_id is not None:
-            self.owner = await usecases.customer_key(database, project_id, self.chosen.customer_id)
+            self.owner = await usecases.customer_key(visit.database, visit.project_id, self.chosen.customer_id)
 
 
 def tails_of(visit: Visit) -> Tails:
@@ -57,7 +56,7 @@ def lasting(visit: Visit, wanted: Wanted) -> Callable[[], Awaitable[bool]]:
     assert session is not None, "the guard lets nobody in here who is not signed in"
 
     async def lasts() -> bool:
-        await wanted.look_up(visit.database, project_id)
+        await wanted.look_up(visit)
         return await sessions.role_in(visit.database, session.token, project_id, visit.services.now()) is not None
 
     return lasts
@@ -126,7 +125,7 @@ async def stream_events(visit: Visit) -> Response:
     except NotFound:
         page = Page([], 0, None)
     wanted = Wanted(chosen, clock_id)
-    await wanted.look_up(visit.database, visit.project_id)
+    await wanted.look_up(visit)
     watch = Watch(
         project_id=visit.project_id,
         after=after,

@@ -3,8 +3,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from latchkey.domain.events.delivery_state import EventDelivery
 from latchkey.domain.instants import Ms
-from latchkey.subjects.customers.storage import Sent
 
 
 class Tally(NamedTuple):
@@ -41,7 +41,7 @@ class Listed:
 class Shown:
     event: Listed
     body: bytes
-    deliveries: list[Sent]
+    deliveries: list[EventDelivery]
 
     @property
     def delivered(self) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
-from latchkey.subjects.customers import storage as customers_storage
+from latchkey.engine.storage import event_feed as customers_storage
 from latchkey.subjects.events.rules import Listed, Shown, Tally
 
 _HEAD = query("feed_head")

@@ -10,12 +10,11 @@ from msgspec import UNSET, UnsetType, json, structs
 
 from latchkey.domain.access.entitlements import held
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customers.customer import Customer, visible
+from latchkey.domain.customers.customer import Customer, LastSeen, visible
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import DECIMALS, Price
 from latchkey.domain.purchases.purchase import Purchase, Terms, part_in_usd, usd_micros
 from latchkey.domain.purchases.subscription import Period, Subscription
-from latchkey.engine.storage.records import LastSeen
 from latchkey.subjects.exports import rules, wire
 from latchkey.subjects.exports.wire import CustomerRow, EntitlementRow, EventRow, TransactionRow
 from latchkey.wire.event import Event

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
-from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import Ms
-from latchkey.engine.storage.records import LastSeen
 from latchkey.engine.storage.state import decode
 from latchkey.subjects.exports.rules import Export, Run, Settings
 

@@ -26,7 +26,7 @@ from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.engine.due_work import Lookout
 from latchkey.settings import Settings
 from latchkey.subjects.accounts.rules import ADDRESS, Pace, checked_email, guessing_network_of, wait
-from latchkey.subjects.accounts.storage import session_rows
+from latchkey.subjects.accounts.usecases import sessions
 from latchkey.subjects.accounts.usecases.accounts import add_link, find_account
 from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
 from latchkey.subjects.mail import storage
@@ -244,14 +244,14 @@ class Mail:
         email = checked_email(email)
         mine, theirs = f"mail from {guessing_network_of(address)}", f"mail to {email}"
         async with self.database.transaction() as connection:
-            asked = await session_rows.failures(connection, mine, now - ADDRESS.counted_for)
+            asked = await sessions.failures_of(connection, mine, now - ADDRESS.counted_for)
             if left := wait(ADDRESS, asked.count, asked.last_at, now):
                 raise TooManyGuesses(left, "requests")
-            sent = await session_rows.failures(connection, theirs, now - TO_ONE.counted_for)
+            sent = await sessions.failures_of(connection, theirs, now - TO_ONE.counted_for)
             if wait(TO_ONE, sent.count, sent.last_at, now):
-                await session_rows.note_failures(connection, [mine], now)
+                await sessions.note_failures(connection, [mine], now)
                 return
-            await session_rows.note_failures(connection, [mine, theirs], now)
+            await sessions.note_failures(connection, [mine, theirs], now)
             await storage.add(connection, Kind.RESET, email, now, now + TRIED_FOR[Kind.RESET])
 
 

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from latchkey.database.pool import Connection
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
-from latchkey.subjects.webhooks.storage.webhook_rows import delivery_counts
 
 _LOAD = query("load_onboarding")
 _FOUND = query("found_of_onboarding")
-_WEBHOOKS = query("list_webhooks")
 _KEEP = query("keep_onboarding")
 
 
@@ -32,13 +30,6 @@ async def found(connection: Connection, project_id: str) -> frozenset[str]:
     row = await connection.fetchrow(_FOUND, project_id)
     assert row is not None, "a select without a table has a row"
     return frozenset(name for name in ("store", "product", "test_event") if row[name])
-
-
-async def has_delivered(connection: Connection, project_id: str) -> bool:
-    """Whether a webhook of the project has got one of its newest events."""
-    keys = [row["key"] for row in await connection.fetch(_WEBHOOKS, project_id, None, 20, None)]
-    counts = await delivery_counts(connection, keys)
-    return any(counted.last_success_at is not None for counted in counts.values())
 
 
 async def keep(connection: Connection, project_id: str, done: AbstractSet[str]) -> None:

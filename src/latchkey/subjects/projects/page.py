@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from latchkey.dashboard.connection_view import shown_connection
 from latchkey.dashboard.links import curl, first_purchase
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.refusal import NotFound
 from latchkey.engine.storage.catalog import app_rows as rules
+from latchkey.settings import control_urls
 from latchkey.subjects.api_keys import usecases as api_keys
 from latchkey.subjects.projects import usecases
-from latchkey.subjects.purchase_intake.page.store_setup_page import shown_connection
 from latchkey.subjects.purchase_intake.usecases.store_health import standing_of
-from latchkey.subjects.test_store.page import has_store_emulator
 
 pages = Pages()
 
@@ -67,7 +67,7 @@ async def show_app(visit: Visit) -> Response:
         here="apps",
         app=app,
         store=STORES[app.store],
-        store_emulator=has_store_emulator(visit, app.id),
+        store_emulator=(visit.project_id, app.id) in control_urls(visit.settings.store_emulators),
         connection=await shown_connection(visit, app),
         error_here=visit.refusal is not None,
         keys=shown,

@@ -12,10 +12,10 @@ from starlette.responses import Response
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import Unprocessable
-from latchkey.http.filter_text import FilterText, parsed, unprocessable
 from latchkey.http.models import Body, Name, Paging
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided
+from latchkey.http.shared_bodies import FilterText, parsed, unprocessable
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.segments import render, wire
 from latchkey.subjects.segments.rules.filter import NAMES, Sort, single, written

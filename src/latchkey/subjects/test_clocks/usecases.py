@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from latchkey.database.pool import Database
+from latchkey.database.pool import Connection, Database
 from latchkey.domain.customers.customer import Customer, set_now
 from latchkey.domain.formats import instant
 from latchkey.domain.instants import LATEST, Duration, Ms, add
@@ -161,3 +161,7 @@ async def next_due(database: Database, project_id: str, clock_id: str) -> Ms:
     if instant is None:
         raise Refusal("No customer on this clock has anything due. Buy a subscription first.")
     return instant
+
+
+async def load_in(connection: Connection, project_id: str, clock_id: str) -> TestClock | None:
+    return await storage.load(connection, project_id, clock_id)

@@ -46,10 +46,6 @@ ACTS = {
 STEPS = {"PT1H": "1 hour", "P1D": "1 day", "P7D": "7 days", "P1M": "1 month"}
 
 
-def has_store_emulator(visit: Visit, app_id: str) -> bool:
-    return (visit.project_id, app_id) in control_urls(visit.settings.store_emulators)
-
-
 @pages.get("/apps/{app_id}/store-emulator")
 async def show(visit: Visit) -> Response:
     store, app_id = _store(visit), visit.param("app_id")

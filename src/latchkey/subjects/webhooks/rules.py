@@ -73,9 +73,6 @@ def paused_by_itself(health: Health) -> bool:
     return health.paused_at - health.failing_since >= PAUSE_AFTER_MS
 
 
-# How long a worker holds the lease of a claimed delivery.
-
-
 def lease_ms(timeout_ms: int) -> int:
     """Longer than any attempt, including recording its outcome: until it ends no other worker may send."""
     return timeout_ms + max(2_000, timeout_ms // 4)
@@ -176,3 +173,17 @@ class OperationalEvent:
     body: bytes
     delivered_at: Ms | None
     error: str | None
+
+
+# `failing` is what has failed for good, or has failed and waits for a retry.
+Chosen = Literal["waiting", "delivered", "failed", "failing"]
+
+
+@dataclass(frozen=True, slots=True)
+class NewOperationalEvent:
+    id: str
+    project_id: str
+    webhook_id: str
+    type: str
+    at: Ms
+    body: bytes

@@ -8,7 +8,7 @@ from typing import Literal
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
-from latchkey.subjects.accounts.rules import Account, Member, Role
+from latchkey.subjects.accounts.rules import Account, Member, Membership, Role
 
 _CREATE = query("create_account")
 _FIND = query("find_account")
@@ -110,9 +110,6 @@ def account_of(row: Record) -> Account:
     )
 
 
-# Identities at the OpenID provider, linked to accounts.
-
-
 _LINK = query("link_openid")
 
 
@@ -121,24 +118,12 @@ async def link(connection: Connection, account_id: str, identity: str) -> bool:
     return await connection.fetchval(_LINK, account_id, identity) is not None
 
 
-# Memberships: which account has which role in which project, and who may see what concerns the whole deployment.
-
-
 _PUT = query("put_member")
 _REMOVE = query("remove_member")
 _LOCK_OWNERS = query("lock_owners")
 _ROLE_OF = query("role_of")
 _PROJECTS_OF = query("projects_of_account")
 _MEMBERS_OF = query("members_of_project")
-
-
-@dataclass(frozen=True, slots=True)
-class Membership:
-    """A project that an account belongs to."""
-
-    project_id: str
-    name: str
-    role: Role
 
 
 async def members(connection: Connection, project_id: str) -> list[Member]:

@@ -11,7 +11,7 @@ import secrets
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from latchkey.database.pool import Database
+from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
@@ -43,6 +43,11 @@ async def create_account(
 async def find_account(database: Database, email: str) -> Account | None:
     async with database.acquire() as connection:
         return await account_rows.find(connection, checked_email(email))
+
+
+async def account_of_address(connection: Connection, email: str) -> Account | None:
+    """For a caller that has a connection and an address as it is stored."""
+    return await account_rows.find(connection, email)
 
 
 async def load_account(database: Database, account_id: str) -> Account:

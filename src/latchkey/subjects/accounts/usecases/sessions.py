@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from latchkey.database.pool import Database
+from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import MINUTE, SECOND, Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.subjects.accounts.rules import (
@@ -26,7 +26,7 @@ from latchkey.subjects.accounts.rules import (
     wait,
 )
 from latchkey.subjects.accounts.storage import account_rows, session_rows
-from latchkey.subjects.accounts.storage.session_rows import ListedSession, Notice
+from latchkey.subjects.accounts.storage.session_rows import Failures, ListedSession, Notice
 from latchkey.subjects.accounts.usecases.accounts import load_account, matches
 from latchkey.subjects.api_keys.usecases import hash_of
 
@@ -183,3 +183,12 @@ async def clear_notice(database: Database, session: Session) -> None:
 
 def _clean(agent: str) -> str:
     return "".join(letter for letter in agent if letter.isprintable())[:LONGEST_AGENT]
+
+
+async def failures_of(connection: Connection, subject: str, since: Ms) -> Failures:
+    """What was counted under this subject, locked until the transaction ends."""
+    return await session_rows.failures(connection, subject, since)
+
+
+async def note_failures(connection: Connection, subjects: Sequence[str], now: Ms) -> None:
+    await session_rows.note_failures(connection, subjects, now)

@@ -10,9 +10,8 @@ from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.engine.storage.catalog.app_rows import Project
-from latchkey.subjects.accounts.rules import Account, Member, Role
+from latchkey.subjects.accounts.rules import Account, Member, Membership, Role
 from latchkey.subjects.accounts.storage import account_rows
-from latchkey.subjects.accounts.storage.account_rows import Membership
 from latchkey.subjects.accounts.usecases import second_factor
 from latchkey.subjects.accounts.usecases.accounts import create_account, find_account, invite, load_account
 from latchkey.subjects.projects.usecases import create_project, load_project

@@ -32,10 +32,10 @@ from latchkey.http.models import (
 )
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided, Services
+from latchkey.http.shared_bodies import rendered_apps
 from latchkey.subjects.catalog import render, wire
 from latchkey.subjects.catalog.usecases import product_catalog
 from latchkey.subjects.customers.wire import Deleted
-from latchkey.subjects.projects.api.apps import rendered_apps
 from latchkey.wire import paging as wire_paging
 from latchkey.wire.paging import encoded, project_path
 from latchkey.wire.v2 import Page

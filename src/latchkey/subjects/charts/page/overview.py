@@ -1,15 +1,16 @@
-"""The overview: what needs attention, the figures of the last days, and two charts."""
+"""What the overview begins with in a new project: the first steps; and in the demo, what is made up."""
 
 from __future__ import annotations
 
 import csv
 import io
 from dataclasses import replace
+from typing import Any
 
 from starlette.responses import Response
 
 from latchkey.dashboard.links import first_purchase
-from latchkey.dashboard.page import Pages, Visit, address
+from latchkey.dashboard.page import Needs, Pages, Visit, address
 from latchkey.domain.purchases.purchase import USD
 from latchkey.engine import missing_rates
 from latchkey.subjects.charts.page.cards import card, requests
@@ -19,11 +20,40 @@ from latchkey.subjects.charts.rules.chart import Value
 from latchkey.subjects.charts.rules.definition import Unit
 from latchkey.subjects.charts.usecases import read_charts
 from latchkey.subjects.customers.usecases.edits import list_customers
-from latchkey.subjects.onboarding.page import welcome
+from latchkey.subjects.demo.usecases.project import PROJECT_ID, has_history
+from latchkey.subjects.onboarding.usecases import checklist, dismiss
 from latchkey.subjects.purchase_intake.usecases.store_health import standing_of
 from latchkey.subjects.webhooks.usecases.delivery_log import troubles_of
 
 pages = Pages()
+
+# By step: what to do, why, and the page for it.
+STEPS = (
+    ("store", "Connect a store", "The App Store, Google Play or Stripe notify Latchkey of purchases.", ("apps",)),
+    ("product", "Create a product", "What you sell, and the entitlement that it grants.", ("catalog", "products")),
+    ("test_event", "Send a test event", "To a webhook of your server. You see its reply at once.", ("webhooks",)),
+    ("delivery", "See a delivery", "Of a real event, for example of a purchase in the test store.", ("webhooks",)),
+)
+
+
+async def welcome(visit: Visit) -> dict[str, Any]:
+    """Values for `welcome.html`."""
+    left = await checklist(visit.database, visit.project_id) if visit.may("manage") else None
+    return {
+        "checklist": left,
+        "first_steps": STEPS if left is not None else (),
+        "made_up": visit.project_id == PROJECT_ID and await has_history(visit.database, PROJECT_ID),
+    }
+
+
+@pages.post("/first-steps/dismiss", Needs.MANAGE, "onboarding.dismissed")
+async def dismiss_first_steps(visit: Visit) -> Response:
+    await dismiss(visit.database, visit.project_id, visit.now)
+    return await visit.to(visit.path(), "The first steps are no longer shown in this project.")
+
+
+# The overview: what needs attention, the figures of the last days, and two charts.
+
 
 PERIODS = {str(days): words for days, words in ((7, "7 days"), (28, "28 days"), (90, "90 days"), (365, "A year"))}
 # The range of a chart's page that shows the same days.

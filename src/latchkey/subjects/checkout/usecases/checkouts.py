@@ -9,12 +9,13 @@ cannot be guessed; whoever has it can ask how it stands.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import structlog
 
+from latchkey.database.pool import Connection
 from latchkey.domain.catalog import Catalog, Product, ProductKind, without_plan
 from latchkey.domain.customers import eligibility
 from latchkey.domain.customers.customer import Customer
@@ -363,3 +364,8 @@ def _progress(known: Checkout, standing: Standing, *, expired: bool = False) -> 
         transaction_id=known.transaction_id,
         purchased_at=known.purchased_at,
     )
+
+
+async def forget(connection: Connection, project_id: str, app_user_ids: Iterable[str]) -> None:
+    """For an erased customer."""
+    await storage.forget(connection, project_id, app_user_ids)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Request
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
-from latchkey.domain.customers.customer import MAX_COUNT, Attribute, problem_with_attribute
-from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.instants import DAY
 from latchkey.http.audited import audited
 from latchkey.http.authentication import AppReadKey, AppWriteKey, SecretWriteKey, documented
-from latchkey.http.errors import BadRequest, InvalidParameter, said
+from latchkey.http.errors import BadRequest, InvalidParameter
 from latchkey.http.exchange import READS_KEY, SCOPE_KEY
 from latchkey.http.hot_reads import V1_ROUTE, subscriber, subscriber_reply, view_of_reply
 from latchkey.http.models import AppBody, AppUserId, Body, GrantLength, Instant, PathUserId, any_of, one_of
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided
+from latchkey.http.shared_bodies import NewAttributes, sorted_out
 from latchkey.stores import adapter
 from latchkey.subjects.currencies.usecases import balances
 from latchkey.subjects.currencies.wire import V1Currencies, V1Currency
@@ -29,7 +27,6 @@ from latchkey.subjects.customers.usecases.erasure import erase
 from latchkey.subjects.customers.usecases.identities import join, log_in
 from latchkey.subjects.customers.wire import V1Deleted
 from latchkey.subjects.purchases.usecases import store_actions
-from latchkey.wire.errors import RejectedAttribute
 from latchkey.wire.v1 import AttributesSaved, SubscriberResponse
 
 router_access = Router(prefix="/v1/subscribers/{app_user_id}", tags=["V1 subscribers"])
@@ -132,66 +129,7 @@ async def defer_subscription(
     return await subscriber_reply(request, services, caller, app_user_id)
 
 
-# Setting a subscriber's attributes.
-
-
 router_attributes = Router(tags=["V1 subscribers"])
-
-
-def _whole(value: Any) -> Any:
-    """A number that was sent as text or with a fraction, as some clients do."""
-    if isinstance(value, float) and math.isfinite(value):
-        return int(value)
-    return int(value) if isinstance(value, str) and len(value) <= 20 and value.isascii() and value.isdigit() else value
-
-
-class NewAttribute(AppBody):
-    value: str | None
-    # Without it the value counts from now on.
-    updated_at_ms: Annotated[Instant | None, BeforeValidator(_whole)] = None
-
-
-class NewAttributes(AppBody):
-    attributes: Annotated[
-        dict[str, Any],
-        Field(
-            description="By name, each with `value` (a text; null deletes) and `updated_at_ms`. At most "
-            f"{MAX_COUNT} are read."
-        ),
-    ]
-
-
-def sorted_out(attributes: Any, now: Ms) -> tuple[dict[str, Attribute], list[RejectedAttribute]]:
-    """The valid attributes, and the problems of the others, whatever their type. At most 100 are read, so that the
-    reply stays small."""
-    if attributes is None:
-        return {}, []
-    if not isinstance(attributes, dict):
-        return {}, [RejectedAttribute(key_name="attributes", message="The attributes are not an object.")]
-    good: dict[str, Attribute] = {}
-    problems: list[RejectedAttribute] = []
-    for name, sent in islice(attributes.items(), MAX_COUNT):
-        try:
-            one = NewAttribute.model_validate(sent)
-        except ValidationError as invalid:
-            problem: str | None = _first_problem(invalid)
-        else:
-            problem = problem_with_attribute(name, one.value)
-            if problem is None:
-                good[name] = Attribute(one.value or "", now if one.updated_at_ms is None else one.updated_at_ms)
-        if problem is not None:
-            problems.append(RejectedAttribute(key_name=name, message=problem))
-    if len(attributes) > MAX_COUNT:
-        message = f"There are {len(attributes)} attributes; only the first {MAX_COUNT} were read."
-        problems.append(RejectedAttribute(key_name="attributes", message=message))
-    return good, problems
-
-
-def _first_problem(invalid: ValidationError) -> str:
-    first = invalid.errors(include_url=False, include_input=False)[0]
-    if not first["loc"]:
-        return "An attribute is an object with value and updated_at_ms."
-    return f"{first['loc'][0]}: {said(first)}"
 
 
 @router_attributes.post("/v1/subscribers/{app_user_id}/attributes", responses=shows(AttributesSaved))
@@ -222,9 +160,6 @@ async def post_attributes(
             attribute_errors=[],
         )
     )
-
-
-# A V1 subscriber: reading it with its virtual currency, logging in, deleting.
 
 
 router_subscribers = Router(tags=["V1 subscribers"])

@@ -10,7 +10,7 @@ from latchkey.domain.access.entitlements import held
 from latchkey.domain.customers.customer import visible
 from latchkey.engine.customer_view import View, lifetime_end
 from latchkey.subjects.customers import wire
-from latchkey.subjects.customers.storage import ListedCustomer
+from latchkey.subjects.customers.rules import ListedCustomer
 from latchkey.wire import v2
 from latchkey.wire.paging import DEFAULT_LIMIT, page, path_of
 

@@ -19,7 +19,8 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.engine.changes import Change, Changes, Committed, Situation
 from latchkey.subjects.customers import storage
-from latchkey.subjects.customers.storage import Alias, ListedCustomer
+from latchkey.subjects.customers.rules import ListedCustomer
+from latchkey.subjects.customers.storage import Alias
 
 
 async def set_attributes(

@@ -21,10 +21,10 @@ from latchkey.engine.storage import records, state
 from latchkey.engine.storage import store_handles as handles
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.engine.storage.writes import Save, save
-from latchkey.subjects.audit import storage as audit_storage
-from latchkey.subjects.bulk_grants import storage as bulk_grants_storage
+from latchkey.subjects.audit import usecases as audit
+from latchkey.subjects.bulk_grants import usecases as bulk_grants
 from latchkey.subjects.charts.usecases import keep_erased
-from latchkey.subjects.checkout import storage as checkout_storage
+from latchkey.subjects.checkout.usecases import checkouts
 from latchkey.subjects.customers import storage
 from latchkey.subjects.customers.storage import Transfer
 from latchkey.subjects.customers.usecases.identities import again
@@ -61,10 +61,10 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
         catalog = (await load_projects(connection, changes.catalogs, {project_id}))[project_id].catalog
         await keep_erased(connection, stored.key, stored.customer, catalog.chart_attributes)
         await handles.forget(connection, project_id, stored.key, ids)
-        await checkout_storage.forget(connection, project_id, ids)
+        await checkouts.forget(connection, project_id, ids)
         await records.erase(connection, stored)
-        await audit_storage.forget(connection, project_id, ids, ERASED)
-        await bulk_grants_storage.forget(connection, project_id, ids, ERASED)
+        await audit.forget(connection, project_id, ids, ERASED)
+        await bulk_grants.forget(connection, project_id, ids, ERASED)
 
 
 def _receivers(transfers: Iterable[Transfer]) -> set[str]:

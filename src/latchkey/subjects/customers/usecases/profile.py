@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 from uuid import uuid4
 
 from msgspec import UNSET
@@ -12,18 +14,21 @@ from latchkey.domain.access.entitlements import held
 from latchkey.domain.access.explanation import Explanation, explain
 from latchkey.domain.customers.customer import Attribute, Customer, visible
 from latchkey.domain.customers.subscription_timeline import FailedPayment, Past
+from latchkey.domain.events.delivery_state import EventDelivery
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.domain.stores.store import Store, store_of
+from latchkey.engine.changes import Changes
 from latchkey.engine.customer_view import View, look_at
+from latchkey.engine.reads import Reader
+from latchkey.engine.storage import event_feed as storage_event_feed
 from latchkey.engine.storage.records import PurchaseKey
-from latchkey.http.services import Services
 from latchkey.subjects.currencies.usecases import Balance, balances
 from latchkey.subjects.customers import storage
 from latchkey.subjects.customers.rules import Spend, spend_of
-from latchkey.subjects.customers.storage import Movement, MovementCursor, Note, Sent, Trouble
+from latchkey.subjects.customers.storage import Movement, MovementCursor, Note, Trouble
 
 LONGEST_NOTE = 4000
 MOST_NOTES = 200
@@ -154,7 +159,23 @@ class Profile:
     notes: list[Note]
 
 
-async def load_profile(services: Services, project_id: str, customer_id: str) -> Profile:
+class Needs(Protocol):
+    """What these use cases need of the services."""
+
+    @property
+    def database(self) -> Database: ...
+
+    @property
+    def now(self) -> Callable[[], Ms]: ...
+
+    @property
+    def reader(self) -> Reader: ...
+
+    @property
+    def changes(self) -> Changes: ...
+
+
+async def load_profile(services: Needs, project_id: str, customer_id: str) -> Profile:
     view = await view_of(services, project_id, customer_id)
     customer = view.customer
     known = view.catalog.entitlements | held(customer, view.catalog).keys()
@@ -171,7 +192,7 @@ async def load_profile(services: Services, project_id: str, customer_id: str) ->
     )
 
 
-async def view_of(services: Services, project_id: str, customer_id: str) -> View:
+async def view_of(services: Needs, project_id: str, customer_id: str) -> View:
     """The customer with this id, which may be any of their ids."""
     row = await services.reader.read(project_id, customer_id)
     if row is None:
@@ -187,7 +208,7 @@ class Happening:
     occurred_at: Ms
     # The event exactly as delivered, as JSON.
     body: bytes
-    deliveries: tuple[Sent, ...]
+    deliveries: tuple[EventDelivery, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +237,7 @@ async def timeline(
             place = known
         events = await storage.newest(connection, project_id, key, place, limit + 1)
         shown = events[:limit]
-        sent = await storage.deliveries(
+        sent = await storage_event_feed.deliveries(
             connection, project_id, [(event.customer_key, event.sequence) for event in shown]
         )
     happenings = [

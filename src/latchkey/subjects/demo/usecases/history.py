@@ -17,10 +17,12 @@ from latchkey.database.pool import Connection, Database
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.enrollment import Experiment, Variant
 from latchkey.domain.instants import DAY, Ms
+from latchkey.engine.storage import newcomers as newcomers_storage
 from latchkey.engine.storage.catalog import app_rows as projects_storage
 from latchkey.engine.storage.catalog import experiment_rows as experiments_rules
 from latchkey.engine.storage.catalog import experiment_rows as experiments_storage
 from latchkey.engine.storage.catalog.catalogs import Catalogs
+from latchkey.engine.storage.newcomers import Newcomer
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.engine.storage.records import Stored
 from latchkey.engine.storage.writes import Writes, write
@@ -30,8 +32,7 @@ from latchkey.subjects.demo.usecases import market
 from latchkey.subjects.demo.usecases.lives import BETTER, Life, live
 from latchkey.subjects.demo.usecases.market import DAYS, Person, Till, people
 from latchkey.subjects.demo.usecases.project import HISTORY, HISTORY_RUN
-from latchkey.subjects.imports import storage as imports_storage
-from latchkey.subjects.imports.storage import Newcomer
+from latchkey.subjects.imports.usecases import runs
 from latchkey.subjects.money.usecases import change_fees, load_fees, take
 from latchkey.wire.event import Event
 
@@ -61,7 +62,7 @@ class History:
 async def is_wanted(database: Database, project_id: str) -> bool:
     """Whether `want_history` asked for one and it is not written yet."""
     async with database.acquire() as connection:
-        run = await imports_storage.find(connection, project_id, HISTORY)
+        run = await runs.find_run(connection, project_id, HISTORY)
     return run is not None and run.status != "done"
 
 
@@ -80,7 +81,7 @@ async def write_history(database: Database, project_id: str, history: History, n
     """All of it or nothing."""
     async with transient_errors.hot_transaction(database) as connection:
         counts = {"new customers": len(history.newcomers), "events": len(history.events)}
-        await imports_storage.finish(connection, project_id, HISTORY_RUN, counts, now)
+        await runs.finish_run(connection, project_id, HISTORY_RUN, counts, now)
         await _write(connection, project_id, history, now)
 
 
@@ -155,7 +156,7 @@ async def _prepare(database: Database, project_id: str, now: Ms) -> None:
 
 
 async def _write(connection: Connection, project_id: str, history: History, now: Ms) -> None:
-    made = await imports_storage.create(connection, project_id, history.newcomers)
+    made = await newcomers_storage.create(connection, project_id, history.newcomers)
     keys = [one.key for one in made]
     gathered = Writes(project_id)
     for writes in history.writes:

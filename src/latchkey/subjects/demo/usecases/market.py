@@ -9,7 +9,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from latchkey.domain.customers.customer import Attribute, Customer
+from latchkey.domain.customers.customer import Attribute, Customer, LastSeen
 from latchkey.domain.instants import DAY, HOUR, MINUTE, Duration, Ms, add
 from latchkey.domain.money.amounts import MICROS, Price
 from latchkey.domain.money.exchange_rates import date_of
@@ -19,7 +19,6 @@ from latchkey.domain.purchases.subscription import Cause, Moment, Period, Period
 from latchkey.domain.stores import store as stores_store
 from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STRIPE, TEST_STORE
 from latchkey.domain.stores.test_store.billing import next_moment, period_end
-from latchkey.engine.storage.records import LastSeen
 
 MONTHLY, YEARLY, TEAM, LIFETIME, COINS = "pro_monthly", "pro_yearly", "team_monthly", "pro_lifetime", "coins_100"
 # What the first three months of a yearly subscription cost in an introductory offer.

@@ -18,7 +18,7 @@ from latchkey.subjects.accounts.usecases.accounts import create_account, find_ac
 from latchkey.subjects.accounts.usecases.team import add_member, places
 from latchkey.subjects.api_keys.usecases import create_public_key, create_secret_key, find_key
 from latchkey.subjects.demo import storage
-from latchkey.subjects.imports import storage as imports_storage
+from latchkey.subjects.imports.usecases import runs
 from latchkey.subjects.projects.usecases import create_app, create_project
 
 PROJECT_ID = "proj_demo"
@@ -68,14 +68,14 @@ async def ensure_demo(database: Database, now: Ms, *, secret_key: str | None, pu
 async def want_history(database: Database, project_id: str, now: Ms) -> None:
     """Notes that the project is to have a made-up history. It has at most one, however often this is called."""
     async with database.transaction() as connection:
-        if await imports_storage.find(connection, project_id, HISTORY) is None:
-            await imports_storage.begin(connection, project_id, HISTORY_RUN, HISTORY, "demo", {}, [], now)
+        if await runs.find_run(connection, project_id, HISTORY) is None:
+            await runs.begin_run(connection, project_id, HISTORY_RUN, HISTORY, "demo", now)
 
 
 async def has_history(database: Database, project_id: str) -> bool:
     """Whether a project has a made-up history, or is getting one."""
     async with database.acquire() as connection:
-        return await imports_storage.find(connection, project_id, HISTORY) is not None
+        return await runs.find_run(connection, project_id, HISTORY) is not None
 
 
 async def ensure_store_app(database: Database, now: Ms, name: str, public_key: str | None) -> str:

@@ -25,7 +25,8 @@ from latchkey.subjects.exports.usecases.export_formats import FORMATS, Format
 from latchkey.subjects.exports.usecases.schedules import Exports, next_time, retry_time
 from latchkey.subjects.exports.usecases.writer import Cursor, Order, checked_what, parse, run
 from latchkey.subjects.exports.wire import SCHEMA_VERSION, Manifest
-from latchkey.subjects.webhooks.storage.lanes import OperationalEvent, announce
+from latchkey.subjects.webhooks.rules import NewOperationalEvent as OperationalEvent
+from latchkey.subjects.webhooks.usecases.delivery_log import announce
 
 _DECODER = json.Decoder(Manifest)
 

@@ -17,7 +17,7 @@ from msgspec import structs
 from latchkey.database.pool import Connection
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.charts.period_rows import rows_of
-from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.customers.identity import is_anonymous_customer
 from latchkey.domain.instants import SECOND, Ms
 from latchkey.domain.money.pinned_rates import pinned
@@ -27,14 +27,15 @@ from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.stores.store import store_of
 from latchkey.domain.stores.waits import check_at
 from latchkey.engine.due_transitions import Step, at_present, next_due_at
+from latchkey.engine.storage import newcomers as storage
 from latchkey.engine.storage import records
 from latchkey.engine.storage import store_handles as handles
-from latchkey.engine.storage.records import LastSeen, Owner, Stored
+from latchkey.engine.storage.newcomers import Newcomer
+from latchkey.engine.storage.records import Owner, Stored
 from latchkey.engine.storage.store_handles import Handle
 from latchkey.engine.storage.writes import Owned, Transaction, Writes, coins, write
 from latchkey.engine.unit_of_work import UnitOfWork, purchase_keys
 from latchkey.engine.unreported_renewals import passes_until, unheard
-from latchkey.subjects.imports import storage
 from latchkey.subjects.imports.rules.imported_rates import with_rates, without_rate
 from latchkey.subjects.imports.rules.person import (
     Person,
@@ -46,7 +47,6 @@ from latchkey.subjects.imports.rules.person import (
     with_balances,
 )
 from latchkey.subjects.imports.rules.row import is_known_by_another_id
-from latchkey.subjects.imports.storage import Newcomer
 from latchkey.subjects.imports.usecases.staging import Batch, Problem
 
 

@@ -314,3 +314,16 @@ def _noted(run: Run, note: str) -> tuple[str, ...]:
 def _questions(run: Run) -> Questions:
     asked = {name.removeprefix(_ASKED): count for name, count in run.counts.items() if name.startswith(_ASKED)}
     return Questions(run.started_at, asked)
+
+
+async def find_run(connection: Connection, project_id: str, source: str) -> storage.Run | None:
+    return await storage.find(connection, project_id, source)
+
+
+async def begin_run(connection: Connection, project_id: str, run_id: str, source: str, format: str, now: Ms) -> None:
+    """For history that is not read from files."""
+    await storage.begin(connection, project_id, run_id, source, format, {}, [], now)
+
+
+async def finish_run(connection: Connection, project_id: str, run_id: str, counts: Mapping[str, int], now: Ms) -> None:
+    await storage.finish(connection, project_id, run_id, counts, now)

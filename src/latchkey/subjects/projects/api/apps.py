@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from fastapi import Request
-from msgspec import UNSET, UnsetType
 from starlette.responses import Response
 
 from latchkey.domain.refusal import NotFound
-from latchkey.engine.storage.catalog import app_rows as rules
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
-from latchkey.http.models import Body, Name, Paging, RateLimit, base_of
+from latchkey.http.models import Body, Name, Paging, RateLimit
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided, Services
+from latchkey.http.services import Provided
+from latchkey.http.shared_bodies import shown_apps
 from latchkey.subjects.api_keys import render as api_keys_render
 from latchkey.subjects.api_keys import usecases as api_keys
 from latchkey.subjects.api_keys import wire as api_keys_wire
 from latchkey.subjects.customers.wire import Deleted
-from latchkey.subjects.projects import render, usecases, wire
+from latchkey.subjects.projects import usecases, wire
 from latchkey.subjects.projects.api.app_bodies import AppChanges, NewApp, credentials_of, details_of, store_of
 from latchkey.subjects.purchase_intake.usecases import store_connections
 from latchkey.wire import paging as wire_paging
@@ -49,7 +46,7 @@ async def create_app(request: Request, services: Provided, caller: WriteKey, new
     issued = await api_keys.create_public_key(services.database, project_id, made.id, made.name, now)
     if given:
         await store_connections.save(services.stores, project_id, made.id, given)
-    [shown] = await _shown(
+    [shown] = await shown_apps(
         request, services, project_id, [made], api_keys_render.public_api_key(project_id, issued.key)
     )
     return reply(shown, 201)
@@ -59,7 +56,7 @@ async def create_app(request: Request, services: Provided, caller: WriteKey, new
 async def list_apps(request: Request, services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's apps, oldest first."""
     found = await usecases.list_apps(services.database, caller.project_id, after=paging.after, limit=paging.limit + 1)
-    items = await _shown(request, services, caller.project_id, found)
+    items = await shown_apps(request, services, caller.project_id, found)
     path = wire_paging.project_path(caller.project_id, "apps")
     return reply(page(items, lambda item: item.id, path, paging.limit, None))
 
@@ -68,7 +65,7 @@ async def list_apps(request: Request, services: Provided, caller: ReadKey, pagin
 async def read_app(request: Request, services: Provided, caller: ReadKey, app_id: str) -> Response:
     """One app."""
     app = await usecases.load_app(services.database, caller.project_id, app_id)
-    return reply((await _shown(request, services, caller.project_id, [app]))[0])
+    return reply((await shown_apps(request, services, caller.project_id, [app]))[0])
 
 
 @router.patch("/{app_id}", responses=shows(wire.App))
@@ -88,7 +85,7 @@ async def update_app(
         await store_connections.save_some(services.stores, caller.project_id, app_id, given)
     name = changes.name if "name" in changes.model_fields_set else None
     changed = await usecases.update_app(services.database, caller.project_id, app_id, name=name, details=details)
-    return reply((await _shown(request, services, caller.project_id, [changed]))[0])
+    return reply((await shown_apps(request, services, caller.project_id, [changed]))[0])
 
 
 @router.delete("/{app_id}", responses=shows(Deleted))
@@ -136,25 +133,3 @@ async def revoke_public_api_key(services: Provided, caller: WriteKey, app_id: st
         raise NotFound(f"{app_id} has no key {key_id}.", param="key_id")
     revoked = await api_keys.revoke_key(services.database, caller.project_id, key_id, services.now())
     return reply(api_keys_render.public_api_key(caller.project_id, revoked))
-
-
-async def rendered_apps(request: Request, services: Services, project_id: str) -> dict[str, wire.App]:
-    """All apps of a project, by id."""
-    found = await usecases.all_apps(services.database, project_id)
-    return {one.id: one for one in await _shown(request, services, project_id, found)}
-
-
-async def _shown(
-    request: Request,
-    services: Services,
-    project_id: str,
-    apps: Sequence[rules.App],
-    first_key: api_keys_wire.PublicApiKey | UnsetType = UNSET,
-) -> list[wire.App]:
-    """With the notification URL of those whose store can be connected."""
-    found = await store_connections.load_some(services.stores, project_id, apps)
-    urls = {id: base_of(request) + one.notification_path for id, one in found.items()}
-    return [
-        render.app(project_id, one, urls.get(one.id), first_key, found[one.id].row.shown if one.id in found else None)
-        for one in apps
-    ]

@@ -30,8 +30,8 @@ from latchkey.http.hot_reads import country_of, subscriber
 from latchkey.http.models import AppUserId
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided, Services
+from latchkey.http.shared_bodies import sorted_out
 from latchkey.subjects.accounts.rules import network_of
-from latchkey.subjects.customers.api.customers_v1 import sorted_out
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt
 from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import (
     TEST_PREFIX,
@@ -242,6 +242,8 @@ _encode = json.Encoder().encode
 
 
 class Writes:
+    route = ROUTE
+
     def __init__(self, services: Services) -> None:
         self._services = services
 

@@ -25,11 +25,11 @@ from latchkey.domain.refusal import Conflict, Invalid, NotFound, OwnedByAnother
 from latchkey.domain.stores.store import PROMOTIONAL, STORES, TEST_STORE
 from latchkey.engine.changes import Change, Committed, Situation
 from latchkey.engine.storage import state
-from latchkey.http.services import Services
 from latchkey.stores.external import conflicts
 from latchkey.subjects.customers.usecases.identities import hand_over
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import Desk
+from latchkey.subjects.purchases.usecases.lookup import Needs
 from latchkey.wire.event import Event
 
 Outcome = Literal["applied", "unchanged", "overtaken"]
@@ -62,7 +62,7 @@ class Fed:
     events: tuple[Event, ...]
 
 
-async def feed(services: Services, project_id: str, snapshot: Snapshot) -> Fed:
+async def feed(services: Needs, project_id: str, snapshot: Snapshot) -> Fed:
     bought = snapshot.bought
     _check_store(services, bought.store)
     if bought.app_id is not None:
@@ -103,7 +103,7 @@ async def feed(services: Services, project_id: str, snapshot: Snapshot) -> Fed:
     raise CollisionError("the purchase changes hands faster than it can be taken in")
 
 
-def _check_store(services: Services, store: str) -> None:
+def _check_store(services: Needs, store: str) -> None:
     if store in services.stores.adapters:
         raise Invalid(
             f"Latchkey reads the {STORES[store].title} itself: connect an app with its credentials, and its purchases "
@@ -114,7 +114,7 @@ def _check_store(services: Services, store: str) -> None:
         raise Invalid(f"The store {store!r} is built into Latchkey. Choose another name.", param="store")
 
 
-async def _buyer(services: Services, project_id: str, snapshot: Snapshot) -> str:
+async def _buyer(services: Needs, project_id: str, snapshot: Snapshot) -> str:
     bought = snapshot.bought
     owner = await Desk(services.database).owner(project_id, (bought.store, bought.id))
     if owner is not None and owner.key is None and not (snapshot.transfer and snapshot.app_user_id is not None):
@@ -129,7 +129,7 @@ async def _buyer(services: Services, project_id: str, snapshot: Snapshot) -> str
     return owner.app_user_id
 
 
-async def _is_late(services: Services, project_id: str, snapshot: Snapshot) -> bool:
+async def _is_late(services: Needs, project_id: str, snapshot: Snapshot) -> bool:
     """Whether the owner has the purchase from a newer snapshot."""
     key = snapshot.bought.store, snapshot.bought.id
     owner = await Desk(services.database).owner(project_id, key)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from latchkey.database.pool import Database
+from latchkey.domain.instants import Ms
 from latchkey.domain.purchases import reference
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.reference import Issued, Kind, Reference, issued
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import granted_by, summary_of
 from latchkey.domain.refusal import NotFound
+from latchkey.engine.changes import Changes
 from latchkey.engine.customer_view import View, look_at
+from latchkey.engine.reads import Reader
 from latchkey.engine.storage import records
 from latchkey.engine.storage.catalog import product_rows as catalog_storage
+from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.catalog.product_rows import Entitlement, Product
-from latchkey.http.services import Services
+from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 from latchkey.subjects.search.usecases import of_transaction
 
 # How often a purchase may change hands between the lookup of its owner and the read.
@@ -33,7 +38,29 @@ class Found:
     next_product: Product | None = None
 
 
-async def by_id(services: Services, project_id: str, kind: Kind, id: str) -> Found:
+class Needs(Protocol):
+    """What these use cases need of the services."""
+
+    @property
+    def database(self) -> Database: ...
+
+    @property
+    def now(self) -> Callable[[], Ms]: ...
+
+    @property
+    def catalogs(self) -> Catalogs: ...
+
+    @property
+    def reader(self) -> Reader: ...
+
+    @property
+    def changes(self) -> Changes: ...
+
+    @property
+    def stores(self) -> Connections: ...
+
+
+async def by_id(services: Needs, project_id: str, kind: Kind, id: str) -> Found:
     """The subscription or purchase with this V2 id."""
     named = reference.parsed(id, kind)
     for _ in range(_TRIES if named is not None else 0):
@@ -50,7 +77,7 @@ async def by_id(services: Services, project_id: str, kind: Kind, id: str) -> Fou
     raise NotFound(f"There is no {kind} {id!r}.", param=f"{kind}_id")
 
 
-async def by_store_id(services: Services, project_id: str, kind: Kind, store_id: str) -> list[Found]:
+async def by_store_id(services: Needs, project_id: str, kind: Kind, store_id: str) -> list[Found]:
     """All with this id in any store, or with a period of this id; oldest first."""
     views = await of_transaction(services.database, services.catalogs, project_id, store_id, services.now())
     found = [
@@ -63,7 +90,7 @@ async def by_store_id(services: Services, project_id: str, kind: Kind, store_id:
     return await _with_catalog(services.database, project_id, found)
 
 
-async def of_customer(services: Services, view: View, kind: Kind, environment: Environment | None) -> list[Found]:
+async def of_customer(services: Needs, view: View, kind: Kind, environment: Environment | None) -> list[Found]:
     """A customer's subscriptions or one-time purchases, by their V2 id."""
     project_id = view.customer.project_id
     mine = [
@@ -73,7 +100,7 @@ async def of_customer(services: Services, view: View, kind: Kind, environment: E
     return await _with_catalog(services.database, project_id, mine)
 
 
-async def invoices_of(services: Services, view: View) -> list[tuple[Issued, Product | None]]:
+async def invoices_of(services: Needs, view: View) -> list[tuple[Issued, Product | None]]:
     """A customer's invoices by id, each with its product as the catalog has it now."""
     found = issued(view.customer.subscriptions)
     named = {one.period.product_id: view.catalog.find(one.period.product_id) for one in found}

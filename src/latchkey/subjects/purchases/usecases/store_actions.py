@@ -29,11 +29,11 @@ from latchkey.domain.stores.test_store.orders import require_open
 from latchkey.engine.changes import Change, Situation
 from latchkey.engine.storage import store_handles as handles
 from latchkey.engine.storage.store_handles import Handle
-from latchkey.http.services import Services
 from latchkey.stores.adapter import Adapter, ConnectedApp, Extension, Target
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, StoreDown, StoreError
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import Desk
 from latchkey.subjects.purchase_intake.usecases.purchase_intake import Taker
+from latchkey.subjects.purchases.usecases.lookup import Needs
 
 __all__ = ["Extension", "Item", "by_product", "by_transaction", "cancel", "extend", "item_of", "refund", "revoke"]
 
@@ -91,7 +91,7 @@ def by_product(customer: Customer, product_id: str) -> Item:
     return item_of(customer, max(mine, key=lambda one: one.current.order))
 
 
-async def cancel(services: Services, item: Item) -> None:
+async def cancel(services: Needs, item: Item) -> None:
     """Turns renewal off. Access stays until the end of the time that was paid for."""
     if isinstance(item.bought, Purchase):
         what = "A promotional grant" if item.is_grant else "A one-time purchase"
@@ -104,7 +104,7 @@ async def cancel(services: Services, item: Item) -> None:
     await _do(services, item, cancelled, lambda adapter, app, target: adapter.cancel(app, target))
 
 
-async def revoke(services: Services, item: Item) -> None:
+async def revoke(services: Needs, item: Item) -> None:
     """Gives the last payment back, or ends a grant. Access ends at once."""
     if item.is_grant:
         await _revoke_grant(services, item)
@@ -116,7 +116,7 @@ async def revoke(services: Services, item: Item) -> None:
     await _do(services, item, lambda bought, situation: actions.refund(bought, situation.now), asked)
 
 
-async def refund(services: Services, item: Item, *, ends_access: bool) -> None:
+async def refund(services: Needs, item: Item, *, ends_access: bool) -> None:
     """Gives the money of one transaction back. With `ends_access`, a refund of the running period ends access."""
     if item.is_grant and not ends_access:
         raise Refusal("A promotional grant cost nothing; there is nothing to refund.", param="transaction_id")
@@ -135,7 +135,7 @@ async def refund(services: Services, item: Item, *, ends_access: bool) -> None:
     await _do(services, item, refunded, asked, ended_too=True)
 
 
-async def extend(services: Services, item: Item, extension: Extension) -> None:
+async def extend(services: Needs, item: Item, extension: Extension) -> None:
     """Moves the end of the running period, free of charge."""
     if isinstance(item.bought, Purchase):
         raise Refusal("Only a subscription that renews can be extended. Grant the entitlement again instead.")
@@ -149,7 +149,7 @@ async def extend(services: Services, item: Item, extension: Extension) -> None:
     await _do(services, item, extended, lambda adapter, app, target: adapter.extend(app, target, extension))
 
 
-async def _do(services: Services, item: Item, rule: Rule, asked: Asked, *, ended_too: bool = False) -> None:
+async def _do(services: Needs, item: Item, rule: Rule, asked: Asked, *, ended_too: bool = False) -> None:
     if item.bought.store == TEST_STORE:
         await _change(services, item, lambda bought, situation: _taken_in(rule(bought, situation), situation))
         return
@@ -159,7 +159,7 @@ async def _do(services: Services, item: Item, rule: Rule, asked: Asked, *, ended
     await _at_store(services, item, asked)
 
 
-async def _revoke_grant(services: Services, item: Item) -> None:
+async def _revoke_grant(services: Needs, item: Item) -> None:
     def revoked(bought: Bought, situation: Situation) -> Customer:
         assert isinstance(bought, Purchase)
         if not gives_access(bought, situation.now):
@@ -173,7 +173,7 @@ def _taken_in(seen: Bought, situation: Situation) -> Customer:
     return take_in(situation.customer, seen, situation.now)
 
 
-async def _change(services: Services, item: Item, rule: Callable[[Bought, Situation], Customer]) -> None:
+async def _change(services: Needs, item: Item, rule: Callable[[Bought, Situation], Customer]) -> None:
     key = item.bought.store, item.bought.id
 
     def changed(situation: Situation) -> Customer:
@@ -185,7 +185,7 @@ async def _change(services: Services, item: Item, rule: Callable[[Bought, Situat
     await services.changes.make(Change(project_id=item.project_id, app_user_id=item.app_user_id, apply=changed))
 
 
-async def _at_store(services: Services, item: Item, asked: Asked) -> None:
+async def _at_store(services: Needs, item: Item, asked: Asked) -> None:
     handle, app = await _connected(services, item)
     adapter = services.stores.adapters[app.store]
     try:
@@ -210,7 +210,7 @@ async def _at_store(services: Services, item: Item, asked: Asked) -> None:
         await _read_soon(services, handle)
 
 
-async def _connected(services: Services, item: Item) -> tuple[Handle, ConnectedApp]:
+async def _connected(services: Needs, item: Item) -> tuple[Handle, ConnectedApp]:
     store = item.bought.store
     title = store_of(store).title or store
     async with services.database.acquire() as connection:
@@ -221,7 +221,7 @@ async def _connected(services: Services, item: Item) -> tuple[Handle, ConnectedA
     return handle, known.connected
 
 
-async def _read_soon(services: Services, handle: Handle) -> None:
+async def _read_soon(services: Needs, handle: Handle) -> None:
     async with services.database.acquire() as connection:
         await handles.set_check(connection, handle, services.now())
 

@@ -19,8 +19,9 @@ from latchkey.domain.retry import SCHEDULE, Retry, after_failure
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhook
 from latchkey.subjects.webhooks.rules import HEALTHY, Announcement, Health, after_failures, after_success, lease_ms
+from latchkey.subjects.webhooks.rules import NewOperationalEvent as OperationalEvent
 from latchkey.subjects.webhooks.storage import lanes, webhook_rows
-from latchkey.subjects.webhooks.storage.lanes import OperationalEvent, Recorded
+from latchkey.subjects.webhooks.storage.lanes import Recorded
 from latchkey.subjects.webhooks.storage.webhook_rows import Patient
 
 

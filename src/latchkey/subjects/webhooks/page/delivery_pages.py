@@ -20,8 +20,7 @@ from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.subjects.webhooks import render
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.delivery.sending.reply import BODY_LIMIT
-from latchkey.subjects.webhooks.rules import Answered, Attempt
-from latchkey.subjects.webhooks.storage.log_rows import Chosen
+from latchkey.subjects.webhooks.rules import Answered, Attempt, Chosen
 from latchkey.subjects.webhooks.usecases import delivery_log
 from latchkey.subjects.webhooks.usecases.delivery_log import Filter
 from latchkey.subjects.webhooks.usecases.samples import TYPES

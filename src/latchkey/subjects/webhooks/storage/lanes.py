@@ -27,6 +27,7 @@ from latchkey.database.sql import notation, query
 from latchkey.database.transient_errors import translates_errors
 from latchkey.domain.instants import Ms
 from latchkey.domain.retry import Decision, GiveUp, Retry
+from latchkey.subjects.webhooks.rules import NewOperationalEvent
 
 _CLAIM_LANE = query("claim_lanes")
 _RELEASE = query("release_lanes")
@@ -102,9 +103,6 @@ async def release(database: Database, claims: Sequence[Claim]) -> None:
 async def due(database: Database, keys: Sequence[int] | None = None) -> dict[int, Ms]:
     """When each webhook, or each of these, has something to send next, by webhook key."""
     return {row["key"]: row["at"] for row in await database.pool.fetch(_DUE, keys)}
-
-
-# Recording outcomes of attempts: the log, the delivery's status and the lane's next step, in one statement.
 
 
 _RECORD_DELIVERY = query("record_attempts")
@@ -206,9 +204,6 @@ def _step(outcome: Outcome) -> tuple[Ms | None, Ms | None]:
             return None, None
 
 
-# Wakes the delivery workers: PostgreSQL's NOTIFY, sent by the transaction that queues a delivery.
-
-
 # Also used by the statements in queries/delivery.sql and webhooks.sql.
 _CHANNEL = "latchkey_delivery"
 _WAKE = query("wake_workers")
@@ -225,22 +220,9 @@ def listening(database: Database, heard: Callable[[list[int]], None]) -> Abstrac
     return listening_to(database, _CHANNEL, lambda payload: heard([int(key) for key in payload.split(",") if key]))
 
 
-# Operational events about webhooks, and whether they were delivered to the operator's own URL.
-
-
 _ANNOUNCE = query("announce")
 _CLAIM_ANNOUNCEMENT = query("claim_announcements")
 _RECORD_ANNOUNCEMENT = query("record_announcement")
-
-
-@dataclass(frozen=True, slots=True)
-class OperationalEvent:
-    id: str
-    project_id: str
-    webhook_id: str
-    type: str
-    at: Ms
-    body: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +234,7 @@ class DueAnnouncement:
     body: bytes
 
 
-async def announce(connection: Connection, event: OperationalEvent) -> None:
+async def announce(connection: Connection, event: NewOperationalEvent) -> None:
     """Stores an operational event; it is due for delivery at once."""
     await connection.execute(_ANNOUNCE, event.project_id, event.id, event.webhook_id, event.type, event.at, event.body)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
-from latchkey.subjects.webhooks.rules import Answered, Attempt, Delivery, Detail
+from latchkey.subjects.webhooks.rules import Answered, Attempt, Chosen, Delivery, Detail
 
 _WEBHOOK = query("list_webhooks")
 _PAGE = query("page_of_deliveries")
@@ -16,8 +16,6 @@ _PAGE_OF_CUSTOMER = query("deliveries_of_customer")
 _LOAD = query("load_delivery")
 _ATTEMPTS = query("attempts_of_delivery")
 _LAST_FAILED = query("last_failed_attempt")
-# `failing` is what has failed for good, or has failed and waits for a retry.
-Chosen = Literal["waiting", "delivered", "failed", "failing"]
 
 
 class Cursor(NamedTuple):

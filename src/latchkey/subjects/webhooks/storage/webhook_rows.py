@@ -106,9 +106,6 @@ async def operational_events(
     ]
 
 
-# A webhook's health as stored in its row: failures in a row, an open circuit, a pause.
-
-
 _LOCK_HEALTH = query("lock_health")
 _SAVE = query("save_health")
 
@@ -146,9 +143,6 @@ async def save(connection: Connection, healths: Mapping[int, Health]) -> None:
 def health_of(row: Record) -> Health:
     """For other storage modules that read these columns together with more."""
     return Health(row["failures"], row["open_until"], row["failing_since"], row["announced_at"], row["paused_at"])
-
-
-# Webhooks as stored: secrets are encrypted, and only `subjects/webhooks/delivery/webhook.py` decrypts them.
 
 
 _CREATE = query("create_webhook")
@@ -285,3 +279,10 @@ def _webhook(row: Record) -> SealedWebhook:
         created_at=row["created_at"],
         updated_at=row["updated_at"],
     )
+
+
+async def has_delivered(connection: Connection, project_id: str) -> bool:
+    """Whether a webhook of the project has got one of its newest events."""
+    keys = [row["key"] for row in await connection.fetch(_WEBHOOKS, project_id, None, 20, None)]
+    counts = await delivery_counts(connection, keys)
+    return any(counted.last_success_at is not None for counted in counts.values())

@@ -11,14 +11,16 @@ from latchkey.domain.refusal import NotFound
 from latchkey.engine.storage import state
 from latchkey.subjects.webhooks.rules import (
     Answered,
+    Chosen,
     Delivery,
     Detail,
+    NewOperationalEvent,
     OperationalEvent,
     StartedReplay,
     paused_by_itself,
 )
-from latchkey.subjects.webhooks.storage import log_rows, requeue_rows, webhook_rows
-from latchkey.subjects.webhooks.storage.log_rows import Chosen, Cursor, FailedAttempt
+from latchkey.subjects.webhooks.storage import lanes, log_rows, requeue_rows, webhook_rows
+from latchkey.subjects.webhooks.storage.log_rows import Cursor, FailedAttempt
 
 # How many deliveries one page examines at most: about a tenth of a second.
 EXAMINED = 20_000
@@ -171,3 +173,13 @@ async def troubles_of(database: Database, project_id: str) -> list[Trouble]:
         if (since := one.health.failing_since) is not None
         and (one.health.paused_at is None or paused_by_itself(one.health))
     ]
+
+
+async def announce(connection: Connection, event: NewOperationalEvent) -> None:
+    """To the webhooks that want operational events."""
+    await lanes.announce(connection, event)
+
+
+async def has_delivered(connection: Connection, project_id: str) -> bool:
+    """Whether a webhook of the project has received one of its newest events."""
+    return await webhook_rows.has_delivered(connection, project_id)

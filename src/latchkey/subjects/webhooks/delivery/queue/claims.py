@@ -10,10 +10,10 @@ from functools import partial
 
 import structlog
 
+from latchkey import spans as observability_spans
 from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer, UnsealableError
 from latchkey.domain.instants import Ms
-from latchkey.observability import spans as observability_spans
 from latchkey.subjects.webhooks.delivery import metrics
 from latchkey.subjects.webhooks.delivery.queue.agenda import Agenda, Capacity
 from latchkey.subjects.webhooks.delivery.queue.dispatcher import Dispatcher, claimed_in

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 import structlog
 from msgspec import Struct
 
+from latchkey import spans
 from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage import event_feed
-from latchkey.observability import spans
-from latchkey.observability.spans import Span, Value
+from latchkey.spans import Span, Value
 from latchkey.subjects.webhooks.delivery.event_body import body_of
 from latchkey.subjects.webhooks.delivery.queue.agenda import Agenda, Capacity
 from latchkey.subjects.webhooks.delivery.sending.post import Post, give

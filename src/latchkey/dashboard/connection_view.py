@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from latchkey.dashboard import store_form
+from latchkey.dashboard.page import Visit
+from latchkey.engine.storage.catalog import app_rows
+from latchkey.subjects.purchase_intake.usecases import store_connections
+from latchkey.subjects.purchase_intake.usecases.store_connections import Connected
+
+# No store can send to these.
+_HERE = {"localhost", "127.0.0.1", "::1"}
+
+
+async def shown_connection(visit: Visit, app: app_rows.App) -> dict[str, Any] | None:
+    """What the pages of an app show of its connection. None: apps of this store are not connected."""
+    if app.store not in store_form.FIELDS:
+        return None
+    found = await store_connections.load(visit.services.stores, visit.project_id, app.id)
+    if found is None:
+        return None
+    healed = (await store_connections.healings(visit.services.stores, visit.project_id)).get(app.id)
+    return {"row": found.row, "url": address_of(visit, found), "healed": healed, "reachable": _reachable(visit)}
+
+
+def address_of(visit: Visit, found: Connected) -> str:
+    return f"https://{visit.request.headers.get('host', '')}{found.notification_path}"
+
+
+def _reachable(visit: Visit) -> bool:
+    """Whether the address of this page may be one that a store can reach."""
+    host = urlsplit(f"//{visit.request.headers.get('host', '')}").hostname or ""
+    return host not in _HERE and "." in host
