@@ -7,8 +7,7 @@ import jwt
 from fastapi import Depends, FastAPI
 from fastapi.responses import PlainTextResponse
 
-from latchkey.consumer.consumer_settings import Settings
-from latchkey.consumer.reference_consumer import Consumer
+from latchkey.consumer import Consumer, Settings
 
 settings = Settings.from_env()
 consumer = Consumer(settings)

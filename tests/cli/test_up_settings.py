@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from latchkey import settings as up_settings
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import Certificates, ensure_certificates
+from latchkey.process.up import up_settings
 from latchkey.process.up.up_settings import OWN, settings_for_up
 from latchkey.settings import LOOPBACK, ROLES, Settings, SettingsRefusedError
 

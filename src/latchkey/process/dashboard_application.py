@@ -31,7 +31,6 @@ from latchkey.subjects.audit import page as audit_page
 from latchkey.subjects.bulk_grants import page as bulk_grants_page
 from latchkey.subjects.catalog import page as catalog_page
 from latchkey.subjects.charts.page import chart_pages, overview
-from latchkey.subjects.charts.page import overview as onboarding_page
 from latchkey.subjects.currencies import page as currencies_page
 from latchkey.subjects.customers.page import action_pages, customer_list_page, profile_page
 from latchkey.subjects.deployment import page as deployment_page
@@ -58,7 +57,6 @@ ALL = tuple(
         account_page,
         deployment_page,
         overview,
-        onboarding_page,
         search_page,
         chart_pages,
         customer_list_page,
