@@ -1,5 +1,8 @@
-"""Where log lines go. A line that cannot be written is counted and dropped: nothing may fail because the disk of the
-log is full, or because nobody reads the pipe."""
+"""How the service logs, and where its lines go.
+
+Where log lines go. A line that cannot be written is counted and dropped: nothing may fail because the disk of the
+log is full, or because nobody reads the pipe.
+"""
 
 from __future__ import annotations
 

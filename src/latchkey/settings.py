@@ -1,4 +1,6 @@
-"""How many processors this process may use. A container often may use fewer than the machine has.
+"""The settings of the service, and how many processors it may use.
+
+How many processors this process may use. A container often may use fewer than the machine has.
 
 Two things limit it: the set of processors that it may run on (`taskset`, `docker run --cpuset-cpus`), and a quota of
 time (`docker run --cpus`, a CPU limit of Kubernetes, `CPUQuota=` of systemd), which the kernel keeps in control groups.

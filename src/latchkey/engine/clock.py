@@ -1,4 +1,6 @@
-"""Scanning all customers of a project, a little at a time, for questions that no index can answer.
+"""The clock, which applies what falls due; and scans of all customers of a project.
+
+Scanning all customers of a project, a little at a time, for questions that no index can answer.
 
 A walk has a time limit. It returns how far it came, and the next walk continues there: a page shows a growing number
 instead of waiting for a hundred thousand customers.

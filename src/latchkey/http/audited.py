@@ -1,4 +1,6 @@
-"""The audit log of changes made with an API key.
+"""What wraps a route that changes something: the audit log, and Idempotency-Key.
+
+The audit log of changes made with an API key.
 
     @router.post("/products", ...)
     @audited("product.created")

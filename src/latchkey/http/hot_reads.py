@@ -1,4 +1,6 @@
-"""ETags of the vendor's native SDKs, in headers of their own.
+"""The two reads that apps make most, answered before the framework: V1 subscriber and V2 customer.
+
+ETags of the vendor's native SDKs, in headers of their own.
 
 They always send `X-RevenueCat-ETag`, empty at first. A GET whose content they have already is answered 304 without a
 body; the SDK then uses the body it kept, with the time of `X-RevenueCat-Request-Time`. Requests without the header cost

@@ -1,4 +1,4 @@
-"""All pages, by module. A new module must be listed here."""
+"""The dashboard as one ASGI application, with all modules of pages. A new module must be listed here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project's catalog, settings, team and audit log as V2 shows them."""
+"""Pages of lists in V2: the items, and the path of the next page."""
 
 from __future__ import annotations
 

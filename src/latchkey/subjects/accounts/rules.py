@@ -1,4 +1,4 @@
-"""Dashboard accounts: roles and their permissions, and the rules for e-mail addresses and passwords."""
+"""Dashboard accounts: roles and permissions, addresses and passwords, sign-in, second factor, OpenID."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""API keys as V2 shows them."""
+
 from __future__ import annotations
 
 from msgspec import UNSET, UnsetType

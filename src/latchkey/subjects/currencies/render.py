@@ -1,3 +1,5 @@
+"""Virtual currencies as V2 shows them."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -26,7 +26,7 @@ from latchkey.cli.target_database import DATA, ConfigOption
 from latchkey.database import migrate
 from latchkey.database.embedded.postgres import EmbeddedServer, programs
 from latchkey.database.errors import EmbeddedServerError
-from latchkey.database.migrate import migrate as migrate_migrate
+from latchkey.database.migrate import migrate as apply_migrations
 from latchkey.database.pool import Database, connect
 from latchkey.database_address import without_password
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
@@ -312,7 +312,7 @@ def _restore(file: Path, draft: Path, wanted: Wanted, console: Console) -> Repor
 async def _after(url: str, wanted: Wanted) -> Report:
     connection = await connect(url, application_name="latchkey restore")
     # A backup of an older version is brought up to date.
-    await migrate_migrate(connection, after=True)
+    await apply_migrations(connection, after=True)
     await connection.close()
     async with Database(url, max_size=2, application_name="latchkey restore") as database:
         return await run_it(database, wanted, real_now(), actor=ACTOR)

@@ -18,7 +18,7 @@ from latchkey.engine.changes import Change, Changes, Committed
 from latchkey.engine.clock import Progress, walk
 from latchkey.engine.storage.catalog import experiment_rows as storage
 from latchkey.engine.storage.catalog import offering_rows as offerings_storage
-from latchkey.engine.storage.catalog.experiment_rows import Experiment as RulesExperiment
+from latchkey.engine.storage.catalog.experiment_rows import Experiment as StoredExperiment
 from latchkey.engine.storage.scans import mention
 from latchkey.subjects.catalog.usecases.version import changing_catalog
 
@@ -28,9 +28,9 @@ HEAVIEST = 1_000_000
 
 async def create_experiment(
     database: Database, project_id: str, name: str, variants: Sequence[Variant], now: Ms
-) -> RulesExperiment:
+) -> StoredExperiment:
     """A variant may name an offering, which its customers then see as the current one."""
-    experiment = RulesExperiment(f"exp_{secrets.token_hex(8)}", checked_name(name), _checked(variants), now)
+    experiment = StoredExperiment(f"exp_{secrets.token_hex(8)}", checked_name(name), _checked(variants), now)
     # The catalog knows the offerings of variants.
     async with changing_catalog(database, project_id) as connection:
         await _require_offerings(connection, project_id, variants)
@@ -40,7 +40,7 @@ async def create_experiment(
 
 async def set_offerings(
     database: Database, project_id: str, experiment_id: str, chosen: Mapping[str, str | None]
-) -> RulesExperiment:
+) -> StoredExperiment:
     """By variant: the offering that its customers see; None is the current offering. Other variants stay as they
     are."""
     async with changing_catalog(database, project_id) as connection:
@@ -57,14 +57,14 @@ async def set_offerings(
     return changed
 
 
-async def load_experiment(database: Database, project_id: str, experiment_id: str) -> RulesExperiment:
+async def load_experiment(database: Database, project_id: str, experiment_id: str) -> StoredExperiment:
     async with database.acquire() as connection:
         return _found(await storage.load(connection, project_id, experiment_id), experiment_id)
 
 
 async def list_experiments(
     database: Database, project_id: str, *, after: str | None = None, limit: int = 100
-) -> list[RulesExperiment]:
+) -> list[StoredExperiment]:
     async with database.acquire() as connection:
         if after is not None and await storage.load(connection, project_id, after) is None:
             raise NotFound(f"There is no experiment {after!r} to start after.", param="starting_after")
@@ -80,7 +80,7 @@ async def _require_offerings(connection: Connection, project_id: str, variants: 
             raise NotFound(f"There is no offering {one.offering_id!r} in this project.", param="variants")
 
 
-def _found(experiment: RulesExperiment | None, experiment_id: str) -> RulesExperiment:
+def _found(experiment: StoredExperiment | None, experiment_id: str) -> StoredExperiment:
     if experiment is None:
         raise NotFound(f"There is no experiment {experiment_id!r} in this project.", param="experiment_id")
     return experiment

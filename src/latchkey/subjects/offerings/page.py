@@ -18,7 +18,7 @@ from latchkey.engine.storage.catalog import offering_rows as rules
 from latchkey.subjects.catalog.usecases import product_catalog
 from latchkey.subjects.offerings.usecases import offerings, packages, placements
 from latchkey.subjects.offerings.usecases.offerings import Previews, load_previews
-from latchkey.subjects.offerings.usecases.placements import list_placements as placements_list_placements
+from latchkey.subjects.offerings.usecases.placements import list_placements as load_placements
 
 pages = Pages()
 
@@ -75,9 +75,7 @@ async def show_offering(visit: Visit) -> Response:
     inside = await packages.list_packages(visit.database, visit.project_id, id)
     previews = await load_previews(visit.services.changes, visit.project_id)
     on_sale = await product_catalog.list_products(visit.database, visit.project_id, limit=MOST_PRODUCTS)
-    shown_at = [
-        one for one in await placements_list_placements(visit.database, visit.project_id) if one.offering_id == id
-    ]
+    shown_at = [one for one in await load_placements(visit.database, visit.project_id) if one.offering_id == id]
     filled = {
         "display_name": offering.display_name,
         "metadata": "" if offering.metadata is None else json.format(json.encode(offering.metadata), indent=2).decode(),

@@ -1,6 +1,9 @@
-"""The payload of a journal entry, readable: signed parts are shown with what they say.
+"""Entries of the journal of stores, and their payloads in readable form.
 
-Nothing is verified here: that was done before the entry was stored."""
+The payload of a journal entry, readable: signed parts are shown with what they say.
+
+Nothing is verified here: that was done before the entry was stored.
+"""
 
 from __future__ import annotations
 

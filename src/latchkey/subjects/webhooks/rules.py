@@ -1,4 +1,4 @@
-"""The health of a webhook: its circuit breaker, its pause, and the operational events about them."""
+"""Webhooks: health, circuit breaker and pause, leases, operational events, and the rows of the delivery log."""
 
 from __future__ import annotations
 

@@ -54,11 +54,6 @@ class Reading:
     problem: str | None
 
 
-async def version(connection: Connection) -> int:
-    found: int = await connection.fetchval(_READING)
-    return found
-
-
 async def since(connection: Connection, version: int) -> tuple[int, list[DayRate]]:
     """The rates that are newer than a version, and the newest version among them."""
     rows = await connection.fetch(_SINCE, version)

@@ -23,7 +23,7 @@ from latchkey.domain.naming import (
 )
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
 from latchkey.domain.stores.store import TEST_STORE
-from latchkey.engine.storage.catalog import app_rows as projects_storage
+from latchkey.engine.storage.catalog import app_rows
 from latchkey.engine.storage.catalog import currency_rows as currencies_storage
 from latchkey.engine.storage.catalog import product_rows as storage
 from latchkey.engine.storage.catalog.app_rows import App
@@ -201,7 +201,7 @@ def _terms(product: Product) -> Terms:
 
 
 async def _app(connection: Connection, project_id: str, app_id: str, param: str = "app_id") -> App:
-    app = await projects_storage.load_app(connection, project_id, app_id)
+    app = await app_rows.load_app(connection, project_id, app_id)
     if app is None:
         raise NotFound(f"There is no app {app_id!r} in this project.", param=param)
     return app

@@ -23,7 +23,7 @@ from latchkey.domain.stores.store import Store, store_of
 from latchkey.engine.changes import Changes
 from latchkey.engine.customer_view import View, look_at
 from latchkey.engine.reads import Reader
-from latchkey.engine.storage import event_feed as storage_event_feed
+from latchkey.engine.storage import event_feed
 from latchkey.engine.storage.records import PurchaseKey
 from latchkey.subjects.currencies.usecases import Balance, balances
 from latchkey.subjects.customers import storage
@@ -237,7 +237,7 @@ async def timeline(
             place = known
         events = await storage.newest(connection, project_id, key, place, limit + 1)
         shown = events[:limit]
-        sent = await storage_event_feed.deliveries(
+        sent = await event_feed.deliveries(
             connection, project_id, [(event.customer_key, event.sequence) for event in shown]
         )
     happenings = [

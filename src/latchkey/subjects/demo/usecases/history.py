@@ -17,10 +17,8 @@ from latchkey.database.pool import Connection, Database
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.enrollment import Experiment, Variant
 from latchkey.domain.instants import DAY, Ms
-from latchkey.engine.storage import newcomers as newcomers_storage
-from latchkey.engine.storage.catalog import app_rows as projects_storage
-from latchkey.engine.storage.catalog import experiment_rows as experiments_rules
-from latchkey.engine.storage.catalog import experiment_rows as experiments_storage
+from latchkey.engine.storage import newcomers
+from latchkey.engine.storage.catalog import app_rows, experiment_rows
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.newcomers import Newcomer
 from latchkey.engine.storage.read_rows import load_projects
@@ -71,9 +69,7 @@ async def tell(database: Database, project_id: str, now: Ms, days: int = DAYS) -
     await _prepare(database, project_id, now)
     async with database.acquire() as connection:
         catalog = (await load_projects(connection, Catalogs(), {project_id}))[project_id].catalog
-        apps: dict[str, str] = {
-            one.store: one.id for one in await projects_storage.page_of_apps(connection, project_id)
-        }
+        apps: dict[str, str] = {one.store: one.id for one in await app_rows.page_of_apps(connection, project_id)}
     return await told(project_id, catalog, apps, now, days)
 
 
@@ -149,14 +145,14 @@ async def _prepare(database: Database, project_id: str, now: Ms) -> None:
             percentages=market.percentages(first_day),
         )
     async with database.transaction() as connection:
-        if await experiments_storage.load(connection, project_id, EXPERIMENT.id) is None:
+        if await experiment_rows.load(connection, project_id, EXPERIMENT.id) is None:
             began = (now // DAY - _EXPERIMENT_DAYS) * DAY
-            created = experiments_rules.Experiment(EXPERIMENT.id, EXPERIMENT.name, EXPERIMENT.variants, began)
-            await experiments_storage.create(connection, project_id, created)
+            created = experiment_rows.Experiment(EXPERIMENT.id, EXPERIMENT.name, EXPERIMENT.variants, began)
+            await experiment_rows.create(connection, project_id, created)
 
 
 async def _write(connection: Connection, project_id: str, history: History, now: Ms) -> None:
-    made = await newcomers_storage.create(connection, project_id, history.newcomers)
+    made = await newcomers.create(connection, project_id, history.newcomers)
     keys = [one.key for one in made]
     gathered = Writes(project_id)
     for writes in history.writes:

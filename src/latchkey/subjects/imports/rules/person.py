@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from dataclasses import replace as dataclasses_replace
+from dataclasses import replace as replace_fields
 
 from msgspec import structs
 from msgspec.structs import replace
@@ -228,7 +228,7 @@ def together(one: Person, other: Person) -> Person:
     """Two sets of rows that turn out to be about the same customer."""
     older, newer = sorted((one, other), key=lambda each: (each.first_seen_at or 0, each.app_user_id))
     rows = (*older.rows, *newer.rows)
-    return dataclasses_replace(
+    return replace_fields(
         newer,
         ids=tuple(dict.fromkeys((*older.ids, *newer.ids))),
         attributes={**older.attributes, **newer.attributes},

@@ -24,7 +24,7 @@ from latchkey.database.pool import Connection, Database, connect
 from latchkey.database.transient_errors import translated_errors
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
-from latchkey.engine.storage.catalog import app_rows as projects_storage
+from latchkey.engine.storage.catalog import app_rows
 from latchkey.engine.storage.catalog import currency_rows as currencies_storage
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
@@ -185,7 +185,7 @@ class _Import:
         if order.project_id not in found:
             raise NotFound(f"There is no project {order.project_id}.")
         apps: dict[str, list[str]] = {}
-        for one in await projects_storage.page_of_apps(connection, order.project_id):
+        for one in await app_rows.page_of_apps(connection, order.project_id):
             apps.setdefault(one.store, []).append(one.id)
         for store, app_id in order.apps.items():
             if app_id not in apps.get(store, ()):

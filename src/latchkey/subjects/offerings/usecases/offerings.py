@@ -19,8 +19,7 @@ from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal
 from latchkey.domain.storefront import AskingApp, Storefront, storefront
 from latchkey.engine.changes import Change, Changes
 from latchkey.engine.storage import state
-from latchkey.engine.storage.catalog import app_rows as projects_storage
-from latchkey.engine.storage.catalog import offering_choices
+from latchkey.engine.storage.catalog import app_rows, offering_choices
 from latchkey.engine.storage.catalog import offering_rows as storage
 from latchkey.engine.storage.catalog.app_rows import App
 from latchkey.engine.storage.catalog.offering_rows import Offering
@@ -152,7 +151,7 @@ async def load_storefront(changes: Changes, project_id: str, place: AskingApp, a
 async def load_previews(changes: Changes, project_id: str) -> Previews:
     async with changes.database.acquire() as connection:
         known = await load_projects(connection, changes.catalogs, {project_id})
-        apps = await projects_storage.page_of_apps(connection, project_id)
+        apps = await app_rows.page_of_apps(connection, project_id)
     catalog = known[project_id].catalog
     return Previews(catalog, [(app, storefront(catalog, AskingApp(app.id, app.store))) for app in apps])
 

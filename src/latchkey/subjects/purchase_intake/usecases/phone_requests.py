@@ -12,7 +12,7 @@ from latchkey.domain.stores.store import TEST_STORE
 from latchkey.engine.customer_view import look_at
 from latchkey.engine.reads import Reader
 from latchkey.engine.storage import records
-from latchkey.engine.storage.catalog import app_rows as projects_storage
+from latchkey.engine.storage.catalog import app_rows
 from latchkey.engine.storage.records import PurchaseKey
 from latchkey.stores import errors
 from latchkey.stores.adapter import AppReceipt
@@ -135,7 +135,7 @@ async def _may_have(
 ) -> bool:
     async with connections.database.acquire() as connection:
         owner_id = await records.owner_of(connection, project_id, key)
-        project = await projects_storage.load(connection, project_id)
+        project = await app_rows.load(connection, project_id)
     row = await reader.read(project_id, owner_id) if owner_id is not None else None
     if row is None or project is None:
         return True

@@ -23,7 +23,7 @@ from latchkey.engine.due_transitions import at_present
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.exports.usecases.export_formats import instant
-from latchkey.subjects.exports.usecases.export_formats import money as export_formats_money
+from latchkey.subjects.exports.usecases.export_formats import money as amount_text
 from latchkey.subjects.segments.rules.facets import Status, statuses
 from latchkey.subjects.segments.rules.filter import Filter, Sort, When
 from latchkey.subjects.segments.rules.list_entry import Cursor, Entry
@@ -314,7 +314,7 @@ def cell(kind: Kind, value: Any) -> str:
         case Kind.INSTANT:
             return instant(value)
         case Kind.USD:
-            return export_formats_money(value)
+            return amount_text(value)
         case Kind.LIST:
             return safe(" ".join(value))
         case Kind.TEXT:
