@@ -1,8 +1,6 @@
 """`make bench`: measure, and print one table. Name parts to measure only those: `python -m bench reads storm`,
 or `make bench PARTS="reads storm"`."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import warnings

@@ -5,8 +5,6 @@ compared is the processor time of the database's process, so that a busy machine
 the largest two sites with 20 million rows of each of the three tables (about 1.2 GB for each million).
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

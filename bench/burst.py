@@ -3,8 +3,6 @@
 Half of them are by new customers, half by known ones. The clock starts with the first request.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Sequence

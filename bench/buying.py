@@ -1,8 +1,6 @@
 """Two systems that take purchases and deliver their events to one TLS receiver: Latchkey, and a bare one that it is
 compared with. Both consist of real processes. Purchases are receipts, as phones send them."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time

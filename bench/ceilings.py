@@ -3,8 +3,6 @@
 Run as its own process: `python -m bench.ceilings FD NAME DATABASE_URL CERT KEY`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import sys

@@ -3,8 +3,6 @@
 `MILLIONS=10 python -m bench charts` (about 15 GB while it runs, deleted at the end).
 """
 
-from __future__ import annotations
-
 import os
 import time
 from contextlib import suppress

@@ -1,8 +1,6 @@
 """Events received by the reference consumer: signature and secret checked, deduplicated, synced and committed before
 the response. On both databases, each next to a bare insert with the same server and TLS."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime

@@ -5,8 +5,6 @@
 one insert of the event for each request.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import socket

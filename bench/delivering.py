@@ -1,7 +1,5 @@
 """A delivery worker as its own process: `python -m bench.delivering`."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Deliveries: how many a second, how soon after the commit, beside a dead receiver, and with a million pending."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import ipaddress

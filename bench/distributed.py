@@ -4,8 +4,6 @@ The cluster has a coordinator and two workers on this machine, with the same set
 own code does the work, so that what a process adds for a distributed database counts as well.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Exports: a million transactions of 100,000 customers in each format, then an increment, with the memory it takes."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

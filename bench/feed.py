@@ -4,8 +4,6 @@ Several writers write batches of purchases, first all of one project, then each 
 change writes is measured (one call of `write_changes`), without the rules and without HTTP.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import time

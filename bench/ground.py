@@ -1,7 +1,5 @@
 """The environment of the benchmarks: a database, certificates, and real service processes."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import os

@@ -1,8 +1,6 @@
 """`latchkey import` of a million transactions: how long it takes, how much memory, and whether `latchkey export` gives
 the same rows again. `LATCHKEY_BENCH_ROWS` chooses another number."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import gzip

@@ -3,8 +3,6 @@
 Only when it is named: `MILLIONS=1 python -m bench lists`. Facets are written as the roller would, from made-up numbers.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,8 +1,6 @@
 """Load generators: connections that each send the next request after their response, and requests at fixed
 instants."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import time

@@ -1,8 +1,6 @@
 """Notifications of the App Store: verified, journalled, answered, and applied, a mix of purchases and renewals. The
 ceiling has the same server and TLS and only verifies the signatures."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import time

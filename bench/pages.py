@@ -1,7 +1,5 @@
 """The dashboard's pages with a large project: 100,000 customers, 1,000,000 events, as many deliveries."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Phones: what they send after a purchase, each from an address of its own."""
 
-from __future__ import annotations
-
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType

@@ -1,7 +1,5 @@
 """Creates many customers quickly: one real customer made by the rules, copied by the database."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 from rich.progress import track
 

@@ -1,7 +1,5 @@
 """CPU time of processes and of everything they started, from /proc."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

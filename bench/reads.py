@@ -1,7 +1,5 @@
 """The two hot reads, against a bare handler that batches the same row and returns it unchanged."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeAlias

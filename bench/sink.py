@@ -3,8 +3,6 @@
 Run as its own process: `python -m bench.sink CERT KEY LOG`; it prints its port. Paths under `/hang` get no response.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import ssl

@@ -4,8 +4,6 @@ Real purchases are made and delivered by real processes. Then the database copie
 the tables are large enough to tell what a row takes, indexes included.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 

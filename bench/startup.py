@@ -4,8 +4,6 @@ Seen from outside: a process, its output, its HTTPS address. The first start mak
 caches; those after it count.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -4,8 +4,6 @@ Half of the purchases are by new customers, half by known ones. What a purchase 
 of the service and of PostgreSQL, less what the same processes spend in the same time without any purchase.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Many subscriptions that end in the same second: how long until every EXPIRATION is committed."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

@@ -1,7 +1,5 @@
 """Synthetic events with their deliveries and attempts, spread over parts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich.progress import track

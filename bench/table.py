@@ -1,7 +1,5 @@
 """One measured row, and the table of all rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

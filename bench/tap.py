@@ -4,8 +4,6 @@ A client waits after each Sync, Flush and simple Query message; BEGIN and COMMIT
 client is the `application_name` it sent when it connected.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import shutil

@@ -4,8 +4,6 @@ Each role has a process of its own here, so that each has connections of its own
 nothing is timed.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from statistics import median

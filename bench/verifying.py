@@ -3,8 +3,6 @@
 Run as its own process: `python -m bench.verifying FD ROOT CERT KEY`, the root certificate as base64 of its PEM.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import socket

@@ -5,8 +5,6 @@ process can only use what the load leaves. So the CPU of a request is the figure
 more cores would give.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

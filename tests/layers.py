@@ -1,7 +1,5 @@
 """What may import what: the parts of the package, and the files of a subject by their names."""
 
-from __future__ import annotations
-
 # Imports go one way. A part may import itself and these parts.
 ARROWS: dict[str, set[str]] = {
     # `wire` holds the data formats that apps see; `domain` holds the rules, which know no format and no storage.

@@ -1,8 +1,6 @@
 """Files that `-m` leaves out as a whole, such as `make quick` does. They are not even imported: collecting the tests of
 the API's document takes each test process two seconds, because it builds the application for their names."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A lookout for tests: it looks a hundred times a second, and ends with the block."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

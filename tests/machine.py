@@ -1,8 +1,6 @@
 """What tests need from the machine. `make machine` installs it before the first test. A test whose program is missing
 fails, or is skipped where it can be done without; the end of the run says how many were skipped, and why."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

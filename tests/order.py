@@ -5,8 +5,6 @@ first, every test process would wait at the same time. So each of them comes aft
 kinds the longest come first, and the many short files last, so that all test processes end at about the same time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path

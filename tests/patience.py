@@ -3,8 +3,6 @@
 A test that waits for a condition ends as soon as it is met, so a long limit costs nothing where the code works.
 """
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import time

@@ -1,7 +1,5 @@
 """Counts what a `Database` says to PostgreSQL: one entry for each round trip, by the name of its query."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

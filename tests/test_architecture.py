@@ -1,7 +1,5 @@
 """The house rules: which part may import which, what the domain rules must not use, and how modules are named."""
 
-from __future__ import annotations
-
 import ast
 import gc
 import re

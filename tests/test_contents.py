@@ -1,7 +1,5 @@
 """What no file of the project may contain."""
 
-from __future__ import annotations
-
 import re
 
 from tests.tracked import ROOT, text_of, tracked

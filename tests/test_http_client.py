@@ -1,7 +1,5 @@
 """The adapter around the HTTP library, against responses that the library builds itself."""
 
-from __future__ import annotations
-
 import sys
 import time
 

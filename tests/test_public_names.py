@@ -1,7 +1,5 @@
 """What users of `latchkey.client` and `latchkey.consumer` may rely on. A change here needs a changelog line."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

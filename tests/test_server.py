@@ -1,7 +1,5 @@
 """A reply begins when the request's body has been read, whatever the application read of it."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Iterator

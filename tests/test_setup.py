@@ -1,7 +1,5 @@
 """`make setup`: what it installs is pinned by hashes, and it says what it is doing."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

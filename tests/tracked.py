@@ -1,7 +1,5 @@
 """The files of the project, as git knows them."""
 
-from __future__ import annotations
-
 import subprocess
 from functools import cache
 from pathlib import Path

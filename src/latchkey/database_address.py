@@ -1,7 +1,5 @@
 """The address of the database. It may name several hosts: `postgresql://user:password@db1:5432,db2:5432/latchkey`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qs, unquote, urlencode, urlsplit

@@ -1,7 +1,5 @@
 """Garbage collection settings of a serving process."""
 
-from __future__ import annotations
-
 import gc
 
 

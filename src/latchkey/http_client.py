@@ -10,8 +10,6 @@ A client costs one object more than the library's own, a streamed request none: 
 use of the library's objects.
 """
 
-from __future__ import annotations
-
 import atexit
 import sys
 import time

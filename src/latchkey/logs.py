@@ -4,8 +4,6 @@ Where log lines go. A line that cannot be written is counted and dropped: nothin
 log is full, or because nobody reads the pipe.
 """
 
-from __future__ import annotations
-
 import io
 import logging
 import sys

@@ -1,7 +1,5 @@
 """The real clock. Only the outermost layer reads it; everything else gets the time as a parameter."""
 
-from __future__ import annotations
-
 import time
 
 

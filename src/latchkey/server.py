@@ -4,8 +4,6 @@ The supervisor binds the sockets, so it can report a port in use before anything
 listens at the latest when its process accepts connections.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -6,8 +6,6 @@ Two things limit it: the set of processors that it may run on (`taskset`, `docke
 time (`docker run --cpus`, a CPU limit of Kubernetes, `CPUQuota=` of systemd), which the kernel keeps in control groups.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import difflib

@@ -5,8 +5,6 @@ A trace begins with a request, or continues the one that the request names (`tra
 to it: its events keep the trace (`engine/storage/event_feed.py`), and the process that delivers them continues it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Protocol, TypeAlias

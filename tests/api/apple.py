@@ -1,7 +1,5 @@
 """An App Store emulator that an app of the shop is connected to."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """An in-process client, and the shop that most API tests use: the demo catalog, a few keys, a clock that the test
 moves."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager

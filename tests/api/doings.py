@@ -1,7 +1,5 @@
 """Short helpers for what apps and operators do over HTTP."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """Short helpers for the management API of the shop's project."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import json

@@ -1,7 +1,5 @@
 """A shop with a receiver of its own: real TLS on loopback, the real delivery worker, and time that stands."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """Every route of the OpenAPI document, with a path and a body that it accepts, so that tests can cover all of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The application on a real socket of loopback, without TLS."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

@@ -1,7 +1,5 @@
 """Secret and public API keys: made, used, listed, changed, revoked, and refused where they cannot be."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.api.client import DAY, NOW, Shop

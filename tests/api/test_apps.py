@@ -1,7 +1,5 @@
 """Apps, their types and public keys, in our own form and in the vendor's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """POST /v1/subscribers/{app_user_id}/attributes."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import quote
 

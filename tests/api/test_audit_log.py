@@ -1,7 +1,5 @@
 """Every change made with an API key is in the audit log, by the key's name. New routes are covered automatically."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Bodies at the limit of their size, and what replies say about wrong fields. `test_every_body_4xx.py` has what every
 route refuses."""
 
-from __future__ import annotations
-
 from datetime import date
 from itertools import repeat
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """Charts over HTTP: lives bought in the test store on a test clock, and the numbers that they give, made by hand."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime

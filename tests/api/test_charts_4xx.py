@@ -1,7 +1,5 @@
 """Charts that are refused, and keys that may not read them."""
 
-from __future__ import annotations
-
 from urllib.parse import quote
 
 from tests.api.client import Shop

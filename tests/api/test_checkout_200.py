@@ -1,7 +1,5 @@
 """`/rcbilling/v1/checkout`: a web page sells through a payment provider, from the start to the purchase."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

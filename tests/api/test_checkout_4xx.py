@@ -1,7 +1,5 @@
 """`/rcbilling/v1/checkout`: what a page cannot do. Its key is public: strangers may try all of this."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

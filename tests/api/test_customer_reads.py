@@ -1,7 +1,5 @@
 """GET of a subscriber (V1) and of a customer with its lists (V2): what is shown, and what is refused."""
 
-from __future__ import annotations
-
 import asyncio
 from urllib.parse import quote
 

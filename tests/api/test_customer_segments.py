@@ -1,7 +1,5 @@
 """Customers by filter, saved segments and bulk grants over HTTP."""
 
-from __future__ import annotations
-
 import pytest
 
 from latchkey.subjects.bulk_grants.usecases import run_next

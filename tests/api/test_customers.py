@@ -1,7 +1,5 @@
 """Customers of V2: created, listed, searched, given attributes and aliases, and transfers between them."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import quote
 

@@ -1,8 +1,6 @@
 """Counting requests for the rate limit waits for no disk and no standby (`synchronous_commit = off`). Whatever else is
 written is answered only after a commit that waits for both, as the server is configured."""
 
-from __future__ import annotations
-
 import asyncpg
 from msgspec import json
 

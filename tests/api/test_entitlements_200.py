@@ -1,7 +1,5 @@
 """Entitlements, and what attaching products to them does for existing buyers."""
 
-from __future__ import annotations
-
 from latchkey.domain.instants import to_iso
 from tests.api.client import DAY, NOW, Shop
 from tests.api.management import delete, get, holds, post, walk

@@ -1,7 +1,5 @@
 """DELETE of a subscriber, on V1 and V2: no table names the person any more, but the events of sales stay."""
 
-from __future__ import annotations
-
 from urllib.parse import quote
 
 import pytest

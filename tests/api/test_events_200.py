@@ -1,7 +1,5 @@
 """GET …/events and …/customers/{id}/events: everything that happened, oldest first, as delivered."""
 
-from __future__ import annotations
-
 import asyncio
 from urllib.parse import quote
 

@@ -2,8 +2,6 @@
 
 Each reply is a 4xx with the documented body, and nothing changes: every table has as many rows as before."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any

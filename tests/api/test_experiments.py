@@ -1,7 +1,5 @@
 """Experiments and enrollments: once, stable, and seen in V2."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """GET …/customers/{id}/entitlements/{entitlement_id}/explanation: every reason there is, in data and in a sentence."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import pytest

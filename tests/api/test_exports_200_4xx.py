@@ -1,7 +1,5 @@
 """Exports that run by themselves: made, shown without their secret, changed, run, deleted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What every reply has, whichever part of the service answered."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sys

@@ -1,7 +1,5 @@
 """POST requests of V2 with an Idempotency-Key: carried out once, answered as often as they are sent."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

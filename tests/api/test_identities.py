@@ -1,7 +1,5 @@
 """POST /v1/subscribers/identify, the whole table of who logs in as whom, and /alias, which the Android SDK sends."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """Secret keys that have expired, or that are used from outside their networks."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

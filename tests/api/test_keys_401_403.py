@@ -1,8 +1,6 @@
 """Every route of the document with every kind of key that must be refused, and keys that are missing or malformed. New
 routes are covered automatically."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

@@ -1,7 +1,5 @@
 """When and from where a customer was last seen: noted by reads, written later, in batches."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """/v2/…/subscriptions and /purchases: found by id, by a store's id, of a customer; cancelled, refunded and extended."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

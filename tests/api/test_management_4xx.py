@@ -3,8 +3,6 @@
 `test_every_body_4xx.py` sends every field with values that the document does not allow, and unknown fields, to every
 route. The forms of names, durations, prices and addresses are tables of the rules (`tests/domain`)."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

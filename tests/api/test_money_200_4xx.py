@@ -1,7 +1,5 @@
 """Tax and commission of a project over the API, and what they do to the next payment."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Offerings and packages in V2, what an app shows of them, and which offering a customer sees."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from latchkey.domain.customers.enrollment import Experiment, Variant, assign

@@ -1,7 +1,5 @@
 """The same application over real sockets: granian, TLS, HTTP/1.1 and HTTP/2."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Products: made, changed and deleted, as one app sells them, and their prices."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

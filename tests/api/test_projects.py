@@ -1,7 +1,5 @@
 """Projects of a key, their settings, the team, and the audit log over the API."""
 
-from __future__ import annotations
-
 import pytest
 
 from latchkey.process.http_application import create_application

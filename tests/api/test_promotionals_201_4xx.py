@@ -1,7 +1,5 @@
 """POST /v1/subscribers/{id}/entitlements/{entitlement}/promotional and /revoke_promotionals."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,8 +1,6 @@
 """POST /v1/receipts: a purchase is taken in, refused with a reason, or taken in although something beside it is wrong.
 `test_writes.py` shows that the framework answers the same."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,8 +1,6 @@
 """POST /v1/receipts with the key of a real store's app. Latchkey cannot ask these stores yet, and a phone drops a
 purchase for good on any 4xx: so everything but a token of the test store, and a key that is no good, is 503."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,8 +1,6 @@
 """What a phone claims decides neither environment, nor price, nor ownership: every field and header, on every route
 that takes an app's public key."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

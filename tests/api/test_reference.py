@@ -1,7 +1,5 @@
 """/docs, a page for each area, and the examples of replies in the OpenAPI document."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What SDKs send in the background, and `X-RevenueCat-ETag` and `X-RevenueCat-Request-Time`, as they use them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.api.client import APP, DAY, NOW, Shop

@@ -1,7 +1,5 @@
 """POST /v2/…/purchases: what is answered, what is refused, and whose the purchase is."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """Customers whose stored state is of another version than the one this code writes."""
 
-from __future__ import annotations
-
 import asyncio
 
 from latchkey.database.errors import StateVersionError

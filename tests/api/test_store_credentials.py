@@ -1,7 +1,5 @@
 """An app's connection to its store: credentials saved, shown, refused, deleted, and the notification URL."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,7 +1,5 @@
 """An app of Google Play: credentials in both forms, a push into the journal, and nothing secret in what is shown."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 

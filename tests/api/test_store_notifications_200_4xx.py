@@ -1,7 +1,5 @@
 """The journal of what stores sent: listed, filtered, read, processed again."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`/rcbilling/v1`: the products that the web SDK and the test store ask for; a checkout without a payment provider."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.api.client import APP, Shop

@@ -1,7 +1,5 @@
 """POST /v1/subscribers/{id}/subscriptions/{product}/revoke and /defer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

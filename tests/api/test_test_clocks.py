@@ -1,7 +1,5 @@
 """Test clocks over HTTP, and reads that show what is due before the clock role has stored it."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

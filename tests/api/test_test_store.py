@@ -2,8 +2,6 @@
 
 `tests/domain/test_event_types.py` has the fields of each event."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import pytest

@@ -1,7 +1,5 @@
 """The vendor's shape, asked for by a header or by the key, and webhooks in the vendor's words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Virtual currencies: the products that credit them, transactions, and balances on V1 and V2."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

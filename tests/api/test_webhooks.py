@@ -1,7 +1,5 @@
 """Webhooks: shown, changed, paused, deleted, and refused with the name of the wrong field."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

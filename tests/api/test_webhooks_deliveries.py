@@ -1,7 +1,5 @@
 """The delivery log: every event for every webhook, every attempt, what the receiver said; operational events."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A webhook's dialect: chosen, shown, changed, and kept by a delivery for all its attempts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import json

@@ -1,7 +1,5 @@
 """Sending again: one delivery, everything that failed, or everything there ever was."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from latchkey.database.sealing import Sealer

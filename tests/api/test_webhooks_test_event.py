@@ -1,7 +1,5 @@
 """Test events, rotated secrets, and that no secret of a webhook is in a reply, an error, a log or a table."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 import sys

@@ -1,7 +1,5 @@
 """Receipts have a fast path in front of the framework. Both ways give the same bytes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

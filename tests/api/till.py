@@ -1,8 +1,6 @@
 """A payment provider that exists only in memory: what it was asked, and what it answers. The words of a real one are
 tested with that one's adapter."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,8 +1,6 @@
 """Tests on a real Citus cluster, where one is named (`cluster.py` says how). Elsewhere they are skipped, and the last
 lines of the run say how many."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

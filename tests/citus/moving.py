@@ -1,7 +1,5 @@
 """Moving a project to another node with Citus's own commands, while purchases and deliveries go on."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """After an error while Citus plans a statement, its session may send calls to no node any more: it is closed."""
 
-from __future__ import annotations
-
 import asyncpg
 import pytest
 

@@ -1,7 +1,5 @@
 """Charts and customer lists on a distributed database: from purchases to facts, pages and grants."""
 
-from __future__ import annotations
-
 from latchkey.database.pool import Database, connect
 from latchkey.subjects.charts.storage import chart_tables as rows
 from latchkey.subjects.demo.usecases.project import add_catalog

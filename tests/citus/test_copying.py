@@ -1,7 +1,5 @@
 """A whole database is copied into a cluster, and back: nothing is lost, nothing is doubled, numbers go on."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple

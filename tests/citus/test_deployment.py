@@ -1,7 +1,5 @@
 """What operators see of a cluster: nodes, shards, where a project is; also while a node does not answer."""
 
-from __future__ import annotations
-
 from latchkey.database.distribution.tables import TABLES
 from latchkey.database.pool import Database, connect
 from latchkey.observability import storage as watching

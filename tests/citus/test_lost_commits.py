@@ -1,7 +1,5 @@
 """After a failover or a restore, numbers skip ahead on a distributed database too."""
 
-from __future__ import annotations
-
 from latchkey.database import database_identity as identity
 from latchkey.database.pool import Database
 from latchkey.domain.restore import SEQUENCES

@@ -1,7 +1,5 @@
 """A project is moved to a node of its own while purchases and deliveries go on: nothing is lost, nothing is doubled."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.citus.moving import ISOLATE, MOVE, compare, elsewhere, loaded, prepare, projects_beside

@@ -1,8 +1,6 @@
 """A worker node crashes under load and comes back: nothing that was acknowledged is lost, what waits is delivered
 afterwards, and a project on another node is not disturbed meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

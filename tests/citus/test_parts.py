@@ -1,7 +1,5 @@
 """Parts of a distributed database are opened and dropped on its nodes, and nobody there waits long for it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

@@ -1,7 +1,5 @@
 """Reads go to the node of their project, without the coordinator in between."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """From an empty database to a delivered webhook, on a real cluster."""
 
-from __future__ import annotations
-
 import asyncpg
 import pytest
 from rich.console import Console

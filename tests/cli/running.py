@@ -1,7 +1,5 @@
 """A real `latchkey` process, and requests to it as a client would send them."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import io

@@ -1,7 +1,5 @@
 """Rules for every command: --json, a line of help, and shell completion."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """migrate, project, key and version, as somebody at a terminal would use them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """`latchkey consumer` with real processes: by itself, and as part of `latchkey up`."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import ssl

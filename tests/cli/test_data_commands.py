@@ -1,7 +1,5 @@
 """The commands on what a project has: for people, and with --json for programs."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import io

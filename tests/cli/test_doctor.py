@@ -1,7 +1,5 @@
 """`latchkey doctor`: what is well, what is not, and everything that `latchkey serve` would refuse."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import ipaddress

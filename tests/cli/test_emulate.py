@@ -1,7 +1,5 @@
 """`latchkey emulate`, as somebody at a terminal would use it."""
 
-from __future__ import annotations
-
 import json
 import stat
 from collections.abc import Iterator

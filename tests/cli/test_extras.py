@@ -1,7 +1,5 @@
 """Each extra installs what its commands need. Without it only these commands are unavailable, and say so."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import re
 import subprocess

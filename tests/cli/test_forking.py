@@ -1,7 +1,5 @@
 """Processes that are copies of one that has loaded the code: what they share with it, and what they must not."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

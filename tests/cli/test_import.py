@@ -1,7 +1,5 @@
 """`latchkey import`, as somebody at a terminal would use it."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Settings reach a child process as they were, whatever their type."""
 
-from __future__ import annotations
-
 from ipaddress import ip_network
 from pathlib import Path
 

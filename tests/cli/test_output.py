@@ -1,7 +1,5 @@
 """Tables of commands in narrow terminals and in pipes."""
 
-from __future__ import annotations
-
 import pytest
 
 from latchkey.cli import output

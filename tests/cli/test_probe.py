@@ -1,7 +1,5 @@
 """The health check of a container asks the service with the service's own settings."""
 
-from __future__ import annotations
-
 import ipaddress
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`latchkey receiver --forward-to`: webhooks over HTTPS, passed on to an app that speaks plain HTTP."""
 
-from __future__ import annotations
-
 import http.server
 import json
 import re

@@ -1,7 +1,5 @@
 """`latchkey serve` with real processes: what it refuses, and that it drains."""
 
-from __future__ import annotations
-
 import base64
 import ipaddress
 import os

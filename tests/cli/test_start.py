@@ -1,7 +1,5 @@
 """A command imports only what it needs, because the imports are most of its start."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

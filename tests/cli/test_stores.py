@@ -1,7 +1,5 @@
 """`latchkey app credentials` and `latchkey journal`, as somebody at a terminal would use them."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import io

@@ -1,7 +1,5 @@
 """The supervisor with real processes."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import threading

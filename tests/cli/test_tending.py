@@ -1,7 +1,5 @@
 """Processes that end or hang, with real ones: new connections are answered by the others."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

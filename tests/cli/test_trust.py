@@ -1,7 +1,5 @@
 """`latchkey trust`, with the real programs, in folders of its own: never in this machine's stores."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import os

@@ -1,7 +1,5 @@
 """`latchkey up` with real processes: ready, asked, stopped, killed, started again."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json

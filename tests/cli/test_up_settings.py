@@ -1,7 +1,5 @@
 """What `latchkey up` does with settings of the environment: takes them, says that they do not apply, or refuses."""
 
-from __future__ import annotations
-
 import base64
 import ipaddress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A webhook under `latchkey up`, with real processes: made, tried, fed by a purchase, verified by the receiver."""
 
-from __future__ import annotations
-
 import http.client
 import http.server
 import ssl

@@ -1,7 +1,5 @@
 """`latchkey user`: accounts for the dashboard, from the machine where it runs."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import re

@@ -1,7 +1,5 @@
 """`latchkey up` as an ordinary user and as root: who owns what, and what is said where that does not fit."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

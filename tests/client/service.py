@@ -1,7 +1,5 @@
 """A fake service that answers from a script, and a client with a fake clock."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The client as its callers use it."""
 
-from __future__ import annotations
-
 import pytest
 from pyreqwest.middleware.asgi import ASGITestMiddleware
 

@@ -1,7 +1,5 @@
 """The waits between retries, as a table."""
 
-from __future__ import annotations
-
 import pytest
 
 from latchkey.client.client_errors import ApiError, BadAnswer, ClientError, NotFound, RateLimited, Unreachable

@@ -1,7 +1,5 @@
 """The JavaScript client: run by Node against a real service, and its types checked by the TypeScript compiler."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -3,8 +3,6 @@
 tests/failover has real failovers.
 """
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from pathlib import Path

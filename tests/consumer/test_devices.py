@@ -1,7 +1,5 @@
 """`/api/devices`: which phone belongs to which user."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

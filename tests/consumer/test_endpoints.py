@@ -1,7 +1,5 @@
 """The endpoints for the app's users answer as the specification says."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from typing import Any

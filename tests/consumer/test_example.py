@@ -1,7 +1,5 @@
 """The example app, run exactly as its README says."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

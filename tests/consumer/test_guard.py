@@ -1,7 +1,5 @@
 """The route guard, in FastAPI and in plain Starlette, and who counts as signed in."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

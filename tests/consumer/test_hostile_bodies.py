@@ -1,7 +1,5 @@
 """Malformed bodies: an event with a type and a user is accepted, anything else is refused and nothing is written."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress

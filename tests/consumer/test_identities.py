@@ -1,7 +1,5 @@
 """Merges, transfers and erasure: after the events, every id gets the answer that V2 gives."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Background jobs: run at once, retried later, and taken over from a process that died."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """From an event to a phone: what is pushed, to whom, only once, and without delaying anything else."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path

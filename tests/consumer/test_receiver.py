@@ -1,7 +1,5 @@
 """POST /webhooks/billing: the nine steps of the specification, and every row of its table of errors."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """Missed events are found and applied, and the report says what differed and why."""
 
-from __future__ import annotations
-
 from latchkey.consumer.reconcile import ReconcileReport
 from latchkey.consumer.rules.timestamps import DAY, HOUR
 from tests.consumer.world import NOW, World, both_databases, event, pro

@@ -1,7 +1,5 @@
 """The rules as tables: states, verification, identity, and what each event type changes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

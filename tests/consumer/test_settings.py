@@ -1,7 +1,5 @@
 """Settings: documented, read from the environment, refused all at once."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

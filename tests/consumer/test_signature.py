@@ -1,7 +1,5 @@
 """The signature of a webhook. Standard Webhooks' own library says what is right."""
 
-from __future__ import annotations
-
 import base64
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Unknown does not mean no access: if neither the service nor a record can tell, the answer is 500 with the reason."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The examples of subscriptions and purchases: what one customer bought, looked up by its ids."""
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """How an operator fills offerings: route, body, query, and the path parameter whose value is the new id."""
 
-from __future__ import annotations
-
 from typing import Any
 
 ASKS: tuple[tuple[str, Any, str, str], ...] = (

@@ -1,7 +1,5 @@
 """Credentials of stores that are the same in every run. Their keys sign nothing anywhere."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parts of the story of `test_examples.py`: administration, charts, customer lists, checkouts and exports."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 

@@ -5,8 +5,6 @@ After an intended change, `LATCHKEY_WRITE_EXAMPLES=1 python -m pytest tests/cont
 again; the diff shows what consumers will notice.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import AsyncIterator

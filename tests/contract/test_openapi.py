@@ -4,8 +4,6 @@ Cases go to the application in this process, over a real database, with a key wi
 that every run finds the same.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

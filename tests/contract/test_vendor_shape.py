@@ -1,7 +1,5 @@
 """With `Latchkey-Shape: vendor`, every example of V2 has exactly the vendor's fields."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

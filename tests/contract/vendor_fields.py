@@ -2,8 +2,6 @@
 
 Written from the vendor's public description, apart from the table in the code, so that one checks the other."""
 
-from __future__ import annotations
-
 REQUIRED: dict[str, set[str]] = {}
 OPTIONAL: dict[str, set[str]] = {}
 

@@ -6,8 +6,6 @@ Meanwhile simulated users buy, cancel and so on. Afterwards every user's local c
 have been processed once. The report also says how many copies were right before reconciliation.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import base64

@@ -3,8 +3,6 @@
 Only the seed, the user, the event's sequence and the attempt decide what happens, so a run can be repeated.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ssl

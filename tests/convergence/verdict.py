@@ -1,7 +1,5 @@
 """Whether the local copy says what the service says: entitlements and their ends, the active flag, the status."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Check a database after a crash: nothing may be half written."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from typing import Any
 

@@ -4,8 +4,6 @@ It has to be a real one. As root it is mounted (a tmpfs). Anybody else gets the 
 in which the test runs again. Where neither is allowed, name a folder on a small file system in SMALL_DISK.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """PostgreSQL's main process killed under `latchkey up`: it is restarted, and every process reconnects."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """A full disk: every reply keeps its documented form, readiness reports it, and the service recovers by itself."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Processes that are killed in the middle of their work leave nothing half written and lose nothing acknowledged."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import http.client

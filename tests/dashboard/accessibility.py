@@ -1,7 +1,5 @@
 """The accessibility checker axe: in a page as a browser shows it, and on the HTML of every template that tests saw."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Requests to the dashboard without a browser: for status codes and headers, and for what no browser would send."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass

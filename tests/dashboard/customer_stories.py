@@ -1,7 +1,5 @@
 """Customers with a history, for the tests of their pages."""
 
-from __future__ import annotations
-
 from urllib.parse import quote
 
 from msgspec import json

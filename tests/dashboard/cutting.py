@@ -1,7 +1,5 @@
 """A TCP proxy between browser and site that a test can cut and mend."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

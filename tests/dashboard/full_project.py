@@ -1,7 +1,5 @@
 """A project with something of everything, and the pages that show it."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import quote
 

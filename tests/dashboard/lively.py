@@ -1,8 +1,6 @@
 """A project with a few months of history, for pictures: daily sales, some failures, one customer with a full
 profile."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 

@@ -1,7 +1,5 @@
 """A small OpenID provider: real HTTPS, real signatures, codes that work once; and every mistake, on request."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

@@ -1,7 +1,5 @@
 """`make screenshots`: pages of the dashboard of a project with a few months of history."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import tempfile

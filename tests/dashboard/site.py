@@ -1,7 +1,5 @@
 """The dashboard with real TLS, a real browser, a real receiver of webhooks, and a clock that the test moves."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import AsyncIterator

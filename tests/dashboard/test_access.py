@@ -1,7 +1,5 @@
 """Access control: every page, requested by everybody who must not see it. New pages are covered automatically."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The audit log as a page: what was done, by whom, and how to find it."""
 
-from __future__ import annotations
-
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.audit import rules as audit_rules
 from latchkey.subjects.audit import usecases as audit

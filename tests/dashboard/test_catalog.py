@@ -1,7 +1,5 @@
 """The catalog as pages: the grid, the preview of a change, and that every reader sees the change afterwards."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

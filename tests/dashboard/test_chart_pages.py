@@ -1,7 +1,5 @@
 """The pages of all charts, compared with the computed charts; their pictures and forms in a browser."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

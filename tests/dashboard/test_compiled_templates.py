@@ -1,7 +1,5 @@
 """Compiled templates are kept as Python keeps its bytecode, and used only for what they were made from."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from unittest import mock

@@ -1,7 +1,5 @@
 """Virtual currencies: made, changed, given, taken, and deleted only while nobody ever had any."""
 
-from __future__ import annotations
-
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.currencies import usecases as currencies
 from tests.api.management import get

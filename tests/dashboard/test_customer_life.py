@@ -1,7 +1,5 @@
 """The history of a customer's purchases, as spans of time and as positions in a picture."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

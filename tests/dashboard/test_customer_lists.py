@@ -1,7 +1,5 @@
 """Lists of customers on the dashboard: filters in the URL, segments, CSV."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,8 +1,6 @@
 """Customers as pages: the search, the profile, hostile text in it, and actions: who may do them, that they must be
 confirmed, and their audit entries."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from urllib.parse import quote

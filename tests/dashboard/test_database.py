@@ -1,7 +1,5 @@
 """The page about the database of the whole deployment: for operators, whoever owns what."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

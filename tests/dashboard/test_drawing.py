@@ -1,7 +1,5 @@
 """The positions of lines, bars, marks and labels in the picture of a chart."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """The list of events: newest first, filtered, page by page; and one event as it was delivered."""
 
-from __future__ import annotations
-
 from urllib.parse import quote
 
 import pytest

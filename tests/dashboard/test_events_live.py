@@ -1,7 +1,5 @@
 """The live tail: each committed event comes to every open page once, and only to people who may see it."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """Experiments: made, looked at while they fill, and customers put into them."""
 
-from __future__ import annotations
-
 from playwright.async_api import expect
 
 from latchkey.domain.customers.enrollment import Experiment, Variant, assign

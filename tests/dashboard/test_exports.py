@@ -1,7 +1,5 @@
 """Exports: set up, run, failed in plain words, downloaded, deleted; the secret is never shown."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The search box of every page: what it finds, for whom, by keyboard, and without a script."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

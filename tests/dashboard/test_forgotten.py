@@ -1,7 +1,5 @@
 """A forgotten password, and invitations by mail."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

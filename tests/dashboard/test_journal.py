@@ -1,7 +1,5 @@
 """The journal: list, filters, one entry, processing again."""
 
-from __future__ import annotations
-
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
 from typing import Any

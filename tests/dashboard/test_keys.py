@@ -1,7 +1,5 @@
 """API keys and apps: a key is shown once, works, is masked after, and stops when it is revoked."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 

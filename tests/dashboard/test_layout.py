@@ -1,8 +1,6 @@
 """No page is wider than the screen, on a phone, a tablet and a desk; ids break between their parts; the header of a
 phone is one line."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from playwright.async_api import Browser, Locator, expect

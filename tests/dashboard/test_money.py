@@ -1,7 +1,5 @@
 """The page about money: programs and percentages are added and removed; missing rates are visible."""
 
-from __future__ import annotations
-
 from latchkey.domain.instants import DAY
 from latchkey.engine.storage.catalog import rates as missing
 from latchkey.subjects.accounts.rules import Role

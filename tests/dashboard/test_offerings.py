@@ -1,7 +1,5 @@
 """Offerings, packages and placements."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from latchkey.subjects.accounts.rules import Role

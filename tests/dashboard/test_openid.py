@@ -1,7 +1,5 @@
 """Signing in through OpenID Connect: there and back with a real provider, and every way in which it can go wrong."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any

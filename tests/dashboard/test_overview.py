@@ -1,7 +1,5 @@
 """The figures on the overview page, compared with the API."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path

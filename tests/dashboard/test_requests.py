@@ -1,7 +1,5 @@
 """The log of requests as a page: what a key did, how it was answered, and how to find it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from playwright.async_api import Browser, expect

@@ -1,7 +1,5 @@
 """The second factor as people use it and against attackers: no code, no session."""
 
-from __future__ import annotations
-
 import base64
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """The settings page: what the API's project endpoint can set, and the first steps with it."""
 
-from __future__ import annotations
-
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.projects.usecases import load_project
 from tests.dashboard.asking import somebody

@@ -1,7 +1,5 @@
 """Signing in: who gets in, who does not, and the limits on guessing."""
 
-from __future__ import annotations
-
 from urllib.parse import urlencode
 
 import pytest

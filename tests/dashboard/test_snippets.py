@@ -1,7 +1,5 @@
 """The commands that pages show for a project's first steps work as they stand, copied into a shell."""
 
-from __future__ import annotations
-
 import asyncio
 import html
 import os

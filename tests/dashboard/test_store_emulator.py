@@ -2,8 +2,6 @@
 
 `tests/cli/test_up.py` has the page of the App Store emulator in a real `latchkey up`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress

@@ -1,7 +1,5 @@
 """An app's connection to its store in a browser: set-up, credentials, the notification URL, the light, warnings."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The team page: who belongs to the project, and how the owners change that."""
 
-from __future__ import annotations
-
 from urllib.parse import urlsplit
 
 from latchkey.subjects.accounts.rules import Role

@@ -1,7 +1,5 @@
 """Test clocks in the dashboard: the whole story from a new clock to the delivered webhook, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import json

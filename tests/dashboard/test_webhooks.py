@@ -1,7 +1,5 @@
 """Webhooks: somebody sets one up, sees it fail, and repairs it."""
 
-from __future__ import annotations
-
 import re
 import socket
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Text from outside is shown as text; secrets are shown once or never; invalid input is refused."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """What the overview begins with: the first steps of a new project, until they are done, and what the demo made up."""
 
-from __future__ import annotations
-
 import re
 
 from latchkey.subjects.accounts.rules import Role

@@ -1,7 +1,5 @@
 """Certificates for receivers: good ones, and one that expired yesterday."""
 
-from __future__ import annotations
-
 import ipaddress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

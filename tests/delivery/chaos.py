@@ -6,8 +6,6 @@ Afterwards every committed event must have arrived at every webhook, in order fo
 because delivery is at least once; the report counts them.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os

@@ -1,7 +1,5 @@
 """A project with the demo catalog, and receivers and workers as real processes."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import time

@@ -3,8 +3,6 @@
 A worker is what `latchkey serve --roles delivery` starts, without the supervisor that would start it again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -1,8 +1,6 @@
 """Workers, writers and databases killed at the worst moments, receivers that misbehave: nothing is lost, order holds,
 others are not slowed."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import time

@@ -1,7 +1,5 @@
 """Events in the vendor's dialect: the names and values that a receiver written for the vendor reads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The delivery queue, driven by hand: what waits for what, when a failing delivery is passed, resends and replays."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

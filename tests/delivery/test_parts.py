@@ -1,7 +1,5 @@
 """Deliveries, attempts and events in several partitions: nothing is lost, doubled or out of order."""
 
-from __future__ import annotations
-
 import asyncio
 
 import asyncpg

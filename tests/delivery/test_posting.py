@@ -1,7 +1,5 @@
 """A POST without a task, as the worker sends nearly all of its deliveries."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 

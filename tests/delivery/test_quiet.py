@@ -1,7 +1,5 @@
 """A worker says to the database what is needed and nothing more, and still misses no delivery."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator

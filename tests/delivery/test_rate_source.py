@@ -1,7 +1,5 @@
 """Exchange rates from an address: guarded as a webhook is."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """One POST from this process to a real receiver: what is sent, to which address, and how a failure is described."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hmac

@@ -1,7 +1,5 @@
 """A worker stopped in the middle of a claim, its metrics, and operational events for the operator's own URL."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import urllib.request

@@ -1,7 +1,5 @@
 """The files in deploy/: every setting in them exists, and ports, paths and times agree with the code and each other."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The units of deploy/systemd, and what systemd does by them with a database that is away or refuses us."""
 
-from __future__ import annotations
-
 import base64
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The definitions of all charts, as docs/charts.md shows them. Run it to write the page again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The code blocks of a page, and terminals in which its reader would type them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Pages for those who build Latchkey: the index leads to each of them, and the tests and files that they name exist."""
 
-from __future__ import annotations
-
 import re
 
 from tests.tracked import ROOT

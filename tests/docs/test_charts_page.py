@@ -1,7 +1,5 @@
 """docs/charts.md has the definitions that the dashboard shows."""
 
-from __future__ import annotations
-
 from tests.docs.chart_definitions import BEGIN, END, PAGE, written
 
 

@@ -1,7 +1,5 @@
 """docs/export.md describes every column as the code does."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import get_args

@@ -1,7 +1,5 @@
 """docs/moving-from-revenuecat.md: its links lead somewhere, and its comparison finds what differs."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from asyncio import to_thread

@@ -1,7 +1,5 @@
 """READMEs of rooms: the tables, settings and pages that they name."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """docs/sdks.md: the lines that apps change."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """docs/servers.md: its commands work as they stand."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """The site of the documentation: it builds without a warning, loads nothing from elsewhere, and can be searched."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import os

@@ -1,7 +1,5 @@
 """docs/stores.md, and the set-up pages, say what the code does."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """README and the tutorials: every block is typed as it stands, in order, in one data folder."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import importlib.util

@@ -1,7 +1,5 @@
 """docs/vendor-api.md lists every operation of the vendor, and says truly which of them are served."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One cause for every event type: the actions, and the time that passes, that lead to the event."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from latchkey.domain.customers.customer import CurrencyTransaction

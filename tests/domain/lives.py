@@ -1,7 +1,5 @@
 """Random customer histories (lives): legal actions in the test store, time between them, and a store's snapshots."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial

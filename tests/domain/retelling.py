@@ -1,7 +1,5 @@
 """A life replayed: the same snapshots of a store, in any order and any number of times."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from hypothesis import strategies as st

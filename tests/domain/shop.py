@@ -1,7 +1,5 @@
 """A small catalog, a few instants and a customer, for the tests of the rules."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind

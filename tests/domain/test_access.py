@@ -1,7 +1,5 @@
 """Grants of an operator, and what a customer holds by grants and purchases."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

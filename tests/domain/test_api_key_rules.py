@@ -1,7 +1,5 @@
 """When and from where a secret key works, and leases of its rate limit."""
 
-from __future__ import annotations
-
 import pytest
 
 from latchkey.domain.access.api_key import (

@@ -1,7 +1,5 @@
 """A customer's purchases, attributes and balances."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """What about a database needs an operator."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

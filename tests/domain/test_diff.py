@@ -1,7 +1,5 @@
 """Events from the difference of two states: which are made, which are left out, and in which order."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

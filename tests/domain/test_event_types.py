@@ -1,7 +1,5 @@
 """Each event type: the one thing that causes it, and the fields the specification names for it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Tax and commission: the stores' public terms, programs, and a project's own percentages."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

@@ -1,7 +1,5 @@
 """Amounts, which of a product's prices a buyer sees, files of exchange rates, and which rate counts for a day."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

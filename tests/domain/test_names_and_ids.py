@@ -1,7 +1,5 @@
 """Names, ids of users, and the V2 ids of subscriptions and purchases."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

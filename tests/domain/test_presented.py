@@ -1,7 +1,5 @@
 """The offering that a purchase was made from."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import permutations
 

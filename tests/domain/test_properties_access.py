@@ -4,8 +4,6 @@ V1 and webhooks write whole seconds, so an end of 12:00:00.7 is written as 12:00
 copy lasts for the rest of that second. A fresh read agrees to the millisecond.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime

@@ -1,8 +1,6 @@
 """Every explanation of access is true. The cause and the moment are checked with the events; what would change it is
 checked by trying it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

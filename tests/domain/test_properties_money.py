@@ -1,7 +1,5 @@
 """Sums of payments, refunds and conversions agree between events, charts, V2 and the export, to the last millionth."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Whatever the order and repetition: the same state and money; without a change no event; and two lives become one."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace

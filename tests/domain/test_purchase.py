@@ -1,7 +1,5 @@
 """One-time purchases, and what is kept of them when their customer was erased."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

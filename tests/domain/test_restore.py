@@ -1,7 +1,5 @@
 """How a restored database is recognised, and what its numbers continue with."""
 
-from __future__ import annotations
-
 import pytest
 
 from latchkey.domain.restore import Origin, Server, may_lack_commits, origin, reason_of

@@ -1,7 +1,5 @@
 """What a store's snapshots mean beside what is known: conversions, replacements, refunds taken back, in any order."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import pytest

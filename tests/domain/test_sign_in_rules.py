@@ -1,7 +1,5 @@
 """Roles, addresses, passwords, sessions, how long a guess waits, and the second factor."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

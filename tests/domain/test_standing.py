@@ -1,7 +1,5 @@
 """What a subscription is at a moment: one table, and that the explanation, the picture and the clock's page agree."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

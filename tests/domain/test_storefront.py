@@ -1,7 +1,5 @@
 """What an app shows: the rule as tables, and its properties for any catalog."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """One entry per store: what the rest of the service takes from it, and how long a store is waited for."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import pytest

@@ -1,7 +1,5 @@
 """What V2 says of a subscription at a moment: tables, and that its access is the access of V2's active entitlements."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What a payment is worth in USD, and what of it stays when it is told again."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

@@ -1,7 +1,5 @@
 """Every action of the test store in every state: it does what it says, or it refuses and says why."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

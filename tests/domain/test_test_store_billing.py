@@ -1,7 +1,5 @@
 """When the test store bills, and for how long."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

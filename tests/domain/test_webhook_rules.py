@@ -1,7 +1,5 @@
 """A webhook's health, its retries, and when a part of the delivery log begins and is dropped."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """What the vendor's web SDK takes for active in a V1 answer: its rules as of version 1.63.1, in our own words."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from latchkey.domain.instants import Ms

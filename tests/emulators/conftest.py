@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from latchkey.emulators.apple.apple_keys import AppleKeys, make_apple_keys

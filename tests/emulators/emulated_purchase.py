@@ -1,7 +1,5 @@
 """One purchase in the books of a store emulator, without keys and sockets, and the steps of its life."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any, Generic, Self, TypeVar
 

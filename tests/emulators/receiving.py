@@ -1,7 +1,5 @@
 """A service that takes notifications on loopback, and answers as it is told."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """The control API, as a script uses it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

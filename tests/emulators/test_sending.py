@@ -1,7 +1,5 @@
 """How notifications reach the service: tried again as the store does it, and misbehaving on demand."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A project with the demo catalog, and a clock that the test moves."""
 
-from __future__ import annotations
-
 import pytest
 
 from latchkey.database.pool import Database

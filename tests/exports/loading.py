@@ -1,7 +1,5 @@
 """Loads exports as docs/export.md says: whole ones replace everything, increments are applied one after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`latchkey export`."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Whole exports and increments: complete, of one moment, and never half."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """The three formats: exact, read by DuckDB, and equal in their sums to the charts."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import Counter

@@ -1,7 +1,5 @@
 """Rows of an export: what they hold of a customer, and that their columns stay as they are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Exports that run by themselves: when, by whom, and what happens when one fails or is killed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

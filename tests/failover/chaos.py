@@ -8,8 +8,6 @@ started anew. Sometimes only the standby dies. In the end every purchase that wa
 and every event must have arrived, in order for each customer.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import random

@@ -1,7 +1,5 @@
 """A pair of servers, the service on them, a receiver of its webhooks, and buyers; and what must hold in the end."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """The whole service in one process that can be watched from outside, and buyers who never give up."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

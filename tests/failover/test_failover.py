@@ -1,7 +1,5 @@
 """The primary dies or freezes under load and its standby is promoted: the service goes on by itself."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from functools import partial

@@ -1,7 +1,5 @@
 """A project with the demo catalog and an app in two stores, into which files are imported."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from dataclasses import dataclass, field

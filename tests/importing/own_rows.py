@@ -1,7 +1,5 @@
 """Rows of Latchkey's own format, as cells of a file."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """After an import the stores are asked: what the file told already is not told again, and what it lacked is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

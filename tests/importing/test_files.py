@@ -1,7 +1,5 @@
 """Files in every form in which they come."""
 
-from __future__ import annotations
-
 import gzip
 import tracemalloc
 from pathlib import Path

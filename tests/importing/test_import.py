@@ -1,7 +1,5 @@
 """An import from the files to the customers: once, again, interrupted, dry, beside customers who exist already."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import asyncpg

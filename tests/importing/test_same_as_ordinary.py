@@ -1,7 +1,5 @@
 """The same lives, told by a store and imported from a file, leave the same rows, reads and charts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import json

@@ -1,7 +1,5 @@
 """The vendor's export knows a subscription of Stripe by its item only. Stripe tells the rest."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from latchkey.domain.instants import to_iso

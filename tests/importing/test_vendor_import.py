@@ -1,7 +1,5 @@
 """The vendor's export is imported, what has not happened yet is refused, and our own export comes back the same."""
 
-from __future__ import annotations
-
 from random import Random
 
 from hypothesis import given

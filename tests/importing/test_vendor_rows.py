@@ -1,7 +1,5 @@
 """What a row of the vendor's export means: a table of its quirks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Rows of the vendor's transaction export, version 5, as tests write them."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Mapping

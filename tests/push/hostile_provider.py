@@ -1,7 +1,5 @@
 """Push providers that misbehave, over real TLS."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ssl

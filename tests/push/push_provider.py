@@ -1,7 +1,5 @@
 """A sandbox push provider over real TLS on loopback, and the calls that it got."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json

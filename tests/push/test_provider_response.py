@@ -1,7 +1,5 @@
 """Every form of answer, as a table."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

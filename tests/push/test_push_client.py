@@ -1,7 +1,5 @@
 """The provider's client against the sandbox, over real TLS."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """The waits between retries, as a table."""
 
-from __future__ import annotations
-
 import pytest
 
 from latchkey.http_client import parse_retry_after

@@ -1,7 +1,5 @@
 """The sandbox provider as servers and devices use it: plain HTTP requests over real TLS."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

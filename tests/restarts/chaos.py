@@ -3,8 +3,6 @@
 python -m tests.restarts.chaos --restarts 20
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import base64

@@ -1,7 +1,5 @@
 """Behind a real proxy, a restart fails no request. `make chaos WHAT=restarts` does more of them."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`latchkey backup` under load and `latchkey restore` elsewhere: the same answers, and webhooks that still verify."""
 
-from __future__ import annotations
-
 import asyncio
 import stat
 import tarfile

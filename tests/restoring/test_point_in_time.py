@@ -1,8 +1,6 @@
 """A base backup and archived write-ahead log, restored to a moment in the middle: no webhook of before is sent again,
 no sequence is used twice, and every copy ends right."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

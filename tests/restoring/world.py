@@ -1,7 +1,5 @@
 """A service with its consumer, on a PostgreSQL of its own that PostgreSQL's tools back up and restore."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import random

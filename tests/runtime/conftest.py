@@ -1,7 +1,5 @@
 """Web content in real Chromium, and a push provider."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

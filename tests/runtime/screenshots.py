@@ -1,7 +1,5 @@
 """`make screenshots`: the pictures of docs/story.md, taken on a real device over a real `latchkey up`."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import tempfile

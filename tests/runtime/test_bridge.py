@@ -1,7 +1,5 @@
 """The bridge in real Chromium, as web content uses it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`latchkey push sandbox` and `latchkey device` on the command line."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The reference device: a real app page over TLS, a real push service, real Chromium."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The module for web content, inside the app and outside."""
 
-from __future__ import annotations
-
 from playwright.async_api import Page
 
 from latchkey.runtime.bridge_script import web_module

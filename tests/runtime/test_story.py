@@ -1,7 +1,5 @@
 """The demo app in real Chromium over a real `latchkey up`, from signing in to the end of the subscription."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import urllib.error

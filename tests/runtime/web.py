@@ -1,7 +1,5 @@
 """A few pages on made-up origins, in real Chromium: nothing here needs a network."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from playwright.async_api import BrowserContext, Page, Route

@@ -1,7 +1,5 @@
 """The log: its form, repeated errors, and a disk without room."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Settings from the environment, files and the command line, those for mail, and how many processors count."""
 
-from __future__ import annotations
-
 import base64
 import os
 import re

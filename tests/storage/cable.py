@@ -1,8 +1,6 @@
 """A cable to a PostgreSQL server: a port of this machine that passes everything on to the server's socket, until it is
 held. Held, it takes connections and bytes, and says nothing: like a machine that froze."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Customer histories that together use every field and variant of a stored state: causes of all events, and more."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """The database's plan for a named query while its tables are empty."""
 
-from __future__ import annotations
-
 from latchkey.database.pool import Connection
 from latchkey.database.sql import query
 

@@ -1,7 +1,5 @@
 """Arrays in PostgreSQL's notation: what is written is what the database reads."""
 
-from __future__ import annotations
-
 import pytest
 
 from latchkey.database.pool import Database

@@ -1,7 +1,5 @@
 """A collision with another transaction is one error, whatever the driver raises."""
 
-from __future__ import annotations
-
 import asyncio
 
 import asyncpg

@@ -1,7 +1,5 @@
 """What operators see of the database, read without counting rows."""
 
-from __future__ import annotations
-
 import pytest
 
 from latchkey.database.pool import Database

@@ -1,8 +1,6 @@
 """A distributed database, as far as it can be tested without one: the lists of tables and statements are complete, and
 statements can be made into functions. `tests/citus` asks a real cluster."""
 
-from __future__ import annotations
-
 import re
 
 import asyncpg

@@ -1,7 +1,5 @@
 """The embedded server with real processes: crashes, leftovers, and two owners."""
 
-from __future__ import annotations
-
 import os
 import signal
 import stat

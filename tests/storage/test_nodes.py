@@ -1,7 +1,5 @@
 """Connections to the nodes of a distributed database, without one. `tests/citus/test_reading.py` has one."""
 
-from __future__ import annotations
-
 import asyncio
 
 import asyncpg

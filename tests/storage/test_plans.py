@@ -1,8 +1,6 @@
 """The hot pool keeps plans that it made while the tables were empty: they must be good from the start. Elsewhere
 PostgreSQL plans with statistics, and must find the indexes of large tables."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """A real pgbouncer between us and PostgreSQL."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import shutil

@@ -1,7 +1,5 @@
 """Which of the hosts is the primary: never one on a timeline that another has left behind."""
 
-from __future__ import annotations
-
 import pytest
 
 from latchkey.database.errors import NoPrimaryError

@@ -1,7 +1,5 @@
 """A customer as decoded for reading lacks some fields, but has the same properties and gets the same answers."""
 
-from __future__ import annotations
-
 from hypothesis import given
 
 from latchkey.domain.customers.customer import LastSeen

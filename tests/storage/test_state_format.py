@@ -1,7 +1,5 @@
 """The version of stored states: older ones are converted step by step when read, unknown ones are refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

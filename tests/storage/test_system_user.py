@@ -1,7 +1,5 @@
 """The system user that runs PostgreSQL when Latchkey runs as root. `useradd` is a script here: no user is created."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

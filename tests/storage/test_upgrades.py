@@ -1,7 +1,5 @@
 """Upgrades while processes run: what runs before and after, and which schema each release can work with."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator

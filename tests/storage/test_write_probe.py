@@ -1,7 +1,5 @@
 """The check whether the database accepts changes runs at most once in a period, and its result is kept no longer."""
 
-from __future__ import annotations
-
 import asyncio
 
 import asyncpg

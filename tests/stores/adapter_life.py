@@ -1,7 +1,5 @@
 """One customer whom notifications of a store are about, as the core takes them in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

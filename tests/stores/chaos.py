@@ -7,8 +7,6 @@ Each seed is lived at Apple, at Google and at Stripe. Afterwards Latchkey must k
 that fails ends the run; the same seed makes the same life again.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import itertools

@@ -1,7 +1,5 @@
 """Random lives: purchases, and acts on them that the store allows at that moment."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

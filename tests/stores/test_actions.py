@@ -1,7 +1,5 @@
 """Cancel, refund, revoke and extend at the real stores: the store is asked, and what it did is read from it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Random lives in a store emulator that loses, repeats, reorders and delays what it sends. In the end Latchkey knows
 what the store knows."""
 
-from __future__ import annotations
-
 import pytest
 
 from latchkey.database.pool import Database

@@ -1,7 +1,5 @@
 """The country of a payment, as Apple and Google say it, and prices that they do not say."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,8 +1,6 @@
 """What had ended stays ended when its customer is erased, and what is signed long ago is asked about: no old receipt
 brings access back, and none that is paid for is lost."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From the store's notification to the customer: journal, processing, receipts, what is refused."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Google Play: pushes that carry no state, acknowledgement, chains, and receipts while Google cannot be asked."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 from urllib.parse import quote

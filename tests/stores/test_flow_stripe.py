@@ -1,8 +1,6 @@
 """Stripe Billing beside the whole service: events that are only pointers, receipts, identities, and what Stripe is
 asked to do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """POST /v1/offers: promotional offers, signed with the app's App Store key."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 from uuid import UUID

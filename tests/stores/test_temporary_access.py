@@ -1,7 +1,5 @@
 """Temporary access: only while a store does not answer, within limits, and what comes after it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

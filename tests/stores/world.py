@@ -1,7 +1,5 @@
 """Latchkey beside a store emulator: real HTTP between them, a real database, and one clock for both."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

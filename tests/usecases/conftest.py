@@ -1,7 +1,5 @@
 """A project with the demo catalog, and a clock that the test moves."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """A real SMTP server on this machine, with real TLS."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 import warnings

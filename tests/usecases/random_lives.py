@@ -1,7 +1,5 @@
 """Random actions of a few customers and of an operator, for comparisons with what is computed from scratch."""
 
-from __future__ import annotations
-
 import itertools
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """Accounts, passwords, the limit on guesses, known devices and members of a project, against a real database."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """`after-restore`, step by step, and how a restored database is noticed. tests/restoring does it with real restores."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from unittest.mock import AsyncMock

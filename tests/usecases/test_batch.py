@@ -1,7 +1,5 @@
 """Questions that meet share one query, and each gets its own answer."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 

@@ -1,7 +1,5 @@
 """Grants to many customers: the preview is right, and each customer gets exactly one grant, whatever is killed."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from typing import Any

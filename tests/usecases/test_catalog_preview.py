@@ -1,7 +1,5 @@
 """The preview of a change to the mapping, compared with what the change does to every customer."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

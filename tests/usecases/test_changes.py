@@ -1,7 +1,5 @@
 """Changes in two statements without locks, and under locks where that is not enough; and pages of the feed."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

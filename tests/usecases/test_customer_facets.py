@@ -1,8 +1,6 @@
 """Customer lists: whatever happens, the stored facets are those of the customers, and a list has exactly the customers
 that its filter matches."""
 
-from __future__ import annotations
-
 import itertools
 from random import Random
 from typing import TypeVar

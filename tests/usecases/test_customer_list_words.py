@@ -1,7 +1,5 @@
 """Filters of customer lists in words."""
 
-from __future__ import annotations
-
 import pytest
 
 from latchkey.subjects.segments.rules.facets import Status

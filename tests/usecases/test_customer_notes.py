@@ -1,7 +1,5 @@
 """Notes about a customer, what they spent, what their events say of the past, and the remedies for a purchase."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

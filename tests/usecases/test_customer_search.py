@@ -1,7 +1,5 @@
 """Finding customers by id, alias, e-mail address or transaction, and the pages of their events."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from latchkey.database.sql import query

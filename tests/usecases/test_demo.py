@@ -1,7 +1,5 @@
 """The demo project: its keys, its catalog, and what its apps show in each store emulator."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 

@@ -1,7 +1,5 @@
 """The made-up year of the demo project: always the same, right where it is read, counted, and told to nobody."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Leases of the rate limit: the rules and the database together, held against a list of instants."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field
 from typing import Any

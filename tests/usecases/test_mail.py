@@ -1,7 +1,5 @@
 """Mails over a real SMTP server with real TLS, and into files: what they say, retries, limits, no secrets anywhere."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import re

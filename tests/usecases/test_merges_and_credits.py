@@ -1,8 +1,6 @@
 """Two customers become one: which event is made and how the sequence goes on. Refunded currency is taken from the
 customer who got it."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 

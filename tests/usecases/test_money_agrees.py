@@ -1,7 +1,5 @@
 """The same in the database: events as they were stored, the facts of the charts, and the rows of the export."""
 
-from __future__ import annotations
-
 from hypothesis import HealthCheck, given, settings
 
 from latchkey.domain.customers.customer import Customer

@@ -1,7 +1,5 @@
 """Background work follows the load: while nothing happens, hardly anything is said to the database."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """Exchange rates in the database: taken whole or not at all, never changed unasked, and loaded by version."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from pathlib import Path

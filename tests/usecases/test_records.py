@@ -3,8 +3,6 @@
 The clock stands still here, so that only the record makes the difference.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from dataclasses import dataclass, field

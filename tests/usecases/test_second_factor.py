@@ -1,7 +1,5 @@
 """The second factor: codes work once, wrong ones are limited, secrets are not readable in the database."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from dataclasses import dataclass

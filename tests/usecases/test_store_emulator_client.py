@@ -1,7 +1,5 @@
 """A store emulator, asked from the service's side, and sample events."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

@@ -1,7 +1,5 @@
 """Grants and one-time purchases as V1 lists them, so that the vendor's web SDK sees access end."""
 
-from __future__ import annotations
-
 from latchkey.domain.customers.customer import Customer, LastSeen, let_time_pass
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.customers.promotion import DURATIONS, grant, product_of, revoke

@@ -1,7 +1,5 @@
 """A collector of our own at the edge: takes traces and metrics over HTTP as a real one does, and remembers them."""
 
-from __future__ import annotations
-
 import gzip
 import threading
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """Enough of PromQL to read the expressions of our rules: which metrics and labels each one uses. Whatever it does not
 know is an error, so that a typing mistake is not taken for something new."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Each alert fires in its situation, and only there: Prometheus' own `promtool` evaluates the shipped rules."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

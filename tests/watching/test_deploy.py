@@ -1,8 +1,6 @@
 """The alert rules and the Grafana dashboard use metrics and labels that a running service has, and each alert has a
 paragraph that says what to do."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The text of /metrics: what is in it, that it parses, and what it costs."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

@@ -1,7 +1,5 @@
 """The log of requests for each API key, and when keys were last used."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

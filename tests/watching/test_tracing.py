@@ -1,7 +1,5 @@
 """A purchase in one trace, from the request to the receiver's answer, through two real processes and a collector."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

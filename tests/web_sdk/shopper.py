@@ -1,7 +1,5 @@
 """A web page with the vendor's SDK, and the requests of a server beside it."""
 
-from __future__ import annotations
-
 import functools
 import http.client
 import http.server

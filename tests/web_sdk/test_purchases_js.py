@@ -3,8 +3,6 @@
 Every test of the test store ends with an empty console: the SDK writes there what it does not like about a server.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -4,8 +4,6 @@ Stripe's script comes from the Stripe emulator, in place of js.stripe.com. With 
 Stripe's own page; with a key of a web billing app it shows its own form.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A command: its function, and what it works with, which brings the options that several commands have."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager

@@ -1,7 +1,5 @@
 """`latchkey consumer`: runs the reference consumer from LATCHKEY_CONSUMER_* settings, and commands to operate it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Writes files atomically, never readable by others."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from pathlib import Path

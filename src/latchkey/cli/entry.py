@@ -1,7 +1,5 @@
 """The entry point of the `latchkey` command. Imports only the standard library, to report missing extras."""
 
-from __future__ import annotations
-
 import sys
 
 from latchkey.process.supervision.start import loading

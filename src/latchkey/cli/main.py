@@ -1,7 +1,5 @@
 """The command line. Each command has its own module; this one names them and prints their errors."""
 
-from __future__ import annotations
-
 import errno
 import os
 import platform

@@ -1,8 +1,6 @@
 """What commands print: text for people, or JSON for programs; and instants as people read and type
 them."""
 
-from __future__ import annotations
-
 import errno
 import re
 import sys

@@ -1,7 +1,5 @@
 """What commands on a deployment or on one project have in common: options, use cases, and the audit log."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

@@ -3,8 +3,6 @@
 It creates a webhook in the demo project of a running `latchkey up`, and deletes it when it stops.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import secrets

@@ -3,8 +3,6 @@
 With another one the service would start and respond, but deliver nothing: it could not decrypt the webhooks' secrets.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from latchkey.cli.data_folder import DataFolder

@@ -1,7 +1,5 @@
 """Chooses the database of a command: the configured one, or that of a running `latchkey up`."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The client: V1, V2 and the feed of events, with typed responses."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Self, TypeVar

@@ -10,8 +10,6 @@ ClientError
     └── RateLimited  429; `retry_after` is how many seconds to wait
 """
 
-from __future__ import annotations
-
 
 class ClientError(Exception):
     """The service could not be asked, or did not respond as it should."""

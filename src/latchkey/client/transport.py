@@ -1,7 +1,5 @@
 """One GET with retries within one total deadline, over a pool of connections."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

@@ -1,7 +1,5 @@
 """Reads V1 and V2 when the local copy cannot be trusted, and corrects the copy with the result."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass

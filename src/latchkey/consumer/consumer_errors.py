@@ -5,8 +5,6 @@ ConsumerError
 └── AccessUnknownError   neither the service nor a local record can tell whether a user has access
 """
 
-from __future__ import annotations
-
 
 class ConsumerError(Exception):
     """Base class of the consumer's errors."""

@@ -3,8 +3,6 @@
 `docs/consumer.md` lists them all; a test keeps it equal to this module.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 from collections.abc import Mapping

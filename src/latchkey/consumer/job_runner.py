@@ -1,7 +1,5 @@
 """Background jobs: run at once by the process that adds them, or by another one if it dies."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import random

@@ -1,7 +1,5 @@
 """The texts of push notifications, by occasion and language."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Finds and corrects what was missed: first events of the feed that never arrived, then differences to V2."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The consumer: composes storage, endpoints and background work."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping

@@ -1,7 +1,5 @@
 """What pages show of an app's connection to its store."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import urlsplit
 

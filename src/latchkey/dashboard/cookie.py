@@ -1,7 +1,5 @@
 """The cookies for a session and for a known device, and where to redirect after signing in."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from latchkey.dashboard.page import ROOT, Visit

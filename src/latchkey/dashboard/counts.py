@@ -3,8 +3,6 @@
 Nothing is stored between them. Whoever edits the URL only shows themselves a wrong number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from latchkey.dashboard.form import Form

@@ -1,7 +1,5 @@
 """A customer list in a URL: its filter, columns and order, read from the query and written into links."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from latchkey.dashboard.form import Form

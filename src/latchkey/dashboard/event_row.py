@@ -1,7 +1,5 @@
 """One event as a row, with the same texts whether the server or a script renders it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from latchkey.dashboard import texts

@@ -1,7 +1,5 @@
 """The fields of a form, parsed by type; errors name the field."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import UTC, datetime
 

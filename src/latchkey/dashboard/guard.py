@@ -1,7 +1,5 @@
 """Every request passes here: session, permission, origin of the form; and every change is written to the audit log."""
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import Awaitable, Callable
 from typing import Any

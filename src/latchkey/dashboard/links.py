@@ -1,7 +1,5 @@
 """The URLs of a customer's pages. Apps choose the ids, so they may contain almost any character."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from shlex import quote

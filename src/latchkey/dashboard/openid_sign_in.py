@@ -1,7 +1,5 @@
 """The browser's side of OpenID Connect: the cookie of a sign-in under way."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hmac

@@ -1,7 +1,5 @@
 """A page: a method, a path, the permission it needs, its handler, and the visit that the handler gets."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

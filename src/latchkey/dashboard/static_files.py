@@ -1,7 +1,5 @@
 """Static files: styles, scripts, icon. Their URLs contain a hash, so browsers can cache them for ever."""
 
-from __future__ import annotations
-
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 

@@ -1,7 +1,5 @@
 """The credentials of each store as a form."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ event: happened                 | deliveries | skipped | over
 data: {"type": "RENEWAL", ...}
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence

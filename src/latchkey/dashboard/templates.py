@@ -1,8 +1,6 @@
 """Jinja2 with autoescaping and strict undefined variables. Compiled templates are kept beside Python's own bytecode:
 compiling all of them takes a second of CPU."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Formats instants, durations, money and numbers for pages. Those that the command line uses too: `domain/formats`."""
 
-from __future__ import annotations
-
 import re
 
 from markupsafe import Markup, escape

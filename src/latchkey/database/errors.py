@@ -25,8 +25,6 @@ StorageError
     └── ServerDidNotStartError  PostgreSQL was started but did not become ready
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """LISTEN: learns of something new when the transaction that sent NOTIFY commits."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

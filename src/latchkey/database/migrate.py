@@ -7,8 +7,6 @@ A file that builds an index on an existing table says `create index concurrently
 docs/architecture/migrations.md says what belongs in which file. A file never changes once it is released.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """How busy a process's connections are, for those who watch it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import Struct

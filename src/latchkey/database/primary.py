@@ -8,8 +8,6 @@ When the primary is replaced or lost, all connections to it are cut: their state
 answer that may never come.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

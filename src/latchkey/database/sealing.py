@@ -1,7 +1,5 @@
 """Encrypts secrets before they are stored: AES-GCM with LATCHKEY_SECRET_KEY, bound to the row and column of each."""
 
-from __future__ import annotations
-
 import os
 
 from cryptography.exceptions import InvalidTag

@@ -11,8 +11,6 @@ A module loads its queries at import (`LOAD = query("load_customers")`), so a mi
 A file without names, such as a migration, is none of this module's.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Transactions that change customers, and are retried after a collision with another transaction."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import wraps

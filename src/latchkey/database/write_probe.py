@@ -1,7 +1,5 @@
 """Checks that the database accepts writes. With a full disk, or on a standby, reads still work."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

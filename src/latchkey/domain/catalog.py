@@ -1,7 +1,5 @@
 """Prices of a product beside its own: for a store, a country, a currency. Which of them a buyer sees."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -5,8 +5,6 @@ duration   1 month
 money      ¥10,500
 """
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Instants are integers of epoch milliseconds, UTC; durations are calendar lengths such as one month."""
 
-from __future__ import annotations
-
 import calendar
 import re
 from dataclasses import dataclass

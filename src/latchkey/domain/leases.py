@@ -5,8 +5,6 @@ lease covers is admitted without asking. The SQL function `take_requests` grants
 are in seconds of the process's own clock, which only goes forward.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 # A key with fewer requests in half a second gets no lease: it would save little.

@@ -1,7 +1,5 @@
 """Checks of the ids, names, countries and durations that an operator chooses."""
 
-from __future__ import annotations
-
 import re
 
 from latchkey.domain.instants import parse_duration

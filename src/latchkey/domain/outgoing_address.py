@@ -3,8 +3,6 @@
 The checks apply to addresses, never to names: a name is resolved first, and every address it resolves to is checked.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

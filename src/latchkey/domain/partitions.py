@@ -5,8 +5,6 @@ removed by dropping a table. Events are kept; many parts share a partition of ev
 by time: a small installation stays with its first part, and pays nothing for the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Errors of the rules: a request that is not possible in the current state. The message is shown to the caller."""
 
-from __future__ import annotations
-
 
 class Refusal(Exception):
     """The request is not possible in the current state."""

@@ -5,8 +5,6 @@ positions to other events, and a receiver would take those for repetitions. So a
 that can have been given.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """When a failed delivery is retried, and when it stops blocking the customer's next one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC

@@ -1,7 +1,5 @@
 """What one app shows to one customer: its offerings, with the product of that app in each package."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

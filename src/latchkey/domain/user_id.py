@@ -1,7 +1,5 @@
 """Which app user ids are acceptable, and which are anonymous."""
 
-from __future__ import annotations
-
 import re
 
 MAX_LENGTH = 100

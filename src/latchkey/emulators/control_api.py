@@ -19,8 +19,6 @@ It has no password, so it is served on loopback only. A page in a browser cannot
 loopback name, and a body has to say that it is JSON, which browsers do not send to strangers unasked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Requests of the control API: acts on a purchase, durations and prices."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, get_type_hints

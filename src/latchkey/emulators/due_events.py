@@ -1,7 +1,5 @@
 """What time brings in a store's books: every event at its own time, oldest first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 

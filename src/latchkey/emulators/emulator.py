@@ -1,7 +1,5 @@
 """What the store emulators share: a clock, an outbox, misbehaviour, and how time is moved."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from types import ModuleType

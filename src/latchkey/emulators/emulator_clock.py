@@ -1,7 +1,5 @@
 """An emulator's own clock. It follows the real one, or stands still, and can be moved forward."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from latchkey.domain.instants import LATEST, Ms, to_iso

@@ -1,7 +1,5 @@
 """A store emulator on the network: its API, and beside it the control API, which is always on loopback only."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

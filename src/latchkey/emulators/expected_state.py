@@ -3,8 +3,6 @@
 Tests compare it with what Latchkey concluded from notifications and API reads.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from latchkey.domain.instants import Ms

@@ -18,8 +18,6 @@ The store's API, `api`:
 with "probability" for some calls only, and "times" for the next so many calls only.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Awaitable, Callable

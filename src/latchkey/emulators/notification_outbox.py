@@ -1,7 +1,5 @@
 """Notifications on their way to the service: sent, tried again as the store does, and recorded with every answer."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field

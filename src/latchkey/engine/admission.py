@@ -5,8 +5,6 @@ the key's last 60 seconds, unless a lease covers them (`leases.py`). A public ke
 share it (see `recent_counts.py`). The key is looked up for every request, so a revoked key is refused at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ as one of the batches under way returns. So a single question does not wait, man
 every answer was fetched after its question came: nothing is cached.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

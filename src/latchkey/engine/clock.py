@@ -6,8 +6,6 @@ A walk has a time limit. It returns how far it came, and the next walk continues
 instead of waiting for a hundred thousand customers.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The input of rendering: a customer at an instant, with the catalog and the last visit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Applies the passing of time: what falls due for a customer, step by step, each at its own instant."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Each kind of work waits here until it is due. While nothing is, one statement ev
 a process of any machine may have written something that is due sooner than what was known.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The feed of events, oldest first."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from latchkey.database.pool import Database

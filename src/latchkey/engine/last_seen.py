@@ -4,8 +4,6 @@ A crash loses the last second, so that `last_seen` is slightly too old. Writing 
 commit.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress

@@ -4,8 +4,6 @@ Noted once per project, currency and day: in a table that the dashboard and `lat
 /metrics. What is noted already costs no statement.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import structlog

@@ -4,8 +4,6 @@ A batch asks `plan` what to tell the database for each key, and tells `learn` wh
 said nothing. A lease that no request hands back is handed back by a timer.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import OrderedDict

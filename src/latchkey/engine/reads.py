@@ -4,8 +4,6 @@ A read with a key is authenticated by the same query: it is counted, checked and
 a lease covers (`leases.py`) is only checked and answered there.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence

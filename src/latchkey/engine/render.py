@@ -1,7 +1,5 @@
 """An event as it is delivered and listed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Everything that one transaction changes: customers, their purchases and balances, and the resulting events."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet

@@ -1,8 +1,6 @@
 """Subscriptions whose end passed while notifications of their store could not arrive. Their store is asked before the
 EXPIRATION event is emitted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from latchkey.database.pool import Connection

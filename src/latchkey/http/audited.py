@@ -10,8 +10,6 @@ The entry is written before the route runs, and completed with the outcome, as f
 is refused earlier (key, scope, body) changes nothing and is not logged.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping

@@ -10,8 +10,6 @@ as the type of a parameter:
     ReceiptKey                         V1: the same, but a public key is never rate limited
 """
 
-from __future__ import annotations
-
 import hashlib
 from functools import lru_cache
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Request bodies: limited in size, and on the APIs only JSON that PostgreSQL can store."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from json import JSONDecoder

@@ -25,8 +25,6 @@ An error knows both of its bodies; the path alone decides which one is sent. The
 HTTPException because FastAPI lets only those pass while it reads a body.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 

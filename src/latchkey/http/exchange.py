@@ -1,8 +1,6 @@
 """One request and its response: its id, the API version of its error bodies, the data for the access log, and its
 path. Every segment of a path is percent-decoded exactly once, here and nowhere else."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

@@ -1,7 +1,5 @@
 """Translates errors of the framework to our own errors."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -8,8 +8,6 @@ with the same fields; otherwise (a terminal, a test) they go through structlog.
 A line has the route's template and the id of the key, never a path, a key or a body: paths hold ids of users.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Health checks and metrics: is the process alive, can it serve, what has it done."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Literal

@@ -7,8 +7,6 @@ body; the SDK then uses the body it kept, with the time of `X-RevenueCat-Request
 nothing here. Replies to POST never have a tag: the SDKs would store them by URL alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Awaitable, Container, Coroutine, Mapping

@@ -3,8 +3,6 @@
 Bodies are strict: `"1"` is not a number and `1` is not a string. For a choice use `Literal`, not an Enum.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
 

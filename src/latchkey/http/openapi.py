@@ -1,7 +1,5 @@
 """The OpenAPI document: what FastAPI derives from the routes, corrected where our responses differ."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

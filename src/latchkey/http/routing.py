@@ -1,7 +1,5 @@
 """The router of a resource; replies made of wire types, and their schemas in the OpenAPI document."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

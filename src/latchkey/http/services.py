@@ -5,8 +5,6 @@ What the api role counts. Every application has its own, so that one process can
 Requests are counted in plain lists, and converted to Prometheus' families when /metrics is read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Parts of requests and replies that several subjects share: filters, attributes of customers, apps."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

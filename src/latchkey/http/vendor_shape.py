@@ -4,8 +4,6 @@ A request with the header `Latchkey-Shape: vendor`, or with a key of that shape,
 the vendor's fields alone. Objects that the vendor does not have stay as they are.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import json

@@ -5,8 +5,6 @@ its own lines, with a label that names the process, and whoever is asked joins t
 others would take longer than everything else about a scrape.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct

@@ -1,8 +1,6 @@
 """What the database says, as metrics. It is the same for all processes and machines: whoever is asked asks the
 database, at most every few seconds."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The metrics of a process, as Prometheus' library has them, in OpenTelemetry's form."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

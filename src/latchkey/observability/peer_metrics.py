@@ -5,8 +5,6 @@ process. Only processes of the same user are answered, and only those are believ
 a process answers for itself alone.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

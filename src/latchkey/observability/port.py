@@ -1,8 +1,6 @@
 """`/metrics` on a port of its own. All processes of a machine accept connections there, and any of them answers for
 all: it is there as long as one of them is."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Callable, Iterable

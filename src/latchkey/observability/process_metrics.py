@@ -1,7 +1,5 @@
 """What every process says of itself: its version, its connections to the database, the certificate it shows."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Iterator
 from functools import cache

@@ -1,8 +1,6 @@
 """What the database says about the whole deployment, for those who watch it. Every statement reads a bounded number of
 rows, however much waits."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from latchkey.database import database_identity

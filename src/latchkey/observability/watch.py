@@ -1,7 +1,5 @@
 """The metrics of one process, and with those of its siblings and of the database the whole text of `/metrics`."""
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """`latchkey admin`: what operators need seldom."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Annotated
 

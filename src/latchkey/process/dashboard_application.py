@@ -1,7 +1,5 @@
 """The dashboard as one ASGI application, with all modules of pages. A new module must be listed here."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import MutableMapping
 from ipaddress import ip_address

@@ -1,7 +1,5 @@
 """At the start: waits for a database that is away."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Awaitable, Callable

@@ -3,8 +3,6 @@
 It reports everything for which `latchkey serve` would refuse to start, in the words that `serve` would use.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,8 +1,6 @@
 """What `latchkey doctor` says about the database as a whole: nodes, sizes, connections, standbys, projects, customer
 lists, and with several hosts who is the primary and what a failover would lose."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal

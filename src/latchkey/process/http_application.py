@@ -1,7 +1,5 @@
 """The ASGI application: the front, with FastAPI behind it."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """`latchkey migrate`: creates or updates the database schema."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from functools import partial

@@ -4,8 +4,6 @@ With `ready` behind it, whether it is ready. It reads the same settings as the s
 nothing to ask, and the supervisor restarts what ends or hangs.
 """
 
-from __future__ import annotations
-
 import http.client
 import os
 import ssl

@@ -1,7 +1,5 @@
 """Refuses unsafe settings at start. All problems are reported at once, each with what to do."""
 
-from __future__ import annotations
-
 import ipaddress
 import stat
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """`latchkey serve`: runs the service from settings. It refuses to start with unsafe ones."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

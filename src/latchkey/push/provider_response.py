@@ -1,7 +1,5 @@
 """Interprets a provider's response, and decides how often and how long a call is retried. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -8,8 +8,6 @@ retried after a lost response without notifying anyone twice. Pass `key` to get 
 with the same key is the same call, even if some of its ids have gone meanwhile.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

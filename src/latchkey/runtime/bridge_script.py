@@ -1,7 +1,5 @@
 """The bridge script with its parameters filled in, and the module for web content, as text."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import re

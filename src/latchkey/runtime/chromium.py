@@ -1,7 +1,5 @@
 """Finds and starts the browser, which trusts a private certificate authority without installing it on the machine."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os

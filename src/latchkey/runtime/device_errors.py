@@ -8,8 +8,6 @@ DeviceError
 └── CannotShowError            the page, or its window, cannot be shown
 """
 
-from __future__ import annotations
-
 
 class DeviceError(Exception):
     """The device cannot continue; the message says why and what to do."""

@@ -5,8 +5,6 @@ browser/      Chromium's profile: storage, cookies, sign-ins
 lock          held while the device runs
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

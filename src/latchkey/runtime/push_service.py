@@ -1,7 +1,5 @@
 """The device's client of the push service: register, subscribe or unsubscribe, and receive."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

@@ -5,8 +5,6 @@ async with Device(DeviceOptions(state=folder, push_url=url, app_id=id, origins=(
     seen = await device.next_notification()
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

@@ -1,7 +1,5 @@
 """What every store's adapter can do. Everything it learns ends in snapshots; nothing above knows a store's words."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """The adapters of every store that can be connected."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from latchkey.domain.stores.store import WEB_BILLING

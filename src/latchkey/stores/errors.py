@@ -11,8 +11,6 @@ StoreError
 └── CredentialsRefused  the store refuses our credentials: an operator has to act, then try again
 """
 
-from __future__ import annotations
-
 from latchkey.domain.instants import Ms
 
 

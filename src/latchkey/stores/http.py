@@ -4,8 +4,6 @@ A store that is down (no connection, a timeout, 429, 5xx) is `NoAnswer`. An answ
 without end) is `StoreDown`. Every other answer is given back, also a 4xx: what it means is the store's own business.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta

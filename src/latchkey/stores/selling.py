@@ -4,8 +4,6 @@ The web SDK pays in one of two ways. On the provider's own page inside the shop 
 the checkout begins. In a form of the SDK (`PaymentForm`) the payment is created when the buyer presses the button.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Literal, Protocol, runtime_checkable

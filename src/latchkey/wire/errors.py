@@ -1,7 +1,5 @@
 """The error bodies of both API versions."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType

@@ -1,7 +1,5 @@
 """The webhook envelope and the event inside it."""
 
-from __future__ import annotations
-
 from msgspec import UNSET, Struct, UnsetType
 
 API_VERSION = "1.0"

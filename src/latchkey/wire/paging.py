@@ -1,7 +1,5 @@
 """Pages of lists in V2: the items, and the path of the next page."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache

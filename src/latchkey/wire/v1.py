@@ -1,7 +1,5 @@
 """V1: the subscriber. Instants are ISO 8601, whole seconds, `Z`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType, field

@@ -1,7 +1,5 @@
 """V2: the customer and its lists. Instants are epoch milliseconds."""
 
-from __future__ import annotations
-
 from typing import Generic, Literal, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType

@@ -1,7 +1,5 @@
 """Checks a reply against the requirements of an SDK's parser."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

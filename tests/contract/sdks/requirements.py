@@ -4,8 +4,6 @@ A path goes through maps and lists with `*`. A kind with `?` may be null, one in
 names all values that are understood.
 """
 
-from __future__ import annotations
-
 Requirements = dict[str, str]
 
 _PERIODS = "one of:normal,intro,trial,prepaid"

@@ -1,7 +1,5 @@
 """Headers and bodies as the three SDKs send them. The values are made up; the names and types are the SDKs' own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.api.client import NOW

@@ -1,7 +1,5 @@
 """For each row of the SDKs' table of endpoints: what the SDK sends is taken, and what its parser requires is there."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote

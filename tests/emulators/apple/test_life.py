@@ -1,7 +1,5 @@
 """Lives in the App Store emulator. What it sends of them is in the table of `tests/stores/apple`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What the App Store emulator sends and answers is what Apple's own library accepts."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """A Google Play emulator for tests: its clock stands still until it is moved."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Any

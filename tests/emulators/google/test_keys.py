@@ -1,7 +1,5 @@
 """The emulator's keys sign what Google's own library accepts."""
 
-from __future__ import annotations
-
 import time
 
 import jwt as pyjwt

@@ -1,7 +1,5 @@
 """Lives in the Google Play emulator, as tables: what happens, and which notifications Google would send."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

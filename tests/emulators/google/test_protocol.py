@@ -1,7 +1,5 @@
 """What the Google Play emulator pushes and answers is what Google's own library accepts and a server needs."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import itertools

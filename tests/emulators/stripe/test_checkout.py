@@ -1,7 +1,5 @@
 """How customers pay at the Stripe emulator: the hosted page, the embedded page and elements of Stripe.js."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lives at the Stripe emulator, as tables: what happens, and which events Stripe would send."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """What the Stripe emulator sends and answers is what Stripe's own library takes and a server needs."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

@@ -1,7 +1,5 @@
 """The stand-in for Stripe.js in a browser, where pages load it from Stripe's own address."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

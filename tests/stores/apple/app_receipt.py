@@ -1,7 +1,5 @@
 """A StoreKit 1 receipt: the list of what a customer has bought, as a signed PKCS #7 message in base64."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What Apple would sign about one app: transactions, renewal infos and notifications, and an app that trusts them."""
 
-from __future__ import annotations
-
 import itertools
 import uuid
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A customer as Apple's notifications make it: verified, read, settled, taken in, and the difference told as events."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace

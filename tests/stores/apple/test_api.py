@@ -1,7 +1,5 @@
 """The App Store Server API, played by a server on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """What phones send: a proof is taken, a forgery is not, and nothing is lost where Apple has to be asked."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,8 +1,6 @@
 """Apple's table: what happens in the App Store, and what Latchkey tells of its notifications; also heard twice and in
 any order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations, takewhile

@@ -1,7 +1,5 @@
 """What comes to the notification URL: believed only with Apple's signature, and only for this app."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 from collections.abc import Callable

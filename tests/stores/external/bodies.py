@@ -1,7 +1,5 @@
 """Snapshots as a server sends them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.api.client import DAY, NOW

@@ -1,7 +1,5 @@
 """Every event that snapshots of a store without an adapter can cause, over HTTP, with both reads."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any

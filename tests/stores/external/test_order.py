@@ -1,7 +1,5 @@
 """Whatever the order and number of times in which the snapshots of a life are sent, the result is the same."""
 
-from __future__ import annotations
-
 from collections import deque
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Paddle example against a running Latchkey: signed webhooks in, access and events out."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import importlib

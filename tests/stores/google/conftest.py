@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from latchkey.emulators.google.google_keys import SigningKey, make_signing_key

@@ -1,7 +1,5 @@
 """A Google Play of the tests: purchases and orders as the Android Publisher API tells them, without a socket."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The service account's key: checked with a real call, and exchanged for one access token at a time."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

@@ -1,7 +1,5 @@
 """What the adapter asks Google, and what the answers mean for receipts, acknowledgements and credentials."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Google's certificates are kept as long as Google says, and asked for again when a key is new."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Longer lives in Google Play: what one notification alone does not show."""
 
-from __future__ import annotations
-
 import pytest
 
 from latchkey.domain.instants import DAY

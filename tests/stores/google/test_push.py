@@ -1,7 +1,5 @@
 """Whether a push comes from Google, for this app; everything else is refused with the right error and never a crash."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import time

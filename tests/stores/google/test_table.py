@@ -1,7 +1,5 @@
 """Every row of Google's table: what happens in the store, the notification, and what is told; also heard twice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import permutations
 

@@ -1,7 +1,5 @@
 """The Stripe emulator behind the adapter's HTTP client, without a socket, and what it sends."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from itertools import count

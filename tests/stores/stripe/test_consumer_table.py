@@ -1,7 +1,5 @@
 """What a consumer that follows the specification's table makes of Stripe's lives, beside how they stand."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 

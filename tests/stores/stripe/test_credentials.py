@@ -1,7 +1,5 @@
 """What an operator may give, what is refused with which words, and that no secret is ever shown."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What is read beside a subscription: pages, lines, disputes, many payments; and what it costs."""
 
-from __future__ import annotations
-
 import pytest
 
 from latchkey.domain.instants import DAY

@@ -1,7 +1,5 @@
 """Stripe sells on web pages: what Latchkey asks the Stripe emulator for, and what a browser then pays."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

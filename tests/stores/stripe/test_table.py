@@ -1,7 +1,5 @@
 """Stripe's table: what happens at Stripe, and what Latchkey tells of it; also heard twice and in any order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import permutations
 

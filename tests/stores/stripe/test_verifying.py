@@ -1,7 +1,5 @@
 """Who may tell Latchkey something in Stripe's name, and what the journal keeps of it."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Charts computed from plain lists of facts."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from typing import Any

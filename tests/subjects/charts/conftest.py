@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.usecases import conftest
 
 shop = conftest.shop

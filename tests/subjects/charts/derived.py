@@ -1,7 +1,5 @@
 """The facts of customers as charts have them: the rows of their periods, and DuckDB's SQL over these."""
 
-from __future__ import annotations
-
 import atexit
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache

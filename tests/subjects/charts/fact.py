@@ -1,7 +1,5 @@
 """Facts as Python objects, one for each row that DuckDB derives, and sums of them."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from latchkey.domain.charts.period_amounts import NO_MONEY, Money

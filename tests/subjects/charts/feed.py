@@ -5,8 +5,6 @@ gets them, works out of each transaction from when until when it gave access, an
 instant it looks what every subscription is worth, and books what has changed since the instant before.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

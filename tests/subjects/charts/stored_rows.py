@@ -1,7 +1,5 @@
 """What charts count in a project: the stored rows against those made of the customers now, and the facts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """The plain answer to a question about facts: reads all of them. DuckDB must answer the same, only faster."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """Hand-made books of money and customers: worked examples of the definitions, with answers known beforehand."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import pytest

@@ -1,7 +1,5 @@
 """Hand-made books of subscriptions: worked examples of the definitions, with answers known beforehand."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

@@ -1,7 +1,5 @@
 """What the charts count is what the API shows, over HTTP, customer by customer."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What has passed does not change, and what was given back leaves nothing."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from hypothesis import given

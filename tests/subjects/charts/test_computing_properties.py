@@ -1,7 +1,5 @@
 """What holds for every chart, whatever the facts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta

@@ -1,7 +1,5 @@
 """The files of charts are a cache: whether there is one, which process built it and when changes no answer."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Questions about facts that are in a file and in the tail, against the plain sum of these facts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What must hold between facts, whatever happened in a customer's life."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 

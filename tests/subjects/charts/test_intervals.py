@@ -1,7 +1,5 @@
 """Results of experiments, against values from textbooks and by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from latchkey.subjects.charts.rules.experiment_results import difference, probability_better, wilson

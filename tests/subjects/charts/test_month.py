@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from latchkey.domain.charts.period_amounts import monthly, sold_length

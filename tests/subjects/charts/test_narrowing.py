@@ -1,7 +1,5 @@
 """Breakdowns that are read in steps show the same as those that are read at once."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

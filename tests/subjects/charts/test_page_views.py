@@ -1,7 +1,5 @@
 """The addresses, words and tables of chart pages, without a browser."""
 
-from __future__ import annotations
-
 from datetime import date
 from urllib.parse import parse_qsl
 

@@ -1,8 +1,6 @@
 """The rows of periods: whatever happens, in whatever order, they are those one would write anew, and nothing that a
 transaction commits late is missed."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

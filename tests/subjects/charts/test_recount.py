@@ -1,7 +1,5 @@
 """The facts of a customer add up to what a receiver of the events would count."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Currencies of display, segments, comparison, and requests that are refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date
 from typing import Any

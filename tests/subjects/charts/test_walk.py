@@ -1,7 +1,5 @@
 """Every chart with each of its options, over one small history: what must add up does, and CSV and API say the same."""
 
-from __future__ import annotations
-
 import csv
 from collections import defaultdict
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Each chart on a few facts, with answers worked out by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -11,8 +11,6 @@
 The secret key stays on the server. The page only gets the user's token.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path

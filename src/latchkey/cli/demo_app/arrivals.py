@@ -1,7 +1,5 @@
 """The events that arrived by webhook, kept in memory for display."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections import deque

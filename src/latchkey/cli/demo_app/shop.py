@@ -4,8 +4,6 @@ Each demo user has their own test clock. It is never behind real time: the app's
 a slow test clock would seem to be over already.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

@@ -1,8 +1,6 @@
 """What the page shows of a user: only from the consumer's local copy, as an app's own server would. The page has
 nothing inline and nothing from other hosts, so that the policy can be strict."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib.resources import files
 from typing import Literal

@@ -1,7 +1,5 @@
 """Input and output of the commands that act in a store emulator."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Runs a store emulator until it is stopped, and prints the next steps."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from dataclasses import dataclass

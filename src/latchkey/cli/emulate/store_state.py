@@ -1,7 +1,5 @@
 """Finds the store emulators that run here: in a folder that is named, in this folder, or in a `latchkey up`."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """`require_entitlement("pro")`: a FastAPI dependency and a Starlette decorator in one."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Awaitable, Callable

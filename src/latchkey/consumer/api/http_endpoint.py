@@ -1,7 +1,5 @@
 """Replies, and endpoints that handle their own errors, so that they are independent of the surrounding app."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hmac

@@ -1,7 +1,5 @@
 """For operators: health, metrics, and events that were set aside."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

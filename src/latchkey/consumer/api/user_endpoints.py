@@ -1,7 +1,5 @@
 """The endpoints for the app's users, 4.6 of the specification, and for their devices."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated, Any
 

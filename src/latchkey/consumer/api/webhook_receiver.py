@@ -1,8 +1,6 @@
 """`POST /webhooks/billing`: the specification's nine steps, in order, with the check of the Standard Webhooks
 signature."""
 
-from __future__ import annotations
-
 import base64
 import hmac
 import time

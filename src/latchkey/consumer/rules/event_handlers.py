@@ -3,8 +3,6 @@
 Pure: a handler gets the record and the event, and returns the record afterwards.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct

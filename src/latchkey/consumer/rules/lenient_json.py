@@ -1,8 +1,6 @@
 """JSON that the strict decoder refuses: huge numbers, lone surrogates, very deep nesting; and strings that every
 database can store."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

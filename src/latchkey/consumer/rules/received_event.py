@@ -5,8 +5,6 @@ clear (`"12"` for 12, one string for a list of one). Otherwise it counts as abse
 the event's body is kept. Unknown types and fields are accepted, and null means absent.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The local copy: what this server knows about one user without asking the service."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

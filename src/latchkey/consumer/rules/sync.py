@@ -11,8 +11,6 @@ Two things change a copy:
 If an event names several ids that have copies, they are one customer: `merged_copy` joins the copies.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any

@@ -1,7 +1,5 @@
 """Instants: epoch milliseconds internally, ISO 8601 in V1 and in entitlements of webhooks."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 Ms = int

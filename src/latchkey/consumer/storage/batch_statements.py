@@ -5,8 +5,6 @@ value, which costs more than the database's own work. JSON is therefore given as
 answers with it, and with 0 and 1 instead of false and true.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain

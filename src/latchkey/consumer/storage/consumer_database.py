@@ -1,7 +1,5 @@
 """The database: SQLite in a file by default, PostgreSQL by URL."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import sqlite3

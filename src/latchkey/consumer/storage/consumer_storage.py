@@ -1,7 +1,5 @@
 """All storage of the consumer in one object."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 

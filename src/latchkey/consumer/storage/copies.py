@@ -1,7 +1,5 @@
 """Local copies in the database: found by any of a user's ids, locked per user, written as a whole."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 Instants are epoch milliseconds. A test keeps this equal to the result of the migrations.
 """
 
-from __future__ import annotations
-
 from sqlalchemy import (
     JSON,
     BigInteger,

@@ -1,7 +1,5 @@
 """Events: processed ones, those set aside, and the data of some of them for the app."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any

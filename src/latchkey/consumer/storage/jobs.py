@@ -1,7 +1,5 @@
 """Background jobs that survive a restart: a table with leases, and one job for each kind and key."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

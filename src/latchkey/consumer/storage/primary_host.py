@@ -3,8 +3,6 @@
 A promotion begins a timeline with a higher number, so a server below the highest number seen is an old primary.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from operator import itemgetter

@@ -1,7 +1,5 @@
 """Users' phones, by their push player id."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Bars in percent, stacked from zero: positive parts upwards, negative ones downwards; and a line without axes, for
 cards and previews."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Paths of lines, in the stretched square of 1000 by 1000, and their marks in percent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

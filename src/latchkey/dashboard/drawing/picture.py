@@ -1,7 +1,5 @@
 """A picture: axes, series, legend, and a sentence for those who do not see it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal

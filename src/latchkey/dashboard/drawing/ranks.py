@@ -1,7 +1,5 @@
 """Horizontal bars: values of one moment, and estimates with their intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Round levels for an axis of values, the dates below a picture, and the colours of a heat map."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

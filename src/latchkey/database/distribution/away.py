@@ -2,8 +2,6 @@
 connection that the coordinator cannot make; work that looks at all projects goes past it. One task for each such node
 finds out when it answers again."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any

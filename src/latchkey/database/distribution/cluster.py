@@ -1,7 +1,5 @@
 """What all connections of a pool to a distributed database share."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Self

@@ -1,7 +1,5 @@
 """Connections to the two databases."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable

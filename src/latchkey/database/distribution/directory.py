@@ -1,7 +1,5 @@
 """What a process knows of a distributed database: how each statement is called, and where projects are."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

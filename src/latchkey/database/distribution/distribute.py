@@ -4,8 +4,6 @@ Every step looks at what is there and does what is missing. So it can be repeate
 interrupted.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from importlib.resources import files

@@ -15,8 +15,6 @@ writes in common table expressions.
 The digest is of the statement, so that two releases can run beside each other.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

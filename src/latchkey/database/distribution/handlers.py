@@ -3,8 +3,6 @@
 A handler takes the connection and the arguments of the plain statement. Its rows have the same columns.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final

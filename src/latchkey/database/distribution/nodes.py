@@ -7,8 +7,6 @@ connection to a node: nobody waits for one to be made, and a node that cannot be
 and then.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable

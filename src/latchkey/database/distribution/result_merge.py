@@ -1,7 +1,5 @@
 """Statements that name several projects are sent once for each: arguments are taken apart, rows put together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

@@ -8,8 +8,6 @@
 What does not follow is in `_SPECIAL`. `tests/citus/test_statements.py` asks a real cluster.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A test compares it with the migrations, so that a new table cannot be forgotten.
 """
 
-from __future__ import annotations
-
 from typing import Final, Literal, get_args
 
 Placement = Literal["reference", "by project", "local"]

@@ -1,7 +1,5 @@
 """The files the embedded PostgreSQL reads: its settings, who may connect, and where its socket is."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

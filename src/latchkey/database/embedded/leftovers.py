@@ -4,8 +4,6 @@ The caller holds the folder's lock, so whatever still runs on the folder has no 
 start takes a third of a second, and is certain to have our settings and none of the dead owner's clients.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -5,8 +5,6 @@ seconds (recovery after a crash can take longer), makes every folder above the d
 warns about the desktop's runtime folder on every import.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import os

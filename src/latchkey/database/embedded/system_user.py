@@ -1,8 +1,6 @@
 """PostgreSQL refuses to run as root. When we are root it runs as a separate system user. That user needs execute
 permission on every folder above its files: exactly that is granted, nothing more."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pwd

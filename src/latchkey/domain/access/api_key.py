@@ -4,8 +4,6 @@ A public key has no such rules: it ships inside an app, so it must work on every
 installed somewhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Computes entitlements, each with an end, from a customer's purchases and the catalog."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """The facts from which an answer about access is built."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """Why a customer has, or lacks, an entitlement: as data and as one sentence."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from latchkey.domain.access.entitlements import Access, accesses

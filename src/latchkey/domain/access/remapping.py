@@ -1,7 +1,5 @@
 """Changing which products grant which entitlements, and who would gain or lose by it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Money of a purchase, with tax and commission, and all of it in USD; and what of it was given back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache

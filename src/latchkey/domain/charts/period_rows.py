@@ -4,8 +4,6 @@ A row says what is known of its period alone. What follows from several rows (wh
 back, which payment was a customer's first) is computed when charts are drawn, by SQL.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 

@@ -1,7 +1,5 @@
 """A customer: ids, purchases, grants, balances, attributes, enrollments and the sequence of its events."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

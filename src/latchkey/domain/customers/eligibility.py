@@ -1,7 +1,5 @@
 """Whether a customer may have an introductory offer, as far as the customer's history says."""
 
-from __future__ import annotations
-
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, Ms, add

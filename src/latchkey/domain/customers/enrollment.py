@@ -1,7 +1,5 @@
 """Experiments: who sees which variant, decided by a hash, so that the same customer always sees the same one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from hashlib import sha256
 

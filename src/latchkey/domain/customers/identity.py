@@ -1,7 +1,5 @@
 """Identity: logging in, merging an anonymous customer, moving purchases from one customer to another."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Merges what a store reports into the customer: the purchase itself, and what follows from it."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from latchkey.domain.catalog import without_plan

@@ -1,7 +1,5 @@
 """Promotional grants: access given by the operator, with or without an end."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from latchkey.domain import formats

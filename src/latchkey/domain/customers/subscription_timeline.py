@@ -3,8 +3,6 @@
 `subjects/customers/page/timeline_svg.py` says where it stands on a page.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Temporary access while a store cannot be asked about a purchase: for whom, and how often."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec.structs import replace

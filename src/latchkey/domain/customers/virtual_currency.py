@@ -1,7 +1,5 @@
 """Virtual currency: balances that never go below zero."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from msgspec.structs import replace

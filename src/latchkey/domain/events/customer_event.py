@@ -1,7 +1,5 @@
 """An event of a customer, and the id derived from its content."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from uuid import UUID, uuid5
 

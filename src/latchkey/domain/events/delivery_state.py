@@ -1,7 +1,5 @@
 """What became of the delivery of an event to a webhook."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from latchkey.domain.instants import Ms

@@ -4,8 +4,6 @@
 for trials and refunds.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from latchkey.domain.events.customer_event import EventType

@@ -1,7 +1,5 @@
 """The only place that creates events: it compares a customer before and after a change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

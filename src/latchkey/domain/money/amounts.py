@@ -1,7 +1,5 @@
 """Money as integers."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 from msgspec import Struct

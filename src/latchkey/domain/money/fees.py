@@ -5,8 +5,6 @@ project says in which programs it is, and may give its own percentages by store,
 known only where the project gives it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum

@@ -4,8 +4,6 @@
 that is a few percent off is better for a receiver than none. The operator's rates win.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """State changes of a subscription: `observe` merges a store's report, `tick` applies the passing of time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -5,8 +5,6 @@ it is kept with the period or the one-time purchase that the receipt was about. 
 break sales down by it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from msgspec.structs import replace

@@ -1,8 +1,6 @@
 """One-time access: a one-time purchase, a promotional grant, or a temporary grant while a store cannot be reached; and
 the terms of a payment: exchange rate, tax and commission, as known when it was first seen."""
 
-from __future__ import annotations
-
 from decimal import ROUND_HALF_EVEN, Decimal
 from enum import StrEnum
 

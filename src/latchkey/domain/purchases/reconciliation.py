@@ -5,8 +5,6 @@ the first paid one, which purchase replaced another, which refund was taken back
 `take_in` to merge. It does not depend on the order in which snapshots arrive, as long as each has its time.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from msgspec.structs import replace

@@ -4,8 +4,6 @@ A V2 id is made of the store and the store's own id, so it needs no table: it st
 exists, whoever owns it. Callers must not take it apart.
 """
 
-from __future__ import annotations
-
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error
 from collections.abc import Iterable

@@ -1,8 +1,6 @@
 """Payments: the money of one period or one-time purchase, what of it was given back, both in USD; and what a
 subscription or a purchase has brought in."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """A subscription as a store reports it: periods that only accumulate, and a status of which the newest moment wins."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from msgspec import Struct

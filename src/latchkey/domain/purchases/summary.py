@@ -12,8 +12,6 @@ Whether it is a trial is not a standing: `current.period_type` says it, and a tr
 does.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -3,8 +3,6 @@
 A store without `key_prefix` can appear in events and V1, but no app can be created in it yet.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 

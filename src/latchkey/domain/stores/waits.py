@@ -1,7 +1,5 @@
 """How long a store is waited for: when it is asked again, when an attempt is retried, and what waits for its answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from latchkey.domain.customers.customer import Customer

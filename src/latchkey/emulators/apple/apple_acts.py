@@ -1,8 +1,6 @@
 """What can happen to a purchase in the App Store. Each function gives the new books and the notifications that the App
 Store would send. No clock, no I/O, no randomness: `now` comes in."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Literal
 

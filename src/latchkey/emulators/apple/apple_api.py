@@ -3,8 +3,6 @@
 Every call has to show a token that was signed with the key of the credentials, as Apple demands it.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar

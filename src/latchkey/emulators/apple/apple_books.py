@@ -1,7 +1,5 @@
 """The App Store's own books: products, and the purchases of its customers with every transaction."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 

@@ -1,7 +1,5 @@
 """Control API requests of the App Store emulator: products, sales and acts in JSON."""
 
-from __future__ import annotations
-
 import uuid
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """What time brings: renewals, failed payments, the end of a grace period, the end of a subscription."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

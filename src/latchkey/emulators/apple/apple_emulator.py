@@ -1,7 +1,5 @@
 """The App Store emulator: the books, the keys that sign, and what is sent."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What the App Store signs: transactions, renewal information, notifications, in Apple's own fields."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

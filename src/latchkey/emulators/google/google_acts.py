@@ -1,8 +1,6 @@
 """What can happen to a purchase in Google Play. Each function gives the new books and the notifications that Google
 would send. No clock, no I/O, no randomness: `now` comes in."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from msgspec import structs

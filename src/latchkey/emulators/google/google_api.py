@@ -1,7 +1,5 @@
 """The Google Play Developer API of the emulator, its token address, and the certificates of its pushes."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Annotated, Any, Literal, TypeVar

@@ -1,7 +1,5 @@
 """Google Play's own books: products with their base plans, and purchases with every order."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from dataclasses import dataclass, field

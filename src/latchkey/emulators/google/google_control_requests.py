@@ -1,7 +1,5 @@
 """Control API requests of the Google Play emulator: products, sales and acts in JSON."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from latchkey.domain.instants import Ms

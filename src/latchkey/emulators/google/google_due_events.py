@@ -1,7 +1,5 @@
 """What time brings: renewals, failed payments, pauses, ends, and the refund of unacknowledged purchases."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

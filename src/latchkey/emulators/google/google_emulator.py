@@ -1,7 +1,5 @@
 """The Google Play emulator: the books, the keys that sign, and what is pushed."""
 
-from __future__ import annotations
-
 import itertools
 import secrets
 from collections.abc import Callable, Mapping

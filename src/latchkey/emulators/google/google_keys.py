@@ -3,8 +3,6 @@
 Latchkey believes it only where an operator's settings allow the host of the `certificates_url` in an app's credentials.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field

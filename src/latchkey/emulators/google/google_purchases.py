@@ -1,7 +1,5 @@
 """What a customer can buy in Google Play. Each function gives the new books and the notifications."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from latchkey.domain.instants import Ms, add

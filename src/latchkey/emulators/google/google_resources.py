@@ -1,7 +1,5 @@
 """The books in the fields of the Google Play Developer API, and notifications as Pub/Sub carries them."""
 
-from __future__ import annotations
-
 import base64
 from datetime import UTC, datetime
 from typing import Any

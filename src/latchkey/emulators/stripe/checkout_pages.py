@@ -3,8 +3,6 @@
 Stripe.js asks with the publishable key and the client secret of one object, in a form, from any page. The hosted page
 (`/pay/cs_...`) needs no script."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from html import escape

@@ -1,7 +1,5 @@
 """The API of the Stripe emulator: form-encoded requests, JSON answers, and Stripe's errors."""
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Invoices, payments, refunds and disputes at Stripe."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

@@ -1,8 +1,6 @@
 """Stripe's own books: what is sold, to whom, what was invoiced and paid. Times are seconds and amounts are the
 currency's smallest unit, as Stripe has them."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum

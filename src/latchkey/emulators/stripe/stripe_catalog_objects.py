@@ -1,7 +1,5 @@
 """Subscriptions, products, prices, customers and checkout sessions in Stripe's own fields."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from latchkey.emulators.stripe.stripe_books import (

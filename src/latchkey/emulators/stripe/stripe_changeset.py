@@ -1,7 +1,5 @@
 """One change of the books: it starts from the books as they are, and ends with the new ones and the events to send."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, TypeVar
 

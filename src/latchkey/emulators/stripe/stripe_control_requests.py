@@ -1,7 +1,5 @@
 """Control API requests of the Stripe emulator: products, sales and acts in JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """What time brings at Stripe: renewals, tries to collect a payment, ends of trials and pauses, and ends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The Stripe emulator: the books, the keys, and the events that are sent to the webhook endpoint."""
 
-from __future__ import annotations
-
 import hmac
 import secrets
 from collections.abc import Callable, Mapping

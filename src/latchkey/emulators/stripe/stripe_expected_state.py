@@ -1,7 +1,5 @@
 """What the Stripe emulator knows of its purchases, in neutral words: see `expected_state.py`."""
 
-from __future__ import annotations
-
 from latchkey.domain.instants import SECOND
 from latchkey.emulators.expected_state import ExpectedState
 from latchkey.emulators.stripe.stripe_books import (

@@ -1,7 +1,5 @@
 """The books in Stripe's own fields, in the form of the API version below."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 """What customers buy at Stripe: subscriptions, checkout sessions, single payments. Each function works on one change of
 the books."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

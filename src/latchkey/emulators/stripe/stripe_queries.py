@@ -1,7 +1,5 @@
 """Reads of the API: objects by id, lists page by page, and expansion of the fields that were asked for."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

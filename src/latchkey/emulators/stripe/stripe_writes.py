@@ -1,7 +1,5 @@
 """Writes of the API: what Stripe's forms ask to change."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Authentication of API keys: the owner of a key, and how many requests its rate limit admits; and keys of before."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The feed of events, oldest first, as the API lists it, and which events exist already."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """API keys. Only the hash of a key and a hint are stored; of public keys, which are no secret, the key itself too."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal

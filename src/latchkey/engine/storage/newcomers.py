@@ -1,7 +1,5 @@
 """Customers created by the thousand: imports and the demo."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

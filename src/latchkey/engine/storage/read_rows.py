@@ -3,8 +3,6 @@
 `writing.write_at_once` notices if any of it has changed before the changes are written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """Customers: loaded under lock, changed by the rules, and written back with their events in the same transaction."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

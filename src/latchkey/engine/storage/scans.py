@@ -1,7 +1,5 @@
 """Reading all customers of a project, a range at a time, for questions that no index can answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ when the customer next changes.
 How to change the form of a state, and which releases may run beside each other: docs/architecture/migrations.md
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import FunctionType, UnionType

@@ -1,7 +1,5 @@
 """What a store can be asked about: one row for each purchase token or original transaction that it told of."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256

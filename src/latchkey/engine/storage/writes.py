@@ -4,8 +4,6 @@ Inside a transaction that has locked the customers, the call is one of its state
 transaction: it then checks that the customers are as they were read, and commits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

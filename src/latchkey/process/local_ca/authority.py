@@ -3,8 +3,6 @@
 It can sign only for this machine and for private networks (name constraints), so that trusting it risks little.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 from dataclasses import dataclass

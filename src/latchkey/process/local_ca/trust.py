@@ -1,7 +1,5 @@
 """`latchkey trust` and `latchkey untrust`: add the local certificate authority to trust stores, and remove it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from enum import StrEnum

@@ -4,8 +4,6 @@ The system's store is for programs; browsers on Linux, and Firefox everywhere, h
 path and program is a parameter: tests use their own folders, never the machine's.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -3,8 +3,6 @@ of processes that crash again and again; it sends "ready", then a sign of life e
 supervisor is gone.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import socket

@@ -5,8 +5,6 @@ Time is counted in turns of the supervisor's own loop, not by a clock: after the
 no process is blamed for it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import time

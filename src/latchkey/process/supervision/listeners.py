@@ -5,8 +5,6 @@ connections wait there for its process. The others listen when their processes a
 also let a second Latchkey share the port unnoticed, so a first socket without it checks whether the port is free.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import errno

@@ -5,8 +5,6 @@ looks at them again and again, and once more at exit: a third of the CPU of a st
 usual from the moment on when the code is loaded.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import signal

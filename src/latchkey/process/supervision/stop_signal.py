@@ -1,7 +1,5 @@
 """Handles Ctrl-C and SIGTERM, also during start-up."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import signal

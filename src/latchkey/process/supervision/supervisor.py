@@ -4,8 +4,6 @@ The processes end with it, even if it is killed (see `child.py`), so that none i
 does about those that hang is in `tending.py`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

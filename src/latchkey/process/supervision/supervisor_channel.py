@@ -1,7 +1,5 @@
 """Between the supervisor and a child: its orders as one line of JSON, and the child's end of their socket pair."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """What `latchkey up` prints when everything has started: addresses, keys, and commands to copy."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Keeps the embedded PostgreSQL of `latchkey up` running, like the supervisor does for the other processes."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

@@ -4,8 +4,6 @@ consumer.json   what the next `up` must reuse
 consumer.db     the local copy
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import secrets

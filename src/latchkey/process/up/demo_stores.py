@@ -7,8 +7,6 @@ They run in one process of their own (`demo_stores_server.py`), which loads its 
 start of `up` does not wait for them. Their sockets listen from the beginning, so whoever is early waits for a moment.
 """
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

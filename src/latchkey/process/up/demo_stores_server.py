@@ -1,8 +1,6 @@
 """The store emulators of `latchkey up` as one process: serves them, and connects the demo's apps to them as an operator
 would, through the service's API."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import socket

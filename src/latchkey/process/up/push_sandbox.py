@@ -4,8 +4,6 @@ push.sqlite   devices and what was sent
 push.json     its app id, its key and its port, so that the next start has the same ones
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import secrets

@@ -1,7 +1,5 @@
 """Which settings of the environment `latchkey up` uses, and which it ignores."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

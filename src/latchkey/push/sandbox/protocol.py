@@ -8,8 +8,6 @@ PUT /sandbox/fault {"kind": "down"}                        503 with an HTML page
 with "times": 3 only for the next three calls. DELETE ends the fault, GET shows it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable

@@ -9,8 +9,6 @@ Devices:  POST /api/v1/players                    register; answers {success, id
 Testers:  PUT, GET, DELETE /sandbox/fault         see protocol.py
 """
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import time

@@ -1,7 +1,5 @@
 """Storage of the sandbox: devices, notifications, and which are not delivered yet. One SQLite file."""
 
-from __future__ import annotations
-
 import sqlite3
 import uuid
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """What Apple does for a developer: it moves the end of a subscription. It cancels and refunds only for the customer."""
 
-from __future__ import annotations
-
 from uuid import uuid4
 
 from latchkey.domain.instants import DAY

@@ -1,7 +1,5 @@
 """The App Store behind the interface that every store has."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping

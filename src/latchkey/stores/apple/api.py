@@ -4,8 +4,6 @@ Apple has two servers, for production and for the sandbox, and a transaction is 
 one address for both.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 from urllib.parse import quote

@@ -4,8 +4,6 @@ A module of its own, imported when the first chain is checked: the library and w
 fifth of the start of a process, and most processes check none for a long time.
 """
 
-from __future__ import annotations
-
 import base64
 from collections import OrderedDict
 from collections.abc import Sequence

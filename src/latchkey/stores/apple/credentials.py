@@ -1,7 +1,5 @@
 """What connects an app to the App Store: how it is checked when it is given, and what may be shown of it."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Signs promotional offers, which Apple lets a customer redeem only with the developer's signature."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Opens signed objects for one app: the signature first, then bundle id, app id and environment."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from latchkey.domain.purchases.purchase import Environment

@@ -3,8 +3,6 @@
 Fields that Latchkey does not need are ignored, and values it does not know are kept as they are: Apple adds new ones.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, TypeVar
 
 import msgspec

@@ -6,8 +6,6 @@ certificates are valid. The signature of a payload is checked every time. docs/a
 why that is safe.
 """
 
-from __future__ import annotations
-
 import base64
 import string
 from collections.abc import Sequence

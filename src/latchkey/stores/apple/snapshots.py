@@ -1,7 +1,5 @@
 """From what Apple says of a purchase to a snapshot. Pure: the signatures were checked before."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass

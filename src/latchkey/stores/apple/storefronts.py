@@ -1,7 +1,5 @@
 """The countries of Apple's storefronts. Apple writes ISO 3166 with three letters, everybody else with two."""
 
-from __future__ import annotations
-
 # All of ISO 3166-1, and the code that Apple uses for Kosovo.
 _CODES = """
     ABW:AW AFG:AF AGO:AO AIA:AI ALA:AX ALB:AL AND:AD ARE:AE ARG:AR ARM:AM ASM:AS ATA:AQ ATF:TF ATG:AG AUS:AU AUT:AT

@@ -1,8 +1,6 @@
 """Whether a snapshot fits what is known of its purchase. What was paid for does not change afterwards, and of one
 moment there is only one truth."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Customer

@@ -1,7 +1,5 @@
 """The access token for the Android Publisher API, in exchange for an assertion that the service account's key signs."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable

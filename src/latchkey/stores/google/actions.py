@@ -4,8 +4,6 @@ A purchase of several items has one token, and Google acts on all of them. Latch
 its own, so it refuses to act on one of several.
 """
 
-from __future__ import annotations
-
 from latchkey.domain.instants import DAY, Ms
 from latchkey.stores.adapter import ConnectedApp, Extension, Target
 from latchkey.stores.errors import ActionRefused, StoreDown

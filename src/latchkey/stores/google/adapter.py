@@ -1,8 +1,6 @@
 """Google Play behind the interface of all stores. A notification or a receipt only says where to look: the state of a
 purchase is always read from the Android Publisher API."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping

@@ -1,7 +1,5 @@
 """Purchases that replaced one another: an upgrade has a new token, which names the one before it."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 
 from latchkey.stores.adapter import ConnectedApp

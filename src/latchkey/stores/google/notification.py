@@ -1,7 +1,5 @@
 """A real-time developer notification, and the form in which the journal keeps it. It carries no state."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

@@ -3,8 +3,6 @@
 An order is one payment: `GPA.1-2-3-4` the first, `GPA.1-2-3-4..0` the first renewal, `GPA.1-2-3-4..1` the second.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 

@@ -3,8 +3,6 @@
 Google adds the time of a top-up to the time that was left, and only the newest purchase says when access ends.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace

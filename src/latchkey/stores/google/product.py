@@ -1,7 +1,5 @@
 """A one-time purchase as `purchases.productsv2` tells it, in Latchkey's words. Pure."""
 
-from __future__ import annotations
-
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import UNKNOWN
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind

@@ -1,7 +1,5 @@
 """The calls of the Android Publisher API that the adapter makes."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode

@@ -1,7 +1,5 @@
 """Google's public certificates, fetched once and kept for as long as Google says."""
 
-from __future__ import annotations
-
 import asyncio
 import binascii
 import re

@@ -1,7 +1,5 @@
 """What a refusal of the Android Publisher API means: nothing of this form, no right to ask, or too many questions."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

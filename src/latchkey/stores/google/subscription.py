@@ -1,7 +1,5 @@
 """A subscription as `purchases.subscriptionsv2` tells it, in Latchkey's words. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """What Latchkey asks Stripe to do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from latchkey.domain.instants import Ms

@@ -1,8 +1,6 @@
 """Stripe Billing behind the interface of all stores. A notification or a receipt only says where to look: how things
 stand is always read from Stripe's API, in one pinned version."""
 
-from __future__ import annotations
-
 import hmac
 import re
 from collections.abc import AsyncIterator, Callable, Mapping

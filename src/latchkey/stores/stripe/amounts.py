@@ -1,7 +1,5 @@
 """Stripe's amounts, in the smallest unit of their currency, as prices. Pure."""
 
-from __future__ import annotations
-
 from latchkey.domain.money.amounts import Price
 
 # Currencies without a smaller unit. UGX and ISK have none either, but Stripe writes both with two decimals.

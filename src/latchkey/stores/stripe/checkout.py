@@ -1,7 +1,5 @@
 """A one-time payment at checkout, in Latchkey's words. Pure."""
 
-from __future__ import annotations
-
 import msgspec
 
 from latchkey.domain.purchases.purchase import Environment, PartBack, Purchase, PurchaseKind, merge_parts

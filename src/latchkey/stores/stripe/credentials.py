@@ -1,7 +1,5 @@
 """What an operator gives for an app in Stripe, checked before it is kept."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Stripe lists the items that a subscription has now; those that it had are named 
 that is gone was replaced, if another one began when it ended, and was removed otherwise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

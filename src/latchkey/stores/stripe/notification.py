@@ -1,7 +1,5 @@
 """A webhook of Stripe: who sent it, and what it points at. It is never believed further: the state is read anew."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -5,8 +5,6 @@ subscription only moves the end of the running period. A change of the price bet
 nothing: Stripe charges the difference with the next invoice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Reads what is needed to tell how a subscription or a one-time purchase stands."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Which part of a payment went back, and when: refunds, refunds that failed, and disputes. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

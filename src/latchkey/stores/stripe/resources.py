@@ -1,7 +1,5 @@
 """What the adapter reads of Stripe's objects. Everything else in an answer is left alone."""
 
-from __future__ import annotations
-
 from typing import Any, Generic, TypeVar
 
 import msgspec

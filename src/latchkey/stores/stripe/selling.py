@@ -4,8 +4,6 @@ The amount is always that of Stripe's price. The user's id is written to everyth
 events lead to the customer. No existing customer of Stripe is ever used: the page only claims who its buyer is.
 """
 
-from __future__ import annotations
-
 from hashlib import sha256
 from typing import Any, TypeVar
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """What Stripe is told of a sale on a web page, and what may be sold at all. Pure."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """A subscription of Stripe, in Latchkey's words. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """`latchkey user`: accounts for the dashboard."""
 
-from __future__ import annotations
-
 import os
 import sys
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Dashboard accounts: roles and permissions, addresses and passwords, sign-in, second factor, OpenID."""
 
-from __future__ import annotations
-
 import hmac
 import ipaddress
 import re

@@ -1,7 +1,5 @@
 """Secret API keys: shown once, then only masked. An app's public keys are in `apps.py`."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Annotated, Any, Literal
 

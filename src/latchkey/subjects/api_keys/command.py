@@ -1,7 +1,5 @@
 """`latchkey key`: API keys. A secret key is shown once, when it is created."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

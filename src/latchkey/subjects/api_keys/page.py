@@ -1,7 +1,5 @@
 """API keys: shown once, then masked; changed, replaced, revoked. An app's public keys are on the app's page."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from starlette.responses import Response

@@ -1,7 +1,5 @@
 """API keys as V2 shows them."""
 
-from __future__ import annotations
-
 from msgspec import UNSET, UnsetType
 
 from latchkey.engine.storage.keys import ApiKey

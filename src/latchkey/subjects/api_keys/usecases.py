@@ -1,7 +1,5 @@
 """API keys: shown once, stored only as a hash; with a name, scopes and a rate limit; revocable."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import string

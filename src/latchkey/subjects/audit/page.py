@@ -1,7 +1,5 @@
 """The audit log: who changed what in the project, and sign-ins of its members."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from latchkey.dashboard.page import ACTIONS, Pages, Visit

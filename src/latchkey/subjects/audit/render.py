@@ -1,7 +1,5 @@
 """Entries of the audit log as V2 shows them."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

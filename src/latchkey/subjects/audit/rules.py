@@ -1,7 +1,5 @@
 """An entry of the audit log."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """The audit log."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The audit log: who changed what, when, from where, and with which outcome."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The audit log of V2."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Granting an entitlement to many customers: a preview, its start, and how far it is. Beyond the vendor's API."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

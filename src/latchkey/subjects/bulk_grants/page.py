@@ -1,7 +1,5 @@
 """Granting access to many customers: from a list or from pasted ids, with a preview before anything happens."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from latchkey.dashboard.customer_filter import read_chosen

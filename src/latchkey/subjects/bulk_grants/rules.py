@@ -1,7 +1,5 @@
 """A grant for many customers, and its terms."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Grants to many customers: what is granted, to whom, the lease of the process that works on it, and the outcomes."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal

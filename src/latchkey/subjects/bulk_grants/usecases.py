@@ -3,8 +3,6 @@
 The preview is a draft in the database with the customers it would reach. Confirmed, `bulk_runner.py` works through it.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """`latchkey product`: what customers can buy, and which entitlements it grants."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import typer

@@ -1,7 +1,5 @@
 """Catalog: which products grant which entitlements, changed in a grid after a preview of who is affected."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlencode

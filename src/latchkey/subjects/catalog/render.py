@@ -1,7 +1,5 @@
 """Products and entitlements as V2 shows them."""
 
-from __future__ import annotations
-
 from msgspec import UNSET, UnsetType
 
 from latchkey.domain.catalog import ProductKind, is_consumable

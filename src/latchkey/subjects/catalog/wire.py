@@ -1,7 +1,5 @@
 """Products, prices and entitlements of V2."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType

@@ -1,7 +1,5 @@
 """Charts and the overview, by API and as CSV."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields

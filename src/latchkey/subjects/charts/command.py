@@ -1,7 +1,5 @@
 """`latchkey charts`: what charts can be broken down by."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,8 +1,6 @@
 """Charts as V2 shows them, and as CSV: a row for each period, a column for each series. In CSV numbers are plain
 (1234.5, no thousands separators), and shares are fractions (0.05)."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date

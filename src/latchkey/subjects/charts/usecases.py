@@ -1,7 +1,5 @@
 """The charts of a project, and what a reader may choose for each."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

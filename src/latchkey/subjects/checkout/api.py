@@ -1,8 +1,6 @@
 """The checkout of the web SDK, over the payment provider that the app is connected to; and the products of web pages
 and of the test store, with their prices. Other apps ask their own store."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from fastapi import Path, Query, Request

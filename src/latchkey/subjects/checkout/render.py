@@ -1,7 +1,5 @@
 """A checkout and the products as `/rcbilling/v1` shows them to the web SDK."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import UNSET

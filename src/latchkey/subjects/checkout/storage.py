@@ -1,7 +1,5 @@
 """Checkouts of web pages. A row is found by the hash of the id that only the page knows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256

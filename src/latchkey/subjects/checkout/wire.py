@@ -1,7 +1,5 @@
 """`/rcbilling/v1`: products with prices, and the checkout of a web page. The web SDK requires these names."""
 
-from __future__ import annotations
-
 from typing import Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType

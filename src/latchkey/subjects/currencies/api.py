@@ -1,7 +1,5 @@
 """Virtual currencies. Customers' balances are in `currency_movements.py`."""
 
-from __future__ import annotations
-
 from typing import Annotated
 from uuid import uuid4
 

@@ -1,7 +1,5 @@
 """Virtual currencies, and crediting or debiting a customer by hand."""
 
-from __future__ import annotations
-
 import secrets
 
 from starlette.responses import Response

@@ -1,7 +1,5 @@
 """Virtual currencies as V2 shows them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from latchkey.engine.storage.catalog.currency_rows import Currency

@@ -1,7 +1,5 @@
 """Virtual currencies: the currencies in which customers can have a balance, and which products credit them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Virtual currencies of V1 and V2."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """`latchkey customer`: look at customers, grant and revoke entitlements, and delete a customer."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a customer has paid in all, and what was given back: by currency as it was paid, and in USD."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Customers as the API lists them. The stored state is not read: a page costs one index scan."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple

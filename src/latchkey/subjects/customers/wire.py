@@ -1,7 +1,5 @@
 """Customers of V2, and replies to what is done with them."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

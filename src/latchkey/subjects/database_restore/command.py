@@ -1,7 +1,5 @@
 """`latchkey admin after-restore`: makes a restored database fit to work on, also that of a stopped `latchkey up`."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -5,8 +5,6 @@ keys to new events that receivers have already seen with others. And stores have
 meanwhile. Every step can be interrupted and repeated: what is done is not done again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The catalog of the demo project, and the events of its history."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

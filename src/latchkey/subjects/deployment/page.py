@@ -1,7 +1,5 @@
 """The database of the whole deployment, for its operators: servers, sizes, standbys, the busiest projects."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from latchkey.dashboard.page import Needs, Pages, Visit

@@ -3,8 +3,6 @@
 Numbers of rows are PostgreSQL's own estimates. Nothing here is worth counting a large table for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal

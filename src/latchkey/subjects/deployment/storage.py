@@ -1,7 +1,5 @@
 """One PostgreSQL: the server itself, the tables of this database, the standbys, the projects with the most events."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

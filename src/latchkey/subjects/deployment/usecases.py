@@ -1,7 +1,5 @@
 """A look at the whole database: one machine or a cluster, sizes, standbys, the projects with the most events."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from latchkey.database.pool import Connection, Database

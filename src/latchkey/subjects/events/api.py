@@ -1,7 +1,5 @@
 """The feed of events, for catching up."""
 
-from __future__ import annotations
-
 from urllib.parse import quote
 
 from msgspec import Raw, json

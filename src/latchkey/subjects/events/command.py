@@ -1,7 +1,5 @@
 """`latchkey event`: list events, show one, and follow new ones."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Events: the project's events, newest first, one event as delivered, and a stream of new ones."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 

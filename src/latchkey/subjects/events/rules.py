@@ -1,7 +1,5 @@
 """Events as lists show them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

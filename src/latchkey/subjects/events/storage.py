@@ -1,7 +1,5 @@
 """Events for the dashboard, with counts of their deliveries. Every query reads a bounded number of rows."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

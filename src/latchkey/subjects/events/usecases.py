@@ -1,7 +1,5 @@
 """Events for the dashboard, newest first. A page with a filter for a rare type costs no more than any other page."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Experiments, and enrolling customers in them."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import ConfigDict, Field

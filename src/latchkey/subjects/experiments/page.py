@@ -1,7 +1,5 @@
 """Experiments: variants with weights, how many customers each has, and enrolling one."""
 
-from __future__ import annotations
-
 from urllib.parse import urlencode
 
 from starlette.responses import Response

@@ -1,7 +1,5 @@
 """Experiments as V2 shows them."""
 
-from __future__ import annotations
-
 from latchkey.engine.storage.catalog.experiment_rows import Experiment
 from latchkey.subjects.experiments import wire
 

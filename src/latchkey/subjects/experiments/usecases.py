@@ -1,8 +1,6 @@
 """Experiments: variants with weights, and their customers. `domain/customers/enrollment.py` assigns variants,
 `enrollments.py` enrols."""
 
-from __future__ import annotations
-
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence

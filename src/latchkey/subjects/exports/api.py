@@ -1,7 +1,5 @@
 """Exports that run by themselves: to a folder of the operator, or to a bucket."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Field

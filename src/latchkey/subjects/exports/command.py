@@ -1,7 +1,5 @@
 """`latchkey export`: events, transactions, customers and entitlements as files."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Iterator

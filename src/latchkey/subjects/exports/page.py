@@ -1,7 +1,5 @@
 """Creating and editing an export that runs by itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from starlette.responses import Response

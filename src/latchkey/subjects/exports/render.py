@@ -1,7 +1,5 @@
 """Exports that run by themselves, and their runs, as V2 and the dashboard show them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import TypeVar

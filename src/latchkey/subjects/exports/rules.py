@@ -1,7 +1,5 @@
 """An export that runs by itself, and its runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 

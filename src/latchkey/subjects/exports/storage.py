@@ -1,7 +1,5 @@
 """What an export reads: customers by key, events by position, and what changed since an earlier export."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ fields is the order of the columns. A new column is added at the end and raises 
 renamed, removed or given another type.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache

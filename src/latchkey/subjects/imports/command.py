@@ -1,7 +1,5 @@
 """`latchkey import`: customers and their transactions from files."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 from collections.abc import Callable, Iterator

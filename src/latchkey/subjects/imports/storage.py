@@ -1,7 +1,5 @@
 """New customers written many at once, with all rows that the ordinary way of creating and changing them writes."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Mails that are to be sent."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from latchkey.database.pool import Connection

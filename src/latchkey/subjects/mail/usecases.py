@@ -1,8 +1,6 @@
 """What our mails say. Nothing in them is written by users but the address of the recipient: nobody can send text of
 their own to others through this service."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import smtplib

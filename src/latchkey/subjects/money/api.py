@@ -1,7 +1,5 @@
 """Tax and commission of a project, and what is known of exchange rates."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field

@@ -1,7 +1,5 @@
 """`latchkey rates`: the exchange rates of this deployment."""
 
-from __future__ import annotations
-
 import os
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The page about money: programs, tax and commission of the project, and the exchange rates of the installation."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from latchkey.dashboard.page import Needs, Pages, Visit

@@ -1,7 +1,5 @@
 """Tax, commission and exchange rates as V2 shows them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from latchkey.domain.money.exchange_rates import date_of

@@ -1,7 +1,5 @@
 """A project's programs and percentages for tax and commission."""
 
-from __future__ import annotations
-
 import asyncio
 import zipfile
 from collections.abc import Callable, Sequence

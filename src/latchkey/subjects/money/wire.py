@@ -1,7 +1,5 @@
 """V2: what a project says about tax and commission, and what is known of exchange rates. Days are YYYY-MM-DD, UTC."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct, field

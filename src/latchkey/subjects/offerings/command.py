@@ -1,7 +1,5 @@
 """`latchkey offering`: what apps show to their users. An offering has packages, and a package has products."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """The pages of offerings: the list with what each app shows, and one offering with its packages in order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

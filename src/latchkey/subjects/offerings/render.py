@@ -1,7 +1,5 @@
 """Offerings and packages as V2 shows them; the storefront and the mapping of products as V1 shows them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec import UNSET, UnsetType

@@ -1,7 +1,5 @@
 """V1: the offerings an app can show to a user."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field

@@ -1,7 +1,5 @@
 """The first steps in a project: which are done, as the data says, and as is remembered."""
 
-from __future__ import annotations
-
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 

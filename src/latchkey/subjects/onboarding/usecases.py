@@ -1,7 +1,5 @@
 """The first steps in a project, and which of them are done."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 

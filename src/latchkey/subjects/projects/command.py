@@ -1,7 +1,5 @@
 """`latchkey project`: the projects of this deployment."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

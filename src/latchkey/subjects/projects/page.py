@@ -1,7 +1,5 @@
 """Apps: the project's apps in stores, and the public keys that ship inside them."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from latchkey.dashboard.connection_view import shown_connection

@@ -1,7 +1,5 @@
 """Projects, apps and members as V2 shows them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

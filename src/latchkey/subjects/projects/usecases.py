@@ -1,8 +1,6 @@
 """Projects and their apps. A project is one app family with its own customers, catalog and keys. An app is the
 project's app in one store."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Mapping
 from typing import Any, get_args

@@ -1,7 +1,5 @@
 """Projects, apps and members of V2."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType

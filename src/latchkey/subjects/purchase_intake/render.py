@@ -1,7 +1,5 @@
 """Connections and the journal as V2 shows them."""
 
-from __future__ import annotations
-
 from msgspec import UNSET
 
 from latchkey.subjects.purchase_intake import wire

@@ -5,8 +5,6 @@ The payload of a journal entry, readable: signed parts are shown with what they 
 Nothing is verified here: that was done before the entry was stored.
 """
 
-from __future__ import annotations
-
 import re
 from base64 import urlsafe_b64decode
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """V1: small replies that only the vendor's SDKs ask for."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType

@@ -1,7 +1,5 @@
 """Subscriptions, purchases and invoices as V2 shows them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeVar
 

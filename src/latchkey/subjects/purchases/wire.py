@@ -1,7 +1,5 @@
 """V2: subscriptions, purchases and invoices. Instants are epoch milliseconds."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

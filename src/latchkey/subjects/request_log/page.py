@@ -1,7 +1,5 @@
 """The log of requests with API keys: what came, how it was answered, and how many more there were."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from latchkey.dashboard.page import Pages, Visit

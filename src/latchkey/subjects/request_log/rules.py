@@ -1,6 +1,4 @@
 """How much of the log of requests is read for a page."""
 
-from __future__ import annotations
-
 # Rows that a page looks at, for those that fit its filters.
 EXAMINED = 20_000

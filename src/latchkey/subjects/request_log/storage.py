@@ -1,7 +1,5 @@
 """Requests with API keys, and when each key was last used."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

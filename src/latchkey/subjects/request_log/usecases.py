@@ -7,8 +7,6 @@ key, is carried out again when it is repeated. `operation_id` stays the same the
 own, such as credits.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Callable

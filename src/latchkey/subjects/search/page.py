@@ -1,7 +1,5 @@
 """The search box of every page: a page of results, and the same as JSON while somebody types."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import msgspec

@@ -1,7 +1,5 @@
 """What the search of the dashboard finds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Finding customers with an index: by id, e-mail address, purchase, or a prefix of an id or address."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

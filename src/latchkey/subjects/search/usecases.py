@@ -4,8 +4,6 @@ Every lookup uses an index, however many customers there are. Exact matches come
 there is no exact match, or if `everything` is requested.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field

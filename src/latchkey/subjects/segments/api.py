@@ -1,7 +1,5 @@
 """Customers by filter, and saved segments. Beyond the vendor's API."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from fastapi import Query

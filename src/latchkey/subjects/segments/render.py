@@ -1,7 +1,5 @@
 """Lists of customers by filter, and segments, as V2 shows them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """V2: lists of customers by filter, and saved segments. Instants are epoch milliseconds."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

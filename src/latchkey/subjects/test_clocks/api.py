@@ -1,7 +1,5 @@
 """Test clocks: time that can be moved."""
 
-from __future__ import annotations
-
 import secrets
 from typing import Annotated
 

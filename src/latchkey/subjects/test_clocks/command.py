@@ -1,7 +1,5 @@
 """`latchkey clock`: test clocks. Customers on a clock live in its time, which these commands move."""
 
-from __future__ import annotations
-
 import secrets
 from typing import Annotated
 

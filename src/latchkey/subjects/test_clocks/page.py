@@ -1,7 +1,5 @@
 """Test-store actions on a clock's page: a customer's purchases, and the actions possible now."""
 
-from __future__ import annotations
-
 import secrets
 from dataclasses import dataclass
 from typing import Any, get_args

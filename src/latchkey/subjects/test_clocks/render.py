@@ -1,7 +1,5 @@
 """Test clocks as V2 shows them."""
 
-from __future__ import annotations
-
 from msgspec import structs
 
 from latchkey.subjects.test_clocks import wire

@@ -1,7 +1,5 @@
 """A test clock and the customers on it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from latchkey.domain.customers.customer import Customer

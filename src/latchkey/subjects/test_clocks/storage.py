@@ -1,7 +1,5 @@
 """Test clocks, and the customers on them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from latchkey.database.pool import Connection, Record

@@ -1,8 +1,6 @@
 """Test clocks: an operator moves the time of the customers on a clock. Every transition gets its own instant. The
 dashboard lists them with their customers and what falls due next."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Test clocks of V2."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

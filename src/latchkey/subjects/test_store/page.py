@@ -3,8 +3,6 @@
 The pages exist only for apps that the setting `store_emulators` names. The browser never talks to the control API.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Actions in the test store, one at a time, each refused if it is not possible in the current state."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Replies of the test store."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from latchkey.wire.v2 import Customer

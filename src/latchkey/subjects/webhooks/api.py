@@ -1,7 +1,5 @@
 """Webhooks: where events are sent, and sending a test event."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlencode
 

@@ -1,7 +1,5 @@
 """`latchkey webhook`: webhooks, their deliveries, and sending again."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ the same a byte at a time; `/garbage` is not HTTP; `/redirect` points elsewhere;
 behaves for 5 seconds from its first request as the rest of the path says, and well afterwards.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import signal

@@ -1,7 +1,5 @@
 """Webhooks and their log as V2 shows them."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from msgspec import UNSET, Raw, json

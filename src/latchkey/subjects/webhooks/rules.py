@@ -1,7 +1,5 @@
 """Webhooks: health, circuit breaker and pause, leases, operational events, and the rows of the delivery log."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal, NamedTuple

@@ -1,7 +1,5 @@
 """V2: webhooks, their deliveries and their health. The only secret is `signing_secret`, shown once."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType

@@ -4,8 +4,6 @@ Nothing is released yet: the tables are those of `copy_tables.py`. The first rel
 migration never changes.
 """
 
-from __future__ import annotations
-
 from alembic import op
 
 from latchkey.consumer.storage.copy_tables import metadata

@@ -1,7 +1,5 @@
 """The actions of the test store. Each takes the known state and returns a snapshot, or refuses with a reason."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog, Product, ProductKind

@@ -1,7 +1,5 @@
 """Billing in the test store: the next period, and when the store renews or resumes by itself."""
 
-from __future__ import annotations
-
 import calendar
 from collections.abc import Iterable
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What the test store accepts: its actions, what each of them needs, and which are possible in the current state."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Projects and their apps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

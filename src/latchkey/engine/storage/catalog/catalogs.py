@@ -1,7 +1,5 @@
 """A project's offerings, placements and variants, as part of its catalog."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Virtual currencies of a project. Balances are part of the customer; see `engine/storage/records.py`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

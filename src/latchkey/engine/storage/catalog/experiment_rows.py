@@ -1,7 +1,5 @@
 """Experiments with their variants."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What decides which offering a customer sees."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from latchkey.database.pool import Connection

@@ -1,8 +1,6 @@
 """Offerings as an operator edits them, and the one that a customer sees instead of the current one. `shelf.py` parses
 them for apps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

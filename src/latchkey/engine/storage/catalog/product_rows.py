@@ -1,7 +1,5 @@
 """Products as an operator sees them. `engine/storage/catalog/catalogs.py` loads them for purchases and reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Exchange rates: stored, listed, and loaded by version."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Your own account: the password, and your sessions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

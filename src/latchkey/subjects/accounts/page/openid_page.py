@@ -1,7 +1,5 @@
 """Signing in with OpenID Connect: the redirect to the provider, and the return."""
 
-from __future__ import annotations
-
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 

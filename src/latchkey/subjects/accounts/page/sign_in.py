@@ -1,7 +1,5 @@
 """Signing in and out, and choosing a password with an invitation."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from starlette.exceptions import HTTPException

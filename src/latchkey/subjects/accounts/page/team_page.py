@@ -1,7 +1,5 @@
 """Team: the members of the project, their roles, and invitations."""
 
-from __future__ import annotations
-
 from starlette.responses import RedirectResponse, Response
 
 from latchkey.dashboard.page import ROOT, Needs, Pages, Visit

@@ -1,7 +1,5 @@
 """Accounts, their password hashes, and the tokens that work once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

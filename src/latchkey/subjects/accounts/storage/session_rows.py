@@ -1,7 +1,5 @@
 """Sessions of the dashboard, and failed sign-ins."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Accounts and their passwords. Only Argon2id hashes of passwords are stored."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

@@ -4,8 +4,6 @@ The authorization code flow with PKCE. A token is accepted only if it is signed 
 now. The person it names gets in only if an owner has made an account for them before.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import secrets

@@ -4,8 +4,6 @@ The app's secret is encrypted in the database; of recovery codes only hashes are
 ones are limited by account, however many sessions and addresses they come from.
 """
 
-from __future__ import annotations
-
 import base64
 import hmac
 import os

@@ -1,7 +1,5 @@
 """Signing in, staying signed in, signing out."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets

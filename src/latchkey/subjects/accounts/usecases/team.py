@@ -4,8 +4,6 @@ Only the command line makes somebody one: whoever can run it has the database's 
 cannot, because other projects are not theirs.
 """
 
-from __future__ import annotations
-
 from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, Refusal

@@ -1,7 +1,5 @@
 """Entitlements, and which products grant them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Literal
 

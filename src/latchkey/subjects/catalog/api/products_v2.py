@@ -1,7 +1,5 @@
 """The products of a project, with their prices for a store, a country, a currency."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from typing import Annotated, Any, Literal
 

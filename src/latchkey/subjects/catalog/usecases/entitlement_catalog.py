@@ -1,7 +1,5 @@
 """Entitlements, and which products grant them. Attaching and detaching change customers' access at once."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Products: what customers can buy, at which price, for how long, and with which credits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

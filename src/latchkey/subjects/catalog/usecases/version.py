@@ -1,7 +1,5 @@
 """A project's catalog: loaded, and changed one change at a time; readers see a change as soon as it is committed."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

@@ -1,7 +1,5 @@
 """Charts as small cards: the number, its change, and a small picture. For the list of charts and the overview."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta

@@ -1,7 +1,5 @@
 """All charts: the list with previews, the page of each, and its numbers as CSV."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from latchkey.dashboard.page import Pages, Visit

@@ -1,7 +1,5 @@
 """Values of charts and of dimensions as text: in full for tables, short for axes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What the overview begins with in a new project: the first steps; and in the demo, what is made up."""
 
-from __future__ import annotations
-
 import csv
 import io
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A computed chart as its page shows it: headlines, picture, table, heat map, estimates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple

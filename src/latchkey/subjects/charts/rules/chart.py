@@ -4,8 +4,6 @@ Numbers are exact until they are drawn: counts are whole numbers, money is in mi
 fraction (0.05 is five percent). None means that there is no value, for example because there is nothing to divide by.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date

@@ -1,7 +1,5 @@
 """What a reader may ask of a chart, its periods, and the questions about sums that answer it."""
 
-from __future__ import annotations
-
 import calendar
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Heat maps: a row for each cohort, a column for each later period."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple

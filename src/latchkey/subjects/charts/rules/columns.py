@@ -5,8 +5,6 @@ What was paid in that currency counts as it was paid. Everything else goes throu
 day, divided by the rate of the day shown. What has no known rate is left out and counted.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from fractions import Fraction

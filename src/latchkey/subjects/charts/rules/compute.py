@@ -1,7 +1,5 @@
 """A chart from the sums that answer its questions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress

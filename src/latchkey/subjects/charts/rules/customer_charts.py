@@ -1,7 +1,5 @@
 """The charts of trials, customers and experiments."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from latchkey.subjects.charts.rules.chart import ChartRequest, Series

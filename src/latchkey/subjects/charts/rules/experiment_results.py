@@ -8,8 +8,6 @@ answer.
   approximation; unequal variances). Only with MIN_PAYERS payers, since few large payments would deceive.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt

@@ -1,7 +1,5 @@
 """Facts: what one purchase or one customer adds to the charts, and on which day; and their sums."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import date
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The charts of paid subscriptions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

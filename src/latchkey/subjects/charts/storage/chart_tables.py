@@ -3,8 +3,6 @@
 Both are read as CSV by COPY into a file, which DuckDB reads. The SQL in `facts/` makes the facts of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final

@@ -5,8 +5,6 @@ changed since the last one, and can be deleted at any time. Many processes read 
 it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import os

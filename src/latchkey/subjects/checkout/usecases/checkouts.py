@@ -6,8 +6,6 @@ is written to the payment by us, and access follows only from what the provider 
 cannot be guessed; whoever has it can ask how it stands.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, replace

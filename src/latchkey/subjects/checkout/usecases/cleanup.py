@@ -1,7 +1,5 @@
 """What is done about checkouts in the background: asking for payments of pages that were closed, and cleaning up."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

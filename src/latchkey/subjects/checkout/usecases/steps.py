@@ -1,8 +1,6 @@
 """What a page asks for, and what it learns, at each step of a checkout; how often it may ask, and why it is
 refused."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from latchkey.database.pool import Database

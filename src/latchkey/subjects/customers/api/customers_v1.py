@@ -1,7 +1,5 @@
 """Grants, revocations and extensions by the operator."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import Request

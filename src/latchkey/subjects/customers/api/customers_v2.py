@@ -1,7 +1,5 @@
 """The list of customers, a V2 customer and its two lists."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, TypeAlias

@@ -1,7 +1,5 @@
 """Actions on a customer. Each needs a confirmation and is in the audit log."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response

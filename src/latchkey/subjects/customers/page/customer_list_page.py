@@ -1,7 +1,5 @@
 """Customers: lists by filter, saved segments, the search, and any list as CSV."""
 
-from __future__ import annotations
-
 from starlette.responses import Response, StreamingResponse
 
 from latchkey.dashboard.customer_filter import SORTS, STATUSES, Chosen, read_chosen, unknown

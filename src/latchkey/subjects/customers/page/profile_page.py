@@ -1,7 +1,5 @@
 """One customer: entitlements with reasons, the timeline of purchases, and all events."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from latchkey.dashboard.event_row import KINDS

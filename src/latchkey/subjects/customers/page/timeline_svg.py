@@ -3,8 +3,6 @@
 Horizontal positions are percentages: the picture is as wide as its page, and text keeps its size on a phone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """A customer as V2 shows it."""
 
-from __future__ import annotations
-
 from operator import attrgetter
 
 from msgspec import UNSET, UnsetType

@@ -1,7 +1,5 @@
 """A customer as V1 shows it."""
 
-from __future__ import annotations
-
 import hashlib
 from functools import lru_cache
 

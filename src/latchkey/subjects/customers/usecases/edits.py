@@ -1,7 +1,5 @@
 """Setting a customer's attributes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from latchkey.database.pool import Database

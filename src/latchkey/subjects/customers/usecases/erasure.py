@@ -1,7 +1,5 @@
 """Erasing a customer: personal data is deleted, sales stay in the charts."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 
 from msgspec import UNSET, structs

@@ -1,7 +1,5 @@
 """Notes about a customer, for the team. They are erased with the customer; a merge keeps those of both."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol

@@ -4,8 +4,6 @@ The events are stored as events of the past. Charts and customer lists follow th
 webhook gets a delivery of them.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

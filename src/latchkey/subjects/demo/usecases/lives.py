@@ -3,8 +3,6 @@
 Each step goes through the rules that real purchases go through, at its own instant, so states and events fit together.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Where the demo's customers live, what they pay there, and what the currencies are worth. All of it is made up."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import cos, pi, sin

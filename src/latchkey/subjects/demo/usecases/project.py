@@ -1,8 +1,6 @@
 """The demo project of `latchkey up`: a small catalog, one app in the test store, two keys, and an app in each store
 emulator."""
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 from dataclasses import dataclass, field

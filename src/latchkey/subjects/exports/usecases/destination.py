@@ -3,8 +3,6 @@
 A reader takes only folders with a manifest. In a file system the whole folder appears at once, under its final name.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Continuing after the last export at a destination: its manifest says where the next increment begins."""
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Exports that run by themselves, as somebody sets them up. Checked before anything is stored; keys are encrypted."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Collection, Mapping

@@ -11,8 +11,6 @@ time: a transaction that began before it may commit after it. It is what Postgre
 Transaction ids mean nothing in another database, or in one that was set back to a backup. `epoch` tells.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import binascii

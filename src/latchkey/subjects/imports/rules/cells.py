@@ -1,8 +1,6 @@
 """Cells of a file as values. Files of the vendor differ in small things, so reading is lenient where nothing can be
 mistaken, and refuses the rest."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Exchange rates of imported payments: what two prices imply, else what the operator gave."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from decimal import Decimal, localcontext
 

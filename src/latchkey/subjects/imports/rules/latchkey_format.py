@@ -1,7 +1,5 @@
 """Latchkey's own import format: the columns of its export, for transactions and for customers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from enum import StrEnum

@@ -3,8 +3,6 @@
 The rows may come in any order and repeat each other; the result is the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields

@@ -1,7 +1,5 @@
 """A row of a file to import, whatever its format: one transaction, or what is known of one customer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """A row that an import left out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -4,8 +4,6 @@ Somebody new is written at once with everything. Somebody who is known here alre
 store tells. Nothing of this is told as an event, unless the operator asked for it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

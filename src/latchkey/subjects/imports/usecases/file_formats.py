@@ -1,7 +1,5 @@
 """Which rows the records of a file hold: Latchkey's own format, or the vendor's exports."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace

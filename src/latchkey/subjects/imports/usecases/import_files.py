@@ -1,7 +1,5 @@
 """Files to import, read record by record: CSV or JSON Lines, gzipped or not. Never a whole file in memory."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

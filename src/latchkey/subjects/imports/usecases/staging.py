@@ -1,7 +1,5 @@
 """Rows as bytes while they wait to be applied, with the place in the file that they came from."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields

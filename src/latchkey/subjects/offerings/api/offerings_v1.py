@@ -1,7 +1,5 @@
 """The offerings of an app, and the one that a user sees instead of the current one."""
 
-from __future__ import annotations
-
 import re
 
 from fastapi import Request

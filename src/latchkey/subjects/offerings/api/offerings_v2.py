@@ -1,7 +1,5 @@
 """The packages of offerings, and the products in them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 

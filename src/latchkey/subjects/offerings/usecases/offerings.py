@@ -1,7 +1,5 @@
 """Offerings: what apps show to their users. `packages.py` fills them. The rules are in `domain/storefront.py`."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass

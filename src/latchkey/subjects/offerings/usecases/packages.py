@@ -1,7 +1,5 @@
 """The packages of an offering, in order, and the products in them."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Placements: which offering an app shows at which of its places. An app asks by the placement's id."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 Keys of the App Store given here are saved like those of `PUT .../credentials`: checked, encrypted and never shown."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field

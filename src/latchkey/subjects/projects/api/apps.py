@@ -1,7 +1,5 @@
 """Apps, and the public keys that ship inside them."""
 
-from __future__ import annotations
-
 from fastapi import Request
 from starlette.responses import Response
 

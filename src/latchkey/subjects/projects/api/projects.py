@@ -1,7 +1,5 @@
 """The project itself, its team and its audit log."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Literal
 

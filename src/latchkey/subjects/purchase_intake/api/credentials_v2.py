@@ -1,7 +1,5 @@
 """How an app is connected to its store: credentials, and the URL for the store's notifications."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from fastapi import Request

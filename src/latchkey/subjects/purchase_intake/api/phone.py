@@ -2,8 +2,6 @@
 Latchkey has no use for configuration of paywalls, events of their screens, diagnostics and attribution: each gets an
 answer that stops the SDK from asking or sending again."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from fastapi import Request

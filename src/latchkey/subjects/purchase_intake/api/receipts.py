@@ -9,8 +9,6 @@ Additional data never causes a refusal: invalid attributes, an unknown platform,
 beside a valid one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any
 

@@ -4,8 +4,6 @@ The answer tells the store whether to try again: 2xx when the notification is in
 checked or stored now, 4xx when it will never be taken.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 from urllib.parse import urlencode
 

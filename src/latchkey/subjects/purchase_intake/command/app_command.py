@@ -1,7 +1,5 @@
 """`latchkey app`: apps, and how they are connected to their stores."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """`latchkey journal`: what stores and phones sent, and processing it again."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

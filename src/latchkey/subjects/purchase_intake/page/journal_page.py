@@ -1,7 +1,5 @@
 """The journal of what stores and phones sent: list, one entry, processing again."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import cast
 

@@ -1,7 +1,5 @@
 """An app's connection to its store: set-up, credentials, and the notification URL."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from latchkey.dashboard import store_form

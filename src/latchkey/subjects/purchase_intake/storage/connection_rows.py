@@ -1,7 +1,5 @@
 """How an app is connected to its store. Secrets are stored as the use case encrypted them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal

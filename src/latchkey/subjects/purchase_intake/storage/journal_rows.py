@@ -5,8 +5,6 @@ it, and ends as applied, ignored (it says nothing about a purchase) or failed. A
 if the worker dies, the entry is due again when that moment has passed.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager

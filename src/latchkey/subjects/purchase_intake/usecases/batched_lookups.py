@@ -1,8 +1,6 @@
 """What taking in a purchase asks and writes beside the customer. Purchases that are taken in at the same time share one
 statement for each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from latchkey.database import transient_errors

@@ -1,7 +1,5 @@
 """Notifications from stores: checked, written to the journal, and only then answered. Processing follows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from latchkey.database.pool import Database

@@ -1,7 +1,5 @@
 """A receipt as the journal keeps it: what a phone showed, and for whom."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from hashlib import sha256
 

@@ -3,8 +3,6 @@
 Runs in the clock role. Several may run at once: an entry, a check or an acknowledgement is leased to one of them.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Signatures for promotional offers of the App Store. Apple lets a customer redeem such an offer only with one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 

@@ -1,8 +1,6 @@
 """Takes in what a store said of purchases: to whom each belongs, what it means beside what is known, and when to ask
 the store again."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -7,8 +7,6 @@ journal takes so many bytes of it for each app and address in a day. Beyond that
 only if the store vouches for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

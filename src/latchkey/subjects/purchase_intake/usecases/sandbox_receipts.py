@@ -5,8 +5,6 @@ that its sender knows it. Everything else comes from Latchkey: price and currenc
 (always SANDBOX) from the store, and the app from the key.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

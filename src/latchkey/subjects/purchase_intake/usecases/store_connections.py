@@ -1,7 +1,5 @@
 """The apps that are connected to their store, with decrypted credentials, cached for a moment."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How a project's apps stand with their stores: what an operator has to do, and what the safety net made good."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,8 +1,6 @@
 """A project's one-time purchases: each by its id, by an id of its store, or of one customer; and a customer's
 invoices."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from fastapi import Query, Request

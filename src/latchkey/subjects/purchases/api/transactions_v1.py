@@ -3,8 +3,6 @@
 `revoke` and `defer` (`access.py`) have the same paths as `cancel` and `extend` up to the verb, but name a product.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import Request

@@ -4,8 +4,6 @@ The same rules apply as to what the adapters read (`taking.py`). The difference:
 sender says as of which moment the snapshot is, and whose the purchase is.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal

@@ -1,7 +1,5 @@
 """Subscriptions and purchases by their V2 id, by an id of their store, or of one customer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol

@@ -5,8 +5,6 @@ what it did is then read from it, so that Latchkey never says what the store doe
 has changed. Where it cannot be reached, nobody knows: the purchase is read again as soon as it answers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias

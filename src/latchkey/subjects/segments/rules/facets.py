@@ -4,8 +4,6 @@ Time passes without a write, so facets hold instants (until when something runs)
 now. `statuses` is that comparison. Storage has the same one in SQL; tests hold the two equal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Which customers a list shows. A filter is text in a URL, in a segment and in the API, always in the same words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields

@@ -1,7 +1,5 @@
 """A customer in a list, and where the next page starts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from latchkey.domain.customers.customer import Customer

@@ -1,7 +1,5 @@
 """A page of a customer list, and how many customers it has."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A customer of a batch, and how far a roller has counted the customers of a project by their keys."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 

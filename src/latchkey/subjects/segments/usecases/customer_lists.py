@@ -1,7 +1,5 @@
 """A page of the customers that a filter matches, and how many there are."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import re

@@ -1,7 +1,5 @@
 """Segments: filters of customer lists that a project has saved under a name, with their columns and order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import uuid4

@@ -3,8 +3,6 @@
 A pure function of the stored event, so that every attempt of a delivery sends the same bytes.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType, json

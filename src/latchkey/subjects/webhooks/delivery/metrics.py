@@ -1,7 +1,5 @@
 """What the delivery role measures, for Prometheus."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The delivery role of a process: the worker, its LISTEN connection, and periodic tasks beside it."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import random

@@ -1,7 +1,5 @@
 """Webhooks and their settings. Secrets are encrypted before they are stored, and shown only when they are created."""
 
-from __future__ import annotations
-
 import base64
 import os
 import secrets

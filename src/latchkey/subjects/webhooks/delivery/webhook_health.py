@@ -1,7 +1,5 @@
 """Updates a webhook's health after attempts were recorded, and announces changes to the operator."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable

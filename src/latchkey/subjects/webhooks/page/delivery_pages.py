@@ -1,7 +1,5 @@
 """The delivery log of a webhook, one delivery with its attempts, and resending it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Creating and editing a webhook: a long form, shown again filled in after an error."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import partial

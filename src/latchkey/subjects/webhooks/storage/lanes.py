@@ -8,8 +8,6 @@ A delivery whose next retry is far away gets a lane for itself, so that the cust
 for it. `aside` is 0 for the customer's ordinary lane, and the delivery's sequence for such a lane of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import secrets

@@ -1,7 +1,5 @@
 """The log of deliveries: what was sent to a webhook, when, and what the receiver answered."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,8 +1,6 @@
 """Parts: the partitions of deliveries, attempts and events, opened and dropped by the delivery role; and the deletion
 of deliveries that are no longer needed. Locked rows are skipped, so nobody waits for a batch."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Sending again: one delivery, or (a replay) a range of a project's feed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 """What operators see of webhooks beside the log: counts of deliveries, failing webhooks, replays, operational
 events."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The log of deliveries: what was sent to a webhook, when, what the receiver answered; and what needs attention."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Creating and changing webhooks: checked before anything is stored, shown with counts of their deliveries."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address

@@ -1,7 +1,5 @@
 """Testing a webhook: one test event sent the same way as real ones, and the receiver's response."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from uuid import uuid4
 

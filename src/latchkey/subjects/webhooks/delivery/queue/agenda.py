@@ -1,7 +1,5 @@
 """Which webhooks may have something to send, as far as this worker knows: now, or at a later time."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 from collections import Counter

@@ -1,7 +1,5 @@
 """A cache of webhook settings, so that a delivery need not read and decrypt them."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """Responses that are not recorded yet: the dispatcher puts them in, the recorder takes them out."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Sequence

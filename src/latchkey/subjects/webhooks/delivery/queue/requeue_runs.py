@@ -1,7 +1,5 @@
 """Sends again: one delivery by hand, or everything committed in a time range."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from uuid import uuid4
 

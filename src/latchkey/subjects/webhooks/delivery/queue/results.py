@@ -1,7 +1,5 @@
 """Records the outcomes of attempts in batches, and adds the next steps to the agenda."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Opens the next part when the current one is old and large enough, and drops the deliveries of old parts."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial

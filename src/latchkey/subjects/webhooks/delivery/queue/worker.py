@@ -1,7 +1,5 @@
 """The LISTEN connection: learns of new deliveries when their transaction commits."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress

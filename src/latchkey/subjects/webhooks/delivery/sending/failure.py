@@ -1,7 +1,5 @@
 """Translates the client's errors into text that a person can act on."""
 
-from __future__ import annotations
-
 from latchkey.domain.outgoing_address import NotAllowed, Target, literal, target
 from latchkey.http_client import HttpConnectTimeoutError, HttpTimeoutError, Url, causes_of
 

@@ -11,8 +11,6 @@ the delivery's own task, which the client's thread must then wake a second time.
 more CPU for a delivery and made 10 % fewer a second.
 """
 
-from __future__ import annotations
-
 import asyncio
 import types
 from collections.abc import Coroutine, Generator

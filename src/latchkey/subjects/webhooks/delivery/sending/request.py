@@ -1,7 +1,5 @@
 """Removes secrets from responses: a receiver that echoes its request must not bring them into the log."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

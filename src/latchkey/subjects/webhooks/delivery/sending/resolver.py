@@ -1,7 +1,5 @@
 """Resolves host names in threads, and checks every address before anything connects to it."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import socket

@@ -1,7 +1,5 @@
 """One POST to a receiver: address check, signature, timeout, and a readable error."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import OrderedDict
