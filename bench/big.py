@@ -30,7 +30,7 @@ from latchkey.engine.changes import Changes
 from latchkey.now import real_now
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, ensure_demo
 from latchkey.subjects.test_store import usecases as test_store
-from latchkey.subjects.webhooks.delivery.sending.reply import Answer
+from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult
 from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
 from latchkey.subjects.webhooks.storage import lanes
 from latchkey.subjects.webhooks.storage import lanes as recording
@@ -123,7 +123,7 @@ async def claim(site: Site, claims: list[lanes.Claim], amount: int) -> None:
 
 async def record(site: Site, claims: Sequence[lanes.Claim]) -> None:
     now = real_now() + 1000
-    done = [recording.Outcome(one, Answer(now, 1, 200, None, b"{}"), None) for one in claims]
+    done = [recording.DeliveryOutcome(one, AttemptResult(now, 1, 200, None, b"{}"), None) for one in claims]
     recorded, _ = await recording.record_attempts(site.database, done, now)
     assert len(recorded) == len(claims)
 

@@ -100,8 +100,10 @@ class Side:
         now = real_now()
         claims = await lanes.claim_lane(self.database, {self.webhook_key: CLAIMED}, now, now + LEASE)
         assert len(claims) == CLAIMED, len(claims)
-        attempt = recording.Attempt(now, 3, 200, None, b'{"content-type":"application/json"}', b'[["server","x"]]')
-        outcomes = [recording.Outcome(claim, attempt, None) for claim in claims]
+        attempt = recording.LoggedAttempt(
+            now, 3, 200, None, b'{"content-type":"application/json"}', b'[["server","x"]]'
+        )
+        outcomes = [recording.DeliveryOutcome(claim, attempt, None) for claim in claims]
         recorded, _ = await recording.record_attempts(self.database, outcomes, now)
         assert len(recorded) == CLAIMED
 

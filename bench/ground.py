@@ -16,7 +16,7 @@ from latchkey.database.embedded.postgres import EmbeddedServer
 from latchkey.database.migrate import migrate
 from latchkey.database.pool import Database, connect
 from latchkey.now import real_now
-from latchkey.process.local_ca.authority import Certificates, ensure_certificates
+from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates
 from latchkey.process.supervision.listeners import bind, wait_until_answering
 from latchkey.process.supervision.supervisor import Supervisor, plan
 from latchkey.settings import Settings
@@ -40,7 +40,7 @@ class Service:
 class Ground:
     folder: Path
     server: EmbeddedServer
-    certificates: Certificates
+    certificates: LocalCertificates
     database: Database
     key: str
     # Of the demo's app in the test store.

@@ -16,7 +16,7 @@ from bench.table import Row, say
 from latchkey.domain.instants import DAY, Ms
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.now import real_now
-from latchkey.subjects.segments.rules.filter import EVERYBODY, Filter, Sort, parse
+from latchkey.subjects.segments.rules.filter import EVERYBODY, CustomerFilter, Sort, parse
 from latchkey.subjects.segments.usecases.customer_lists import (
     DEFAULT,
     ON_A_PAGE_MS,
@@ -123,7 +123,7 @@ async def _rows(ground: Ground, now: Ms) -> AsyncIterator[Row]:
     yield await _measured(ground, "last page", last)
     active = partial(active_customers, ground.database, ground.project_id, "PRODUCTION", now)
     yield await _measured(ground, "active users of the overview, counted", active)
-    for name, wanted in (("CSV of a rare country", Filter(country="LI")), ("CSV of everybody", EVERYBODY)):
+    for name, wanted in (("CSV of a rare country", CustomerFilter(country="LI")), ("CSV of everybody", EVERYBODY)):
         pieces = csv_pieces(ground.database, Catalogs(), ground.project_id, wanted, DEFAULT, now)
         start, lines, first = time.perf_counter(), 0, 0.0
         async for piece in pieces:
@@ -134,7 +134,7 @@ async def _rows(ground: Ground, now: Ms) -> AsyncIterator[Row]:
         yield Row(f"{name}, whole", whole, "s", bar=f"{lines - 1:,} rows, {(lines - 1) / whole:,.0f}/s")
 
 
-async def _page(ground: Ground, wanted: Filter, sort: Sort, now: Ms, after: str | None = None) -> object:
+async def _page(ground: Ground, wanted: CustomerFilter, sort: Sort, now: Ms, after: str | None = None) -> object:
     return await list_page(
         ground.database,
         ground.project_id,

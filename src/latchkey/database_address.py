@@ -18,7 +18,7 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class DatabaseAddress:
     hosts: tuple[Host, ...]
     # Without a password.
     shown: str
@@ -30,7 +30,7 @@ class Address:
         return len(self.hosts) > 1
 
 
-def parse(url: str) -> Address:
+def parse(url: str) -> DatabaseAddress:
     """ValueError says what is wrong with the address, and quotes nothing of it: a password may be anywhere in it."""
     try:
         parts = urlsplit(url)
@@ -48,7 +48,7 @@ def parse(url: str) -> Address:
         raise ValueError("with several hosts, target_session_attrs must be read-write, or be left out")
     user = f"{auth.partition(':')[0]}@" if auth else ""
     shown = f"{parts.scheme}://{user}{','.join(host.name for host in hosts)}{parts.path}"
-    return Address(hosts, shown, wants_primary=len(hosts) > 1 or chosen in _WRITING)
+    return DatabaseAddress(hosts, shown, wants_primary=len(hosts) > 1 or chosen in _WRITING)
 
 
 def without_password(url: str) -> str:

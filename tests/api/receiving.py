@@ -22,7 +22,7 @@ from latchkey.subjects.demo.usecases.project import Demo, ensure_demo
 from latchkey.subjects.webhooks.delivery.queue.worker import Worker
 from latchkey.subjects.webhooks.delivery.queue.worker import listen as listen_for_deliveries
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
-from latchkey.subjects.webhooks.receiver import Arrival, Receiver, listening, tls
+from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
 from tests.api.client import Client, Clock, Reply, Shop, running
 from tests.patience import PATIENCE
 
@@ -37,7 +37,7 @@ class Post(Shop):
 
     address: str = ""
     settings: Settings = field(default_factory=Settings)
-    arrivals: list[Arrival] = field(default_factory=list)
+    arrivals: list[ReceivedWebhook] = field(default_factory=list)
     worker: Worker | None = None
 
     async def hook(self, behaviour: str = "/", **fields: Any) -> dict[str, Any]:
@@ -88,7 +88,7 @@ async def posting(
     clock = Clock()
     demo = demo or await ensure_demo(database, clock.now, secret_key=None, public_key=None)
     certificates = ensure_certificates(folder / "receiver-tls", [], time.time_ns() // 1_000_000)
-    arrivals: list[Arrival] = []
+    arrivals: list[ReceivedWebhook] = []
     receiver = Receiver(lambda arrival, _: arrivals.append(arrival))
     async with listening(receiver, tls(certificates.cert, certificates.key)) as port:
         settings = Settings(

@@ -57,7 +57,7 @@ def names_of(shop: Shop) -> dict[str, str | None]:
     return found
 
 
-async def entries(shop: Shop) -> list[audit_rules.Entry]:
+async def entries(shop: Shop) -> list[audit_rules.AuditEntry]:
     return await audit.entries(shop.database, shop.project_id, limit=1000)
 
 

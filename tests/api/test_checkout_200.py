@@ -6,9 +6,9 @@ import pytest
 
 from latchkey.domain.instants import DAY, MINUTE
 from latchkey.stores.errors import StoreDown
-from latchkey.stores.selling import Standing
+from latchkey.stores.selling import CheckoutState
 from latchkey.subjects.checkout.usecases.cleanup import prune
-from latchkey.subjects.purchase_intake.usecases.batched_lookups import Desk
+from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
 from latchkey.subjects.purchase_intake.usecases.purchase_intake import Taker
 from tests.api.client import NOW, Shop
 from tests.api.doings import subscriber, types_told
@@ -61,7 +61,7 @@ async def test_the_providers_page_is_paid_and_access_is_there_with_the_answer(ho
         "error": None,
         "redemption_info": None,
     }
-    hosted.provider.standing["pay_1"] = Standing.PENDING
+    hosted.provider.standing["pay_1"] = CheckoutState.PENDING
     assert (await hosted.status(id))["status"] == "in_progress"
     assert (await hosted.shop.v2("ada")).status == 404
     hosted.provider.pays("pay_1")
@@ -171,7 +171,7 @@ async def test_asking_again_and_the_providers_late_notification_change_nothing(h
     assert known is not None
     assert known.connected is not None
 
-    taker = Taker(hosted.shop.changes, Desk(hosted.shop.database), hosted.provider, known.connected)
+    taker = Taker(hosted.shop.changes, BatchedLookups(hosted.shop.database), hosted.provider, known.connected)
     [taken] = await taker.take(hosted.provider.reading("pay_1"), NOW + 5_000)
     assert (taken.app_user_id, taken.events) == ("ada", ())
     assert await types_told(hosted.shop) == ["INITIAL_PURCHASE"]
@@ -200,11 +200,11 @@ async def test_an_anonymous_buyer_takes_the_purchase_along_when_logging_in(hoste
     assert "pro" in (await subscriber(hosted.shop))["entitlements"]
 
 
-@pytest.mark.parametrize("standing", [Standing.FAILED, Standing.EXPIRED])
-async def test_what_was_not_paid_is_failed_for_good(hosted: Page, standing: Standing) -> None:
+@pytest.mark.parametrize("standing", [CheckoutState.FAILED, CheckoutState.EXPIRED])
+async def test_what_was_not_paid_is_failed_for_good(hosted: Page, standing: CheckoutState) -> None:
     id = await hosted.started()
     hosted.provider.standing["pay_1"] = standing
-    expired = standing is Standing.EXPIRED
+    expired = standing is CheckoutState.EXPIRED
     answer = await hosted.status(id)
     assert (answer["status"], answer["is_expired"], answer["error"]["code"]) == ("failed", expired, 4 if expired else 3)
     assert "store_transaction_identifier" not in answer
@@ -255,7 +255,7 @@ async def test_an_erased_customer_leaves_no_checkout_behind(hosted: Page) -> Non
 
 async def test_a_page_that_asks_without_end_does_not_make_the_provider_work(hosted: Page) -> None:
     id = await hosted.started()
-    hosted.provider.standing["pay_1"] = Standing.PENDING
+    hosted.provider.standing["pay_1"] = CheckoutState.PENDING
     for _ in range(95):
         assert (await hosted.status(id))["status"] == "in_progress"
     assert hosted.provider.asked == 90

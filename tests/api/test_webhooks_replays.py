@@ -111,7 +111,7 @@ async def test_what_has_failed_and_waits_for_a_retry_counts_as_failed_and_is_rep
         counted = await requeue.count_replay(
             post.database, await webhook_of(post, id), since_ms=NOW - MONTH, until_ms=None, status="failed", now=NOW
         )
-        assert counted == requeue.Counted(1, retrying=1, complete=True)
+        assert counted == requeue.ReplayCount(1, retrying=1, complete=True)
         started = await replay(post, id, status="failed")
         await worked_off(post)
         await post.settled(id, "delivered")

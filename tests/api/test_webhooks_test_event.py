@@ -14,7 +14,7 @@ from standardwebhooks.webhooks import Webhook as Verifier
 from latchkey import logs
 from latchkey.logs import LogStream
 from latchkey.subjects.webhooks.api import EventType
-from latchkey.subjects.webhooks.receiver import Arrival, tls
+from latchkey.subjects.webhooks.receiver import ReceivedWebhook, tls
 from latchkey.subjects.webhooks.usecases.samples import TYPES
 from latchkey.wire.event import Envelope
 from tests.api.client import NOW, Reply
@@ -30,7 +30,7 @@ async def tried(post: Post, id: str, type: str = "TEST") -> dict[str, Any]:
     return said
 
 
-def signature(secret: str, arrival: Arrival) -> str:
+def signature(secret: str, arrival: ReceivedWebhook) -> str:
     """The signature that the Standard Webhooks library computes for the same message."""
     at = datetime.fromtimestamp(int(arrival.headers["webhook-timestamp"]), UTC)
     return Verifier(secret).sign(arrival.headers["webhook-id"], at, arrival.body.decode())

@@ -11,7 +11,7 @@ from msgspec import json
 from latchkey.http.body import CheckedBody
 from latchkey.http.exchange import Exchange
 from latchkey.http.front import Front
-from latchkey.subjects.purchase_intake.api.receipts import Writes
+from latchkey.subjects.purchase_intake.api.receipts import ReceiptEndpoint
 from tests.api.client import APP, NOW, Client, Reply, Shop
 from tests.api.doings import count_rows
 
@@ -22,7 +22,7 @@ WHO = "@@@@"
 EVENT_ID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-class PassesOn(Writes):
+class PassesOn(ReceiptEndpoint):
     async def answer(self, exchange: Exchange, segments: list[str], body: CheckedBody) -> bytes | None:
         return None
 

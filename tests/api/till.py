@@ -12,23 +12,32 @@ from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 from latchkey.http.services import Services
-from latchkey.stores.adapter import AppReceipt, ConnectedApp, Extension, Incoming, Notification, Reading, Seen, Target
+from latchkey.stores.adapter import (
+    ActionTarget,
+    AppReceipt,
+    ConnectedApp,
+    Extension,
+    Incoming,
+    Notification,
+    SeenPurchase,
+    StoreReading,
+)
 from latchkey.stores.errors import InvalidReceipt, StoreDown, StoreError
 from latchkey.stores.selling import (
-    Account,
-    Begun,
+    BegunCheckout,
+    CheckoutOrder,
+    CheckoutState,
     Confirmation,
     HostedPage,
     NotPayable,
-    Order,
     PaymentForm,
+    ProviderAccount,
     Sale,
-    Standing,
 )
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from tests.api.client import NOW, Reply, Shop
 
-ACCOUNT = Account(account_id="acct_1", publishable_key="pk_test_12345678", sandbox=True)
+ACCOUNT = ProviderAccount(account_id="acct_1", publishable_key="pk_test_12345678", sandbox=True)
 
 
 @dataclass
@@ -37,10 +46,10 @@ class Provider:
     # Whether the buyer pays on the provider's own page.
     hosted: bool
     # What it was asked to sell, in order.
-    orders: list[Order] = field(default_factory=list)
+    orders: list[CheckoutOrder] = field(default_factory=list)
     # By handle.
-    payments: dict[str, Order] = field(default_factory=dict)
-    standing: dict[str, Standing] = field(default_factory=dict)
+    payments: dict[str, CheckoutOrder] = field(default_factory=dict)
+    standing: dict[str, CheckoutState] = field(default_factory=dict)
     accounts: list[str | None] = field(default_factory=list)
     # How often it was asked how a payment stands.
     asked: int = 0
@@ -53,48 +62,48 @@ class Provider:
     now: Ms = NOW
 
     def pays(self, handle: str) -> None:
-        self.standing[handle] = Standing.PAID
+        self.standing[handle] = CheckoutState.PAID
 
     # Selling.
 
-    async def payment_form(self, app: ConnectedApp, order: Order, account_id: str | None) -> PaymentForm:
+    async def payment_form(self, app: ConnectedApp, order: CheckoutOrder, account_id: str | None) -> PaymentForm:
         self._check()
         self.accounts.append(account_id)
         if self.hosted:
             raise NotPayable("It has a page of its own.")
         return self._form(order)
 
-    async def begin_sale(self, app: ConnectedApp, order: Order, account_id: str | None) -> Begun:
+    async def begin_sale(self, app: ConnectedApp, order: CheckoutOrder, account_id: str | None) -> BegunCheckout:
         self._check()
         self.orders.append(order)
         self.accounts.append(account_id)
         if not self.hosted:
-            return Begun(page=self._form(order), handle=None, expires_at=None)
+            return BegunCheckout(page=self._form(order), handle=None, expires_at=None)
         handle = self._payment(order)
         page = HostedPage(account=ACCOUNT, client_secret=f"{handle}_secret")
-        return Begun(page=page, handle=handle, expires_at=self.now + 30 * MINUTE)
+        return BegunCheckout(page=page, handle=handle, expires_at=self.now + 30 * MINUTE)
 
-    async def confirm_sale(self, app: ConnectedApp, order: Order, handle: str | None) -> Confirmation:
+    async def confirm_sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str | None) -> Confirmation:
         self._check()
-        if self.hosted or self.standing.get(handle or "") in (Standing.PAID, Standing.FAILED):
+        if self.hosted or self.standing.get(handle or "") in (CheckoutState.PAID, CheckoutState.FAILED):
             raise NotPayable("It is over.")
         self.orders.append(order)
         handle = handle or self._payment(order)
         return Confirmation(handle=handle, client_secret=f"{handle}_secret", told=self.tells)
 
-    async def sale(self, app: ConnectedApp, order: Order, handle: str) -> Sale:
+    async def sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str) -> Sale:
         self._check()
         self.asked += 1
         return Sale(standing=self.standing[handle], receipt=handle)
 
-    def _payment(self, order: Order) -> str:
+    def _payment(self, order: CheckoutOrder) -> str:
         known = next((handle for handle, one in self.payments.items() if one.key == order.key), None)
         handle = known or f"pay_{len(self.payments) + 1}"
         self.payments[handle] = order
-        self.standing.setdefault(handle, Standing.OPEN)
+        self.standing.setdefault(handle, CheckoutState.OPEN)
         return handle
 
-    def _form(self, order: Order) -> PaymentForm:
+    def _form(self, order: CheckoutOrder) -> PaymentForm:
         return PaymentForm(
             account=ACCOUNT,
             mode="setup" if order.trial_days else "payment",
@@ -119,18 +128,18 @@ class Provider:
     async def check_credentials(self, app: ConnectedApp) -> None:
         pass
 
-    async def read_receipt(self, app: ConnectedApp, receipt: AppReceipt) -> Reading:
+    async def read_receipt(self, app: ConnectedApp, receipt: AppReceipt) -> StoreReading:
         handle = receipt.token or ""
         if self.receipts_down:
             raise StoreDown("It does not answer.")
-        if self.standing.get(handle) is not Standing.PAID:
+        if self.standing.get(handle) is not CheckoutState.PAID:
             raise InvalidReceipt("Nothing was paid.")
         return self.reading(handle)
 
-    def reading(self, handle: str) -> Reading:
+    def reading(self, handle: str) -> StoreReading:
         order = self.payments[handle]
         seen = self._subscription(handle, order) if order.subscription else self._purchase(handle, order)
-        sold = Seen(
+        sold = SeenPurchase(
             snapshot=seen,
             account_token=order.app_user_id,
             handle=handle,
@@ -138,9 +147,9 @@ class Provider:
             offering=order.offering,
             offered=(order.product_id,),
         )
-        return Reading(seen=(sold,))
+        return StoreReading(seen=(sold,))
 
-    def _subscription(self, handle: str, order: Order) -> Subscription:
+    def _subscription(self, handle: str, order: CheckoutOrder) -> Subscription:
         moment = Moment(self.now)
         period = Period(
             id=f"{handle}.1",
@@ -161,7 +170,7 @@ class Provider:
             status=Status(as_of=moment),
         )
 
-    def _purchase(self, handle: str, order: Order) -> Purchase:
+    def _purchase(self, handle: str, order: CheckoutOrder) -> Purchase:
         return Purchase(
             kind=PurchaseKind.ONE_TIME,
             store=self.store,
@@ -178,25 +187,25 @@ class Provider:
     async def verify(self, app: ConnectedApp, incoming: Incoming) -> Notification:
         raise NotImplementedError
 
-    async def read(self, app: ConnectedApp, payload: str) -> Reading:
+    async def read(self, app: ConnectedApp, payload: str) -> StoreReading:
         return self.reading(payload)
 
-    async def read_again(self, app: ConnectedApp, handle: str, environment: Environment) -> Reading:
+    async def read_again(self, app: ConnectedApp, handle: str, environment: Environment) -> StoreReading:
         return self.reading(handle)
 
     async def acknowledge(self, app: ConnectedApp, handle: str, product_id: str, *, subscription: bool) -> None:
         raise NotImplementedError
 
-    async def cancel(self, app: ConnectedApp, target: Target) -> None:
+    async def cancel(self, app: ConnectedApp, target: ActionTarget) -> None:
         raise NotImplementedError
 
-    async def revoke(self, app: ConnectedApp, target: Target) -> None:
+    async def revoke(self, app: ConnectedApp, target: ActionTarget) -> None:
         raise NotImplementedError
 
-    async def refund(self, app: ConnectedApp, target: Target, *, revoke: bool) -> None:
+    async def refund(self, app: ConnectedApp, target: ActionTarget, *, revoke: bool) -> None:
         raise NotImplementedError
 
-    async def extend(self, app: ConnectedApp, target: Target, extension: Extension) -> None:
+    async def extend(self, app: ConnectedApp, target: ActionTarget, extension: Extension) -> None:
         raise NotImplementedError
 
     async def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:

@@ -28,7 +28,7 @@ from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.test_store import usecases as test_store
 from latchkey.subjects.webhooks.delivery.role import run_delivery
 from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
-from latchkey.subjects.webhooks.receiver import Arrival, Receiver, listening, tls
+from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
 from tests.patience import until
 
 SECRET = bytes(range(32))
@@ -55,7 +55,7 @@ class Load:
 
     database: Database
     projects: Sequence[str]
-    arrivals: list[Arrival]
+    arrivals: list[ReceivedWebhook]
     acknowledged: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     refused: list[Exception] = field(default_factory=list)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -135,7 +135,7 @@ async def loaded(url: str, folder: Path, projects: Sequence[str]) -> AsyncIterat
     """Two writers for each project, one webhook for each, and the delivery role, until the end of the block. Afterwards
     every delivery has been made."""
     certificates = ensure_certificates(folder / "tls", [], real_now())
-    arrivals: list[Arrival] = []
+    arrivals: list[ReceivedWebhook] = []
     async with (
         Database(url, max_size=4 * len(projects)) as database,
         listening(
@@ -209,7 +209,7 @@ async def compare(url: str, load: Load) -> None:
         await connection.close()
 
 
-def _arrived_in_order(project: str, arrivals: Sequence[Arrival], places: dict[str, tuple[int, int]]) -> None:
+def _arrived_in_order(project: str, arrivals: Sequence[ReceivedWebhook], places: dict[str, tuple[int, int]]) -> None:
     firsts: dict[str, None] = {}
     for arrival in arrivals:
         if arrival.path.strip("/") == project:

@@ -4,8 +4,8 @@ from latchkey.database.pool import Database, connect
 from latchkey.subjects.charts.storage import chart_tables as rows
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects.usecases import create_project
-from latchkey.subjects.segments.rules.facets import Status
-from latchkey.subjects.segments.rules.filter import Filter
+from latchkey.subjects.segments.rules.facets import CustomerStatus
+from latchkey.subjects.segments.rules.filter import CustomerFilter
 from latchkey.subjects.segments.usecases.customer_lists import count, csv_pieces, list_page
 from latchkey.subjects.test_clocks.usecases import create_customer
 from tests.citus.moving import MOVE, elsewhere
@@ -47,14 +47,16 @@ async def marked(shop: Shop) -> rows.Mark:
 
 
 async def lists_are_right(shop: Shop) -> None:
-    wanted = Filter(status=frozenset({Status.ACTIVE}))
+    wanted = CustomerFilter(status=frozenset({CustomerStatus.ACTIVE}))
     first = await list_page(shop.database, shop.project_id, wanted, shop.time, limit=1)
     rest = await list_page(shop.database, shop.project_id, wanted, shop.time, after=first.next)
     assert {one.app_user_id for one in (*first.entries, *rest.entries)} == {"buyer1", "buyer3"}
-    assert (await count(shop.database, shop.project_id, Filter(), shop.time)).customers == 5
-    pieces = csv_pieces(shop.database, shop.changes.catalogs, shop.project_id, Filter(), ["status"], shop.time)
+    assert (await count(shop.database, shop.project_id, CustomerFilter(), shop.time)).customers == 5
+    pieces = csv_pieces(shop.database, shop.changes.catalogs, shop.project_id, CustomerFilter(), ["status"], shop.time)
     assert len(b"".join([piece async for piece in pieces]).splitlines()) == 6
-    granted = await done(shop, await prepared(shop, Filter(status=frozenset({Status.NEVER_BOUGHT})), terms()))
+    granted = await done(
+        shop, await prepared(shop, CustomerFilter(status=frozenset({CustomerStatus.NEVER_BOUGHT})), terms())
+    )
     assert (granted.state, granted.granted, await grants(shop)) == ("done", 1, 1)
 
 

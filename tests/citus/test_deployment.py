@@ -5,7 +5,7 @@ from latchkey.database.pool import Database, connect
 from latchkey.observability import storage as watching
 from latchkey.process.doctor_deployment import deployment
 from latchkey.subjects.demo.usecases.project import add_catalog
-from latchkey.subjects.deployment.rules import Standing, troubles
+from latchkey.subjects.deployment.rules import DeploymentReport, troubles
 from latchkey.subjects.deployment.usecases import look, look_through
 from latchkey.subjects.projects.usecases import create_project
 from tests.citus.cluster import Cluster
@@ -16,7 +16,7 @@ from tests.usecases.test_customer_facets import walk
 PLACES = {"reference": "on every node", "by project": "by project", "local": "coordinator"}
 
 
-async def looked_at(url: str) -> Standing:
+async def looked_at(url: str) -> DeploymentReport:
     connection = await connect(url)
     try:
         # As the product's connections are on Citus.

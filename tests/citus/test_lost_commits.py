@@ -3,7 +3,7 @@
 from latchkey.database import database_identity as identity
 from latchkey.database.pool import Database
 from latchkey.domain.restore import SEQUENCES
-from latchkey.subjects.database_restore.usecases import Wanted, after_restore
+from latchkey.subjects.database_restore.usecases import RestoreOptions, after_restore
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects.usecases import create_project
 from tests.citus.moving import prepare
@@ -30,4 +30,4 @@ async def test_numbers_skip_ahead_in_all_projects(citus_url: str) -> None:
                 shop = Shop(database, id, NOON + floor)
                 await shop.act("purchase", f"bob{floor}", "pro_monthly")
                 assert [event.sequence for event in await shop.events(f"bob{floor}")] == [floor * SEQUENCES + 1]
-            await after_restore(database, Wanted(again=True), NOON, actor="a test")
+            await after_restore(database, RestoreOptions(again=True), NOON, actor="a test")

@@ -15,7 +15,7 @@ from latchkey.database.pool import Database
 from latchkey.database.sql import all_queries, query
 from latchkey.domain.customers.customer import newcomer
 from latchkey.engine.admission import Caller
-from latchkey.engine.reads import Answer, Reader
+from latchkey.engine.reads import Reader, ReadResult
 from latchkey.engine.storage import records as customers
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.subjects.api_keys.usecases import create_secret_key, hash_of, revoke_key
@@ -133,7 +133,7 @@ async def test_a_read_with_a_known_key_begins_while_its_request_is_counted(sprea
             await customers.create(connection, [newcomer(PROJECT, id, NOW) for id in ("ann", "bob")])
         reader = Reader(database, Catalogs())
 
-        async def answered(*ids: str | None) -> list[Answer]:
+        async def answered(*ids: str | None) -> list[ReadResult]:
             return list(await asyncio.gather(*(reader.admit(key_hash, id) for id in ids)))
 
         first = await answered("nobody", "ann", None, "bob", "ann")

@@ -21,7 +21,7 @@ from latchkey.now import real_now
 from latchkey.process.local_ca.authority import ensure_certificates
 from latchkey.subjects.audit import usecases as audit
 from latchkey.subjects.test_store import usecases as test_store
-from latchkey.subjects.webhooks.receiver import Arrival, Receiver, listening, tls
+from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
 from tests.cli.running import typed
 from tests.databases import DemoShelf
 
@@ -254,7 +254,7 @@ async def test_webhooks_are_created_tested_paused_and_their_deliveries_sent_agai
     terminal: Terminal, tmp_path: Path
 ) -> None:
     certificates = ensure_certificates(tmp_path / "tls", [], time.time_ns() // 1_000_000)
-    arrivals: list[Arrival] = []
+    arrivals: list[ReceivedWebhook] = []
     receiver = Receiver(lambda arrival, _: arrivals.append(arrival))
     header = tmp_path / "header"
     header.write_text("Bearer very s3cret\n")

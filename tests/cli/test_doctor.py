@@ -18,7 +18,7 @@ from latchkey.process.local_ca.authority import ensure_certificates
 from latchkey.process.supervision.listeners import bind
 from latchkey.subjects.demo.usecases.project import ensure_demo
 from latchkey.subjects.deployment import storage as looking
-from latchkey.subjects.deployment.rules import Lists, Partition, Table
+from latchkey.subjects.deployment.rules import ListsReport, PartitionReport, Table
 from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
 from tests.cli.running import latchkey, typed
 from tests.domain.test_deployment import QUIET
@@ -173,7 +173,7 @@ async def test_the_doctor_says_what_is_wrong_with_the_database_as_a_whole(
 ) -> None:
     """Here: more dead rows than vacuum should leave, and how large the tables are."""
 
-    async def tables(*_: object) -> tuple[list[Table], list[Partition]]:
+    async def tables(*_: object) -> tuple[list[Table], list[PartitionReport]]:
         return [Table("lanes", 1_000, 5 * 1024**3, 400_000)], []
 
     monkeypatch.setattr(looking, "tables", tables)
@@ -186,7 +186,7 @@ async def test_the_doctor_says_what_is_wrong_with_the_database_as_a_whole(
 
 
 def test_the_doctor_says_how_far_customer_lists_are_behind() -> None:
-    behind = Lists(1_200, 90_000, customers=1_000, more=True, bytes=5 * 1024**3)
+    behind = ListsReport(1_200, 90_000, customers=1_000, more=True, bytes=5 * 1024**3)
     *_, told = told_about(replace(QUIET, lists=behind))
     assert told.words == (
         "1,200 events behind, the first of them for 90 s, "

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.cli.emulate.folder import Folder
+from latchkey.cli.emulate.folder import EmulatorFolder
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import Refusal
 from tests.cli.running import Running, typed
@@ -90,23 +90,23 @@ def test_without_a_running_store_it_says_how_to_start_one(tmp_path: Path) -> Non
 
 
 async def test_a_store_keeps_its_keys_its_purchases_and_its_time(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = EmulatorFolder(tmp_path)
     folder.prepare()
     first = folder.google(package_name="com.example.notes", audience=None, production=None)
     token = first.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="user-7")
     first.act(token, "acknowledge")
     moved_to = first.clock.now() + 40 * DAY
     await first.move(moved_to)
-    again = Folder(tmp_path).google(package_name=None, audience=None, production=None)
+    again = EmulatorFolder(tmp_path).google(package_name=None, audience=None, production=None)
     assert again.books == first.books
     assert again.clock.now() >= moved_to
     assert again.credentials("http://127.0.0.1:1") == first.credentials("http://127.0.0.1:1")
     with pytest.raises(Refusal, match="Name another folder"):
-        Folder(tmp_path).apple(bundle_id=None, app_apple_id=None, production=None)
+        EmulatorFolder(tmp_path).apple(bundle_id=None, app_apple_id=None, production=None)
 
 
 async def test_a_stripe_emulator_keeps_its_keys_and_its_books(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = EmulatorFolder(tmp_path)
     folder.prepare()
     first = folder.stripe(metadata_key="user")
     id = first.sell(product_id="pro_monthly", buyer="ada", account_token="user-7", trial=True)
@@ -114,23 +114,23 @@ async def test_a_stripe_emulator_keeps_its_keys_and_its_books(tmp_path: Path) ->
     first.act(id, "extend_trial", days=3)
     await first.move(first.clock.now() + 40 * DAY)
     first.act(id, "refund", amount=2.0)
-    again = Folder(tmp_path).stripe()
+    again = EmulatorFolder(tmp_path).stripe()
     assert (again.books, again.keys, again.account) == (first.books, first.keys, first.account)
     assert again.credentials("http://127.0.0.1:1")["user_id_metadata_key"] == "user"
-    rotated = Folder(tmp_path).stripe(rotate_secret=True)
+    rotated = EmulatorFolder(tmp_path).stripe(rotate_secret=True)
     assert rotated.credentials("x")["previous_webhook_secret"] == first.keys.webhook_secret
     assert rotated.keys.secret_key == first.keys.secret_key
-    live = Folder(tmp_path).stripe(production=True)
+    live = EmulatorFolder(tmp_path).stripe(production=True)
     assert live.keys.secret_key.startswith("sk_live_")
     assert live.books.live
 
 
 async def test_an_apple_store_is_found_again_too(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = EmulatorFolder(tmp_path)
     folder.prepare()
     first = folder.apple(bundle_id=None, app_apple_id=7, production=True)
     id = first.sell(product_id="basic_monthly", buyer="ada", intro=True)
     first.act(id, "fail_billing", grace_days=3)
-    again = Folder(tmp_path).apple(bundle_id=None, app_apple_id=None, production=None)
+    again = EmulatorFolder(tmp_path).apple(bundle_id=None, app_apple_id=None, production=None)
     assert again.books == first.books
     assert (again.app, again.keys.chain.root_pem) == (first.app, first.keys.chain.root_pem)

@@ -3,7 +3,13 @@
 from ipaddress import ip_network
 from pathlib import Path
 
-from latchkey.process.supervision.supervisor_channel import Orders, decode, encode, settings_from_wire, settings_to_wire
+from latchkey.process.supervision.supervisor_channel import (
+    ChildOrders,
+    decode,
+    encode,
+    settings_from_wire,
+    settings_to_wire,
+)
 from latchkey.settings import Settings
 
 FULL = Settings(
@@ -29,7 +35,7 @@ FULL = Settings(
 
 def test_settings_survive_the_way_to_a_child() -> None:
     for settings in (Settings(), FULL):
-        sent = encode(Orders(settings_to_wire(settings), settings.roles, None))
+        sent = encode(ChildOrders(settings_to_wire(settings), settings.roles, None))
         received = settings_from_wire(decode(sent).settings)
         assert received == settings
         for name in Settings.__struct_fields__:

@@ -12,7 +12,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook as Verifier
 
 from latchkey.cli.receiver import CannotForwardError, Forwarder, NotConnectedError, check, receiver
-from latchkey.subjects.webhooks.receiver import Arrival, _Seen
+from latchkey.subjects.webhooks.receiver import ReceivedWebhook, _Seen
 from tests.cli.running import Running, Up, typed
 
 
@@ -124,7 +124,7 @@ def test_an_app_that_does_not_run_is_answered_502(up: Up) -> None:
             assert running.ctrl_c() == 0
 
 
-ARRIVAL = Arrival(0, "/", {"content-type": "application/json", "connection": "close"}, b"{}", _Seen())
+ARRIVAL = ReceivedWebhook(0, "/", {"content-type": "application/json", "connection": "close"}, b"{}", _Seen())
 
 
 async def test_an_app_that_is_too_slow_is_answered_502() -> None:

@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from latchkey.now import real_now
-from latchkey.process.local_ca.authority import Certificates, ensure_certificates
+from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates
 from tests.cli.running import Running, get, latchkey, typed
 from tests.databases import Shelf
 from tests.patience import wait_until
@@ -24,11 +24,11 @@ KEY = base64.b64encode(b"k" * 32).decode()
 
 
 @pytest.fixture
-def certificates(tmp_path: Path) -> Certificates:
+def certificates(tmp_path: Path) -> LocalCertificates:
     return ensure_certificates(tmp_path / "tls", [ipaddress.ip_address("127.0.0.1")], real_now())
 
 
-def safe_settings(database_url: str, certificates: Certificates) -> dict[str, str]:
+def safe_settings(database_url: str, certificates: LocalCertificates) -> dict[str, str]:
     return {
         "LATCHKEY_DATABASE_URL": database_url,
         "LATCHKEY_SECRET_KEY": KEY,
@@ -43,22 +43,22 @@ def safe_settings(database_url: str, certificates: Certificates) -> dict[str, st
 METRICS_KEY = "only for the metrics"
 
 
-def watched(database_url: str, certificates: Certificates) -> dict[str, str]:
+def watched(database_url: str, certificates: LocalCertificates) -> dict[str, str]:
     return {**safe_settings(database_url, certificates), "LATCHKEY_METRICS_KEY": METRICS_KEY}
 
 
 @pytest.fixture
-def safe(database_url: str, certificates: Certificates) -> dict[str, str]:
+def safe(database_url: str, certificates: LocalCertificates) -> dict[str, str]:
     return safe_settings(database_url, certificates)
 
 
 @pytest.fixture(scope="module")
-def authority(short_folder: Path) -> Certificates:
+def authority(short_folder: Path) -> LocalCertificates:
     return ensure_certificates(short_folder / "serving-tls", [ipaddress.ip_address("127.0.0.1")], real_now())
 
 
 @pytest.fixture(scope="module")
-async def serving(shelf: Shelf, authority: Certificates) -> AsyncIterator[Running]:
+async def serving(shelf: Shelf, authority: LocalCertificates) -> AsyncIterator[Running]:
     """One `latchkey serve` for the tests that only look at it. It must end cleanly."""
     async with shelf.lend() as database:
         with Running("serve", "--workers", "2", **watched(database.url, authority)) as running:
@@ -72,7 +72,7 @@ def address_of(running: Running) -> str:
     return f"https://127.0.0.1:{running.wait_for_event('ready')['port']}"
 
 
-def test_it_serves_over_tls(serving: Running, authority: Certificates) -> None:
+def test_it_serves_over_tls(serving: Running, authority: LocalCertificates) -> None:
     address = address_of(serving)
     for _ in range(8):
         assert get(address, str(authority.authority), "/readyz")[0] == 200
@@ -91,7 +91,7 @@ def test_its_secrets_are_in_no_log_argument_or_environment_of_its_processes(serv
     assert METRICS_KEY not in serving.output
 
 
-def test_any_process_answers_for_the_metrics_of_all(serving: Running, authority: Certificates) -> None:
+def test_any_process_answers_for_the_metrics_of_all(serving: Running, authority: LocalCertificates) -> None:
     headers = {"Authorization": f"Bearer {METRICS_KEY}"}
     status, body = get(address_of(serving), str(authority.authority), "/metrics", **headers)
     assert status == 200
@@ -122,7 +122,7 @@ def test_a_second_service_on_the_same_port_is_refused_rather_than_sharing_it(
 
 
 def test_requests_that_arrive_while_a_process_restarts_wait_and_are_answered(
-    safe: dict[str, str], certificates: Certificates
+    safe: dict[str, str], certificates: LocalCertificates
 ) -> None:
     with Running("serve", "--workers", "1", "--roles", "api", **safe) as running:
         address = address_of(running)
@@ -135,7 +135,7 @@ def test_requests_that_arrive_while_a_process_restarts_wait_and_are_answered(
 
 
 def test_a_stopping_process_says_so_and_goes_on_answering_until_its_delay_is_over(
-    safe: dict[str, str], certificates: Certificates
+    safe: dict[str, str], certificates: LocalCertificates
 ) -> None:
     safe["LATCHKEY_SHUTDOWN_DELAY_SECONDS"] = "3600"
     with Running("serve", "--workers", "1", "--roles", "api", **safe) as running:
@@ -150,7 +150,7 @@ def test_a_stopping_process_says_so_and_goes_on_answering_until_its_delay_is_ove
             asked(address, certificates, "/healthz")
 
 
-def asked(address: str, certificates: Certificates, path: str) -> tuple[int, str | None]:
+def asked(address: str, certificates: LocalCertificates, path: str) -> tuple[int, str | None]:
     context = ssl.create_default_context(cafile=str(certificates.authority))
     connection = HTTPSConnection(urlsplit(address).netloc, timeout=60, context=context)
     try:

@@ -15,7 +15,7 @@ from latchkey.database.pool import Database
 from latchkey.now import real_now
 from latchkey.subjects.audit import usecases as audit
 from latchkey.subjects.projects import usecases as projects
-from latchkey.subjects.purchase_intake.rules import NewEntry, Outcome
+from latchkey.subjects.purchase_intake.rules import JournalOutcome, NewEntry
 from latchkey.subjects.purchase_intake.storage import journal_rows as storage
 from latchkey.subjects.purchase_intake.usecases.journal import file_entries
 from tests.api.apple import app_store, keys
@@ -171,7 +171,7 @@ async def filed(database: Database, number: int, *, failed: bool = False) -> str
     assert id is not None
     if failed:
         async with database.acquire() as connection:
-            await storage.finish(connection, [Outcome(id=id, status="failed", message="It broke [here].")], now)
+            await storage.finish(connection, [JournalOutcome(id=id, status="failed", message="It broke [here].")], now)
     return f"ntf_{id}"
 
 

@@ -16,7 +16,7 @@ from playwright.async_api import Error, async_playwright
 from rich.console import Console
 
 from latchkey.now import real_now
-from latchkey.process.local_ca.authority import Certificates, ensure_certificates, signs_only_here
+from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates, signs_only_here
 from latchkey.process.local_ca.trust import local_authority, put_in, take_out
 from latchkey.process.local_ca.trust_stores import (
     Authority,
@@ -38,13 +38,13 @@ from tests.settings.test_safety import write_pair
 
 
 @pytest.fixture
-def certificates(tmp_path: Path) -> Certificates:
+def certificates(tmp_path: Path) -> LocalCertificates:
     (tmp_path / "data").mkdir()
     return ensure_certificates(tmp_path / "data" / "tls", [], real_now())
 
 
 @pytest.fixture
-def authority(certificates: Certificates) -> Authority:
+def authority(certificates: LocalCertificates) -> Authority:
     return local_authority(certificates.authority)
 
 
@@ -98,7 +98,7 @@ def paper() -> tuple[Console, io.StringIO]:
 
 
 def test_the_system_and_the_browsers_trust_it_and_cease_to(
-    authority: Authority, certificates: Certificates, system: SystemFolder, certutil: str, tmp_path: Path
+    authority: Authority, certificates: LocalCertificates, system: SystemFolder, certutil: str, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
     profile = firefox_profile(home, certutil)
@@ -190,7 +190,7 @@ def test_what_fails_halfway_is_taken_back(authority: Authority, tmp_path: Path) 
 
 
 def test_an_authority_that_could_vouch_for_anybody_is_never_installed(
-    certificates: Certificates, tmp_path: Path
+    certificates: LocalCertificates, tmp_path: Path
 ) -> None:
     assert signs_only_here(x509.load_pem_x509_certificate(certificates.authority.read_bytes()))
     open_to_all, _ = write_pair(tmp_path, "Latchkey local authority abc123")
@@ -231,7 +231,7 @@ def test_each_system_has_its_own_way(tmp_path: Path) -> None:
 
 
 def test_the_command_asks_says_and_does_it_for_one_s_own_browsers(
-    certificates: Certificates, chromium: Path, certutil: str, tmp_path: Path
+    certificates: LocalCertificates, chromium: Path, certutil: str, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
     home.mkdir()
@@ -256,7 +256,7 @@ def test_the_command_asks_says_and_does_it_for_one_s_own_browsers(
 
 
 async def test_chromium_opens_the_service_without_a_warning(
-    authority: Authority, certificates: Certificates, chromium: Path, certutil: str, tmp_path: Path
+    authority: Authority, certificates: LocalCertificates, chromium: Path, certutil: str, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
     store = NssDatabase("Chromium", home / ".pki" / "nssdb", certutil)

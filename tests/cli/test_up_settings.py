@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from latchkey.now import real_now
-from latchkey.process.local_ca.authority import Certificates, ensure_certificates
+from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates
 from latchkey.process.up import up_settings
 from latchkey.process.up.up_settings import OWN, settings_for_up
 from latchkey.settings import LOOPBACK, ROLES, Settings, SettingsRefusedError
@@ -77,12 +77,14 @@ SAMPLES = {
 
 
 @pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> LocalCertificates:
     return ensure_certificates(tmp_path_factory.mktemp("tls"), [], real_now())
 
 
 @pytest.mark.parametrize("name", Settings.__struct_fields__)
-def test_every_setting_is_taken_or_said_not_to_apply(name: str, certificates: Certificates, tmp_path: Path) -> None:
+def test_every_setting_is_taken_or_said_not_to_apply(
+    name: str, certificates: LocalCertificates, tmp_path: Path
+) -> None:
     variable = f"LATCHKEY_{name.upper()}"
     value = str(certificates.authority) if name.endswith("_ca") else SAMPLES[name]
     openid = {f"LATCHKEY_{one.upper()}": SAMPLES[one] for one in SAMPLES if one.startswith("openid_")}
@@ -106,7 +108,7 @@ def test_the_command_line_wins_and_is_not_said_to_be_from_the_environment() -> N
     assert list(chosen.taken) == ["LATCHKEY_HOST"]
 
 
-def test_without_settings_it_is_as_it_always_was(certificates: Certificates, tmp_path: Path) -> None:
+def test_without_settings_it_is_as_it_always_was(certificates: LocalCertificates, tmp_path: Path) -> None:
     chosen = settings_for_up({"HOME": "/"}, port=None, host=None, workers=None)
     assert not chosen.taken
     assert not chosen.ignored
@@ -117,7 +119,7 @@ def test_without_settings_it_is_as_it_always_was(certificates: Certificates, tmp
     assert final.webhook_extra_ca == certificates.authority
 
 
-def test_loopback_stays_allowed_and_our_own_authority_trusted(certificates: Certificates, tmp_path: Path) -> None:
+def test_loopback_stays_allowed_and_our_own_authority_trusted(certificates: LocalCertificates, tmp_path: Path) -> None:
     environ = {
         "LATCHKEY_WEBHOOK_ALLOW_NETWORKS": "10.0.0.0/8",
         "LATCHKEY_WEBHOOK_EXTRA_CA": str(certificates.cert),

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.accounts.usecases.team import add_member
 from latchkey.subjects.exports import storage as schedules
-from latchkey.subjects.exports.rules import Run
+from latchkey.subjects.exports.rules import ExportRun
 from latchkey.subjects.segments.usecases.projector import Roller
 from tests.api.client import NOW, Shop
 from tests.api.till import opened_page
@@ -106,7 +106,7 @@ async def export(ask: Ask, shop: Shop) -> None:
         made = await schedules.load(connection, shop.project_id, id)
         assert made is not None
         run = await schedules.begin_run(connection, made, NOW)
-        done = Run(
+        done = ExportRun(
             id=run,
             started_at=NOW,
             finished_at=NOW + 4_200,

@@ -27,7 +27,7 @@ from latchkey.subjects.request_log import storage as request_log
 from latchkey.subjects.webhooks.delivery import webhook
 from latchkey.subjects.webhooks.delivery.event_body import body_of
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs as requeue
-from latchkey.subjects.webhooks.delivery.sending.reply import Answer
+from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.usecases.samples import sample
 from latchkey.wire.event import Envelope
@@ -164,7 +164,7 @@ def file_of(route: Route, status: int, also: str) -> str:
 
 
 async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def received(*_: object, is_test: bool = False) -> Answer:
+    async def received(*_: object, is_test: bool = False) -> AttemptResult:
         marked = {TEST_EVENT: "true"} if is_test else {}
         shown = {**json.decode(ANSWER.request_headers), **marked}
         return structs.replace(ANSWER, request_headers=json.encode(shown))
@@ -198,7 +198,7 @@ async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.Mon
     assert there - told == story.files, "there is an example that no request produces any more"
 
 
-ANSWER = Answer(
+ANSWER = AttemptResult(
     at=NOW,
     took_ms=12,
     status=200,

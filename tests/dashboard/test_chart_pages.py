@@ -16,7 +16,7 @@ from latchkey.engine.clock import pass_time
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.charts.page.presentation import listed
-from latchkey.subjects.charts.page.view import Environment, Offered, view_of
+from latchkey.subjects.charts.page.view import Offered, ViewEnvironment, view_of
 from latchkey.subjects.charts.rules.chart import ChartData, Value
 from latchkey.subjects.charts.rules.chart_requests import BY_NAME, CHARTS
 from latchkey.subjects.charts.rules.definition import Choice, Drawing, Unit
@@ -87,7 +87,7 @@ async def chart(site: Site, facts: FactCache, name: str) -> ChartData:
     """As the page asks for it."""
     experiments = (await site.client.get(f"/v2/projects/{site.project_id}/experiments")).json()["items"]
     offered = Offered(
-        environments=[Environment(one, one, site.clock.now) for one in ("PRODUCTION", "SANDBOX")],
+        environments=[ViewEnvironment(one, one, site.clock.now) for one in ("PRODUCTION", "SANDBOX")],
         currencies=["USD", "EUR"],
         dimensions={},
         choices={"experiment": [Choice(one["id"], one["name"]) for one in experiments]},

@@ -5,7 +5,15 @@ from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Customer, with_purchase, with_subscription
 from latchkey.domain.customers.promotion import grant, revoke
-from latchkey.domain.customers.subscription_timeline import FailedPayment, Kind, Life, Past, Span, latest, lives
+from latchkey.domain.customers.subscription_timeline import (
+    FailedPayment,
+    Past,
+    PurchaseTimeline,
+    SpanKind,
+    TimelineSpan,
+    latest,
+    lives,
+)
 from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
 from latchkey.domain.purchases.subscription import Cause, PeriodType, Subscription
 from latchkey.domain.stores.test_store import actions
@@ -138,17 +146,20 @@ def test_grants_and_lasting_purchases_have_a_life_and_what_is_used_up_has_none()
     customer = with_purchase(with_purchase(customer, bought(PRO_LIFETIME, JAN + DAY)), bought(COINS, JAN, id="coins"))
     found = lives(customer, CATALOG, JAN)
     assert [(one.title, [(span.kind, span.end) for span in one.spans]) for one in found] == [
-        ("team", [(Kind.GRANTED, FEB)]),
-        ("pro_lifetime", [(Kind.PAID, None)]),
+        ("team", [(SpanKind.GRANTED, FEB)]),
+        ("pro_lifetime", [(SpanKind.PAID, None)]),
     ]
     [first, _] = lives(revoke(customer, "team", JAN + DAY), CATALOG, JAN)
     assert first.spans[0].end == JAN + DAY
     assert first.marks[0].words == "Revoked"
 
 
-def drawn(*spans: tuple[Kind, Ms, Ms | None]) -> Life:
-    return Life(
-        "pro", "test_store", "1", tuple(Span(kind, start, end, "pro_monthly", "1.0") for kind, start, end in spans)
+def drawn(*spans: tuple[SpanKind, Ms, Ms | None]) -> PurchaseTimeline:
+    return PurchaseTimeline(
+        "pro",
+        "test_store",
+        "1",
+        tuple(TimelineSpan(kind, start, end, "pro_monthly", "1.0") for kind, start, end in spans),
     )
 
 
@@ -170,7 +181,7 @@ def test_nothing_bought_is_no_picture() -> None:
 
 def test_what_lasts_for_ever_does_not_squeeze_the_past() -> None:
     for end in (None, LATEST):
-        found = picture([drawn((Kind.PAID, JAN, FEB)), drawn((Kind.GRANTED, FEB, end))], MAR)
+        found = picture([drawn((SpanKind.PAID, JAN, FEB)), drawn((SpanKind.GRANTED, FEB, end))], MAR)
         assert found is not None
         first, second = (lane.bars[0] for lane in found.lanes)
         assert first.width > 20
@@ -181,7 +192,7 @@ def test_what_lasts_for_ever_does_not_squeeze_the_past() -> None:
 
 def test_hundreds_of_short_periods_are_drawn_as_one() -> None:
     week = 7 * DAY
-    weekly = drawn(*((Kind.PAID, JAN + n * week, JAN + (n + 1) * week) for n in range(520)))
+    weekly = drawn(*((SpanKind.PAID, JAN + n * week, JAN + (n + 1) * week) for n in range(520)))
     found = picture([weekly], JAN + 520 * week)
     assert found is not None
     [bar] = found.lanes[0].bars
@@ -190,14 +201,16 @@ def test_hundreds_of_short_periods_are_drawn_as_one() -> None:
 
 
 def test_a_short_trial_in_a_long_life_can_still_be_seen() -> None:
-    found = picture([drawn((Kind.TRIAL, JAN, JAN + HOUR), (Kind.PAID, JAN + HOUR, JAN + 4000 * DAY))], JAN + 4001 * DAY)
+    found = picture(
+        [drawn((SpanKind.TRIAL, JAN, JAN + HOUR), (SpanKind.PAID, JAN + HOUR, JAN + 4000 * DAY))], JAN + 4001 * DAY
+    )
     assert found is not None
-    assert [bar.kind for bar in found.lanes[0].bars] == [Kind.TRIAL, Kind.PAID]
+    assert [bar.kind for bar in found.lanes[0].bars] == [SpanKind.TRIAL, SpanKind.PAID]
     assert found.lanes[0].bars[0].width >= 0.4
 
 
 def test_only_the_latest_rows_are_drawn_and_the_others_counted() -> None:
-    many = [drawn((Kind.GRANTED, JAN + n * DAY, JAN + (n + 1) * DAY)) for n in range(MOST_ROWS + 5)]
+    many = [drawn((SpanKind.GRANTED, JAN + n * DAY, JAN + (n + 1) * DAY)) for n in range(MOST_ROWS + 5)]
     found = picture(many, MAR)
     assert found is not None
     assert (len(found.lanes), found.left_out) == (MOST_ROWS, 5)
@@ -223,21 +236,21 @@ def test_ticks_are_round_and_few(begin: str, end: str, words: list[str]) -> None
 
 
 def test_the_window_reaches_from_the_first_beginning_to_the_last_end_and_shows_now() -> None:
-    begin, end = window([drawn((Kind.PAID, JAN, FEB))], MAR)
+    begin, end = window([drawn((SpanKind.PAID, JAN, FEB))], MAR)
     assert begin < JAN
     assert MAR < end < MAR + 3 * DAY
 
 
 def test_of_very_many_stretches_the_latest_are_listed() -> None:
-    old, new = drawn((Kind.PAID, JAN, FEB)), drawn((Kind.PAID, FEB, MAR), (Kind.PAID, MAR, APR))
+    old, new = drawn((SpanKind.PAID, JAN, FEB)), drawn((SpanKind.PAID, FEB, MAR), (SpanKind.PAID, MAR, APR))
     assert latest([old, new], 3) == [old, new]
     assert latest([old, new], 2) == [new]
-    assert latest([old, new], 1) == [drawn((Kind.PAID, MAR, APR))]
+    assert latest([old, new], 1) == [drawn((SpanKind.PAID, MAR, APR))]
 
 
 @pytest.mark.parametrize(("ahead", "is_open"), [(31, False), (366, False), (500, True)])
 def test_the_end_of_a_period_is_seen_unless_it_is_years_away(ahead: int, is_open: bool) -> None:
-    found = picture([drawn((Kind.PAID, JAN, JAN + ahead * DAY))], JAN + DAY)
+    found = picture([drawn((SpanKind.PAID, JAN, JAN + ahead * DAY))], JAN + DAY)
     assert found is not None
     assert found.lanes[0].bars[0].is_open is is_open
 
@@ -247,9 +260,9 @@ def test_a_pause_of_the_past_is_a_pause_and_not_a_gap() -> None:
     both = replace(second, id=first.id, periods=(*first.periods, replace(second.current, id="later")))
     past = Past({}, {(both.store, both.id): (FEB,)})
     [life] = lives(holding(both), CATALOG, MAR + DAY, past)
-    assert [(one.kind, one.start, one.end) for one in life.spans][1] == (Kind.PAUSE, FEB, MAR)
+    assert [(one.kind, one.start, one.end) for one in life.spans][1] == (SpanKind.PAUSE, FEB, MAR)
     [without] = lives(holding(both), CATALOG, MAR + DAY)
-    assert without.spans[1].kind is Kind.GAP
+    assert without.spans[1].kind is SpanKind.GAP
 
 
 @pytest.mark.parametrize("grace_days", [0, 6])
@@ -261,6 +274,6 @@ def test_a_failed_payment_of_the_past_shows_its_grace_period_and_the_time_withou
     [life] = lives(holding(both), CATALOG, MAR + DAY, Past({(both.store, both.id): (issue,)}, {}))
     between = [(one.kind, one.start, one.end) for one in life.spans][1:-1]
     ended = FEB + grace_days * DAY
-    grace = [(Kind.GRACE, FEB, ended)] if grace_days else []
-    assert between == [*grace, (Kind.RETRY, ended, MAR)]
+    grace = [(SpanKind.GRACE, FEB, ended)] if grace_days else []
+    assert between == [*grace, (SpanKind.RETRY, ended, MAR)]
     assert (FEB - HOUR, "Payment failed") in [(one.at, one.words) for one in life.marks]

@@ -12,15 +12,15 @@ from latchkey.subjects.accounts.usecases import accounts, team
 from latchkey.subjects.accounts.usecases import team as operators
 from latchkey.subjects.deployment import usecases as standing
 from latchkey.subjects.deployment.rules import (
+    DeploymentReport,
     HotProject,
-    Lists,
+    ListsReport,
     Node,
-    Partition,
+    OpenTransaction,
+    PartitionReport,
     Slot,
     Standby,
-    Standing,
     Table,
-    Transaction,
 )
 from tests.dashboard.asking import Person, somebody
 from tests.dashboard.site import Site
@@ -70,7 +70,7 @@ async def test_an_owner_cannot_become_an_operator_by_a_link(site: Site) -> None:
     await team.new_link(site.database, site.project_id, target.id, known.id, now)
 
 
-CLUSTER = Standing(
+CLUSTER = DeploymentReport(
     server=SERVER,
     tables=[
         Table("events", 30_000_000, 24 * 1024**3, 150_000, partitions=2, place="by project"),
@@ -78,8 +78,8 @@ CLUSTER = Standing(
         Table("audit_entries", None, 8192, 0, place="coordinator"),
     ],
     partitions=[
-        Partition("events", "events_2026_10", "FOR VALUES FROM ('1') TO ('2')", 20_000_000, 16 * 1024**3),
-        Partition("events", "events_2026_11", "FOR VALUES FROM ('2') TO ('3')", 10_000_000, 8 * 1024**3),
+        PartitionReport("events", "events_2026_10", "FOR VALUES FROM ('1') TO ('2')", 20_000_000, 16 * 1024**3),
+        PartitionReport("events", "events_2026_11", "FOR VALUES FROM ('2') TO ('3')", 10_000_000, 8 * 1024**3),
     ],
     standbys=[
         Standby("beta", "10.0.0.2", "streaming", "sync", 5, 4096),
@@ -96,12 +96,12 @@ CLUSTER = Standing(
         Node(2, "db2.internal", 5432, "worker", SERVER, shards=512, shard_bytes=20 * 1024**3),
         Node(3, "db3.internal", 5432, "worker", None, "connection refused", shards=512),
     ],
-    lists=Lists(1_200, 90_000, customers=1_000, more=True, bytes=5 * 1024**3),
+    lists=ListsReport(1_200, 90_000, customers=1_000, more=True, bytes=5 * 1024**3),
 )
 
 
 async def test_a_cluster_is_shown_whole_and_its_troubles_first(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def look(*_: object) -> Standing:
+    async def look(*_: object) -> DeploymentReport:
         return CLUSTER
 
     monkeypatch.setattr(standing, "look", look)
@@ -130,10 +130,12 @@ async def test_one_server_without_anything_special_is_shown_without_troubles(sit
 
 async def test_a_server_in_trouble_says_what_to_do(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     troubled = replace(
-        SERVER, oldest=Transaction("psql", "idle in transaction", 2 * HOUR), slots=(Slot("left", False, 3 * 1024**3),)
+        SERVER,
+        oldest=OpenTransaction("psql", "idle in transaction", 2 * HOUR),
+        slots=(Slot("left", False, 3 * 1024**3),),
     )
 
-    async def look(*_: object) -> Standing:
+    async def look(*_: object) -> DeploymentReport:
         return replace(QUIET, server=troubled)
 
     monkeypatch.setattr(standing, "look", look)

@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 
 from latchkey.dashboard.drawing.bars import spark, stacked
 from latchkey.dashboard.drawing.lines import line, runs
-from latchkey.dashboard.drawing.picture import Period, Picture, Series, picture
+from latchkey.dashboard.drawing.picture import DrawnSeries, Picture, PicturePeriod, picture
 from latchkey.dashboard.drawing.scale import MOST, Height, heat, labels, scale
 
 NUMBERS = st.none() | st.floats(-1e9, 1e12) | st.integers(-1000, 10**9)
 
 
-def periods(count: int, running: int = 0) -> list[Period]:
-    return [Period(f"{place + 1}", f"day {place + 1}", place < count - running) for place in range(count)]
+def periods(count: int, running: int = 0) -> list[PicturePeriod]:
+    return [PicturePeriod(f"{place + 1}", f"day {place + 1}", place < count - running) for place in range(count)]
 
 
 def drawn(shape: str, *values: list[float | None], running: int = 0, over: list[float | None] | None = None) -> Picture:
-    series = [Series(f"Series {place}", one) for place, one in enumerate(values)]
-    sum_line = Series("Sum", over) if over else None
+    series = [DrawnSeries(f"Series {place}", one) for place, one in enumerate(values)]
+    sum_line = DrawnSeries("Sum", over) if over else None
     return picture(
         "It", "bars" if shape == "bars" else "lines", periods(len(values[0]), running), series, str, str, sum_line
     )

@@ -7,7 +7,7 @@ from playwright.async_api import expect
 
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.events import usecases as event_list
-from latchkey.subjects.events.usecases import Filter
+from latchkey.subjects.events.usecases import EventFilter
 from latchkey.subjects.projects import usecases as projects
 from tests.api.doings import did
 from tests.api.management import delete
@@ -111,7 +111,7 @@ async def test_pages_go_on_where_the_last_one_ended(site: Site, monkeypatch: pyt
     seen: list[int] = []
     before = None
     while True:
-        page = await event_list.page_of_newest(site.database, site.project_id, Filter(), before=before, limit=3)
+        page = await event_list.page_of_newest(site.database, site.project_id, EventFilter(), before=before, limit=3)
         seen += [event.position for event in page.events]
         before = page.before
         if before is None:
@@ -122,7 +122,7 @@ async def test_pages_go_on_where_the_last_one_ended(site: Site, monkeypatch: pyt
     for number in range(7, 14):
         await did(site, "purchase", f"paged-{number}", "pro_monthly")
     monkeypatch.setattr(event_list, "EXAMINED", 4)
-    rare = Filter(type="INVOICE_ISSUANCE")
+    rare = EventFilter(type="INVOICE_ISSUANCE")
     first = await event_list.page_of_newest(site.database, site.project_id, rare, limit=3)
     assert (list(first.events), first.before) == ([], first.head - 3)
     second = await event_list.page_of_newest(site.database, site.project_id, rare, before=first.before, limit=3)
@@ -148,7 +148,7 @@ async def test_what_nobody_can_ask_for_is_refused_or_left_out(site: Site) -> Non
 async def test_an_event_of_another_project_is_not_here(site: Site) -> None:
     other = await projects.create_project(site.database, "Other", site.clock.now)
     await did(site, "purchase", "ours", "pro_monthly")
-    found = await event_list.page_of_newest(site.database, site.project_id, Filter(customer_id="ours"))
+    found = await event_list.page_of_newest(site.database, site.project_id, EventFilter(customer_id="ours"))
     assert (await tab(site, Role.VIEWER, f"/events/{found.events[0].id}")).status == 200
     page = await tab(elsewhere(site, other.id), Role.VIEWER)
     for path in (f"/events/{found.events[0].id}", "/events?customer=ours"):

@@ -12,7 +12,7 @@ from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.customers.usecases.erasure import erase
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects.usecases import create_project
-from latchkey.subjects.search.page import ENTRIES, Entry, entries_for
+from latchkey.subjects.search.page import ENTRIES, MenuEntry, entries_for
 from tests.api.doings import did, told
 from tests.dashboard.asking import Person, somebody
 from tests.dashboard.site import Site, serious_findings, visiting
@@ -88,7 +88,7 @@ async def test_other_projects_and_erased_customers_stay_unknown(site: Site) -> N
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda one: one.title)
-def test_every_page_of_the_index_exists_and_needs_what_it_says(entry: Entry) -> None:
+def test_every_page_of_the_index_exists_and_needs_what_it_says(entry: MenuEntry) -> None:
     # One page shows all charts.
     pieces = ("charts", "{name}") if entry.pieces[:1] == ("charts",) and entry.pieces[1:] else entry.pieces
     path = "/".join((ROOT + PROJECT, *pieces))

@@ -13,7 +13,7 @@ from latchkey.subjects.accounts.usecases import team
 from latchkey.subjects.audit import usecases as audit
 from latchkey.subjects.projects import usecases as projects
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs as requeue
-from latchkey.subjects.webhooks.rules import Health
+from latchkey.subjects.webhooks.rules import WebhookHealth
 from latchkey.subjects.webhooks.storage import webhook_rows as health
 from tests.api.doings import did
 from tests.api.receiving import HOOKS
@@ -194,8 +194,8 @@ async def test_a_webhook_that_fails_or_was_paused_by_itself_is_announced(site: S
         await health.save(
             connection,
             {
-                keys[given_up]: Health(99, None, now - 6 * DAY, now - 5 * DAY, now),
-                keys[by_hand]: Health(3, None, now - 60_000, None, now),
+                keys[given_up]: WebhookHealth(99, None, now - 6 * DAY, now - 5 * DAY, now),
+                keys[by_hand]: WebhookHealth(3, None, now - 60_000, None, now),
             },
         )
     page = await tab(site, Role.VIEWER, "/webhooks")

@@ -12,11 +12,11 @@ from latchkey.subjects.customers.usecases.identities import log_in
 from latchkey.subjects.webhooks.delivery import webhook_health as health
 from latchkey.subjects.webhooks.delivery.queue.requeue_runs import start_replay, work_off
 from latchkey.subjects.webhooks.delivery.queue.retention import prune
-from latchkey.subjects.webhooks.delivery.sending.reply import Answer
+from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult
 from latchkey.subjects.webhooks.delivery.webhook import Webhook
 from latchkey.subjects.webhooks.storage import lanes
 from latchkey.subjects.webhooks.storage import lanes as recording
-from latchkey.subjects.webhooks.storage.lanes import Claim, Outcome
+from latchkey.subjects.webhooks.storage.lanes import Claim, DeliveryOutcome
 from latchkey.wire.event import Event
 from tests.delivery.conftest import PROJECT, Yard, now_ms
 
@@ -43,13 +43,15 @@ class Line:
         await health.note(self.yard.database, recorded, self.now)
         return len(recorded)
 
-    def outcome(self, claim: Claim, status: int) -> Outcome:
-        answer = Answer(self.now, 0, status, None if status == 200 else f"answered {status} instead of 200", b"{}")
+    def outcome(self, claim: Claim, status: int) -> DeliveryOutcome:
+        answer = AttemptResult(
+            self.now, 0, status, None if status == 200 else f"answered {status} instead of 200", b"{}"
+        )
         if status == 200:
-            return Outcome(claim, answer, None)
+            return DeliveryOutcome(claim, answer, None)
         first_at = claim.tried_at if claim.tried_at is not None else self.now
         decision = after_failure(SCHEDULE, tries=claim.tries + 1, first_at=first_at, now=self.now, chance=0.5)
-        return Outcome(claim, answer, decision)
+        return DeliveryOutcome(claim, answer, decision)
 
 
 @pytest.fixture
@@ -69,10 +71,10 @@ async def test_each_attempt_of_a_batch_has_its_own_headers_and_body(line: Line) 
     claims = await line.claim()
     responses = [(b'[["x","1"]]', b"a\nb\x00"), (b"[]", b""), (b'[["x","1"]]', b""), (b'[["x","2"]]', b"a\nb\x00")]
     attempts = [
-        Answer(line.now, 0, 200, None, json.encode({"webhook-id": f'"\n{number}'}), headers, body)
+        AttemptResult(line.now, 0, 200, None, json.encode({"webhook-id": f'"\n{number}'}), headers, body)
         for number, (headers, body) in enumerate(responses)
     ]
-    outcomes = [Outcome(claim, attempt, None) for claim, attempt in zip(claims, attempts, strict=True)]
+    outcomes = [DeliveryOutcome(claim, attempt, None) for claim, attempt in zip(claims, attempts, strict=True)]
     recorded, _ = await recording.record_attempts(line.yard.database, outcomes, line.now)
     assert len(recorded) == len(claims) == 4
     logged = await line.yard.database.pool.fetch(
@@ -172,7 +174,9 @@ async def test_a_replay_of_what_failed_leaves_the_rest_alone_and_goes_before_wha
     await line.yard.buy("ann", 2)
     first = await line.claim()
     await recording.record_attempts(
-        line.yard.database, [Outcome(first[0], Answer(line.now, 0, 500, "answered 500", b"{}"), GiveUp())], line.now
+        line.yard.database,
+        [DeliveryOutcome(first[0], AttemptResult(line.now, 0, 500, "answered 500", b"{}"), GiveUp())],
+        line.now,
     )
     await line.record(await line.claim())
     held = await line.claim()

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from latchkey.subjects.webhooks.delivery.sending.reply import Answer, Reply
-from latchkey.subjects.webhooks.receiver import Arrival, Receiver, listening, tls
+from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult, Reply
+from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
 from tests.delivery.certificates import Certificates
 from tests.delivery.conftest import now_ms
 from tests.delivery.test_sender import BODY, Here
@@ -17,22 +17,22 @@ class Waiting:
     """Waits for the result of a post."""
 
     def __init__(self) -> None:
-        self.result: asyncio.Future[Reply | Answer] = asyncio.get_running_loop().create_future()
+        self.result: asyncio.Future[Reply | AttemptResult] = asyncio.get_running_loop().create_future()
 
-    def answered(self, reply: Reply | Answer, /) -> None:
+    def answered(self, reply: Reply | AttemptResult, /) -> None:
         self.result.set_result(reply)
 
     def failed(self, error: Exception, /) -> None:
         self.result.set_exception(error)
 
-    async def answer(self) -> Answer:
+    async def answer(self) -> AttemptResult:
         reply = await self.result
         return await reply.read() if isinstance(reply, Reply) else reply
 
 
 @pytest.fixture
 async def here(certs: Certificates) -> AsyncIterator[Here]:
-    arrivals: list[Arrival] = []
+    arrivals: list[ReceivedWebhook] = []
     receiver = Receiver(lambda arrival, _: arrivals.append(arrival))
     async with listening(receiver, tls(*certs.good)) as port:
         yield Here(port, arrivals, certs)
@@ -40,7 +40,7 @@ async def here(certs: Certificates) -> AsyncIterator[Here]:
 
 @pytest.mark.parametrize("addresses", [["127.0.0.1"], ["127.0.0.99", "127.0.0.1"]], ids=["one", "two"])
 async def test_who_cancels_hears_nothing_more(certs: Certificates, addresses: Sequence[str]) -> None:
-    arrivals: list[Arrival] = []
+    arrivals: list[ReceivedWebhook] = []
     async with listening(Receiver(lambda arrival, _: arrivals.append(arrival)), tls(*certs.good)) as port:
         here = Here(port, arrivals, certs)
         sender, webhook = here.sender(addresses), here.webhook(f"https://localhost:{port}/hang")

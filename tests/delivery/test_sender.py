@@ -22,7 +22,7 @@ from latchkey.subjects.webhooks.delivery.sending.reply import Reply
 from latchkey.subjects.webhooks.delivery.sending.request import signature
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhook, new_secret
-from latchkey.subjects.webhooks.receiver import Arrival, Receiver, listening, tls
+from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
 from latchkey.subjects.webhooks.rules import HEALTHY
 from latchkey.wire.headers import TEST_EVENT
 from tests.delivery.certificates import Certificates
@@ -34,7 +34,7 @@ BODY = b'{"api_version":"1.0","event":{"id":"ev_1","type":"RENEWAL"}}'
 
 
 class Here:
-    def __init__(self, port: int, arrivals: list[Arrival], certs: Certificates) -> None:
+    def __init__(self, port: int, arrivals: list[ReceivedWebhook], certs: Certificates) -> None:
         self.port = port
         self.arrivals = arrivals
         self.certs = certs
@@ -60,7 +60,7 @@ class Here:
 
 @pytest.fixture
 async def here(certs: Certificates) -> AsyncIterator[Here]:
-    arrivals: list[Arrival] = []
+    arrivals: list[ReceivedWebhook] = []
     receiver = Receiver(lambda arrival, _: arrivals.append(arrival))
     async with listening(receiver, tls(*certs.good)) as port:
         yield Here(port, arrivals, certs)

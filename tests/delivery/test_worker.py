@@ -14,7 +14,7 @@ from latchkey.subjects.webhooks.delivery.queue.worker import Worker
 from latchkey.subjects.webhooks.delivery.role import operations_secret
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.delivery.webhook_health import operations_webhook, tell
-from latchkey.subjects.webhooks.receiver import Arrival, Receiver, listening, tls
+from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
 from latchkey.subjects.webhooks.storage import lanes
 from tests.delivery.conftest import PROJECT, Yard, now_ms
 from tests.delivery.processes import SECRET_KEY
@@ -60,7 +60,7 @@ async def test_a_worker_that_is_stopped_in_the_middle_of_a_claim_leaves_no_lease
 
 
 async def test_an_operator_is_told_at_a_url_of_their_own_and_again_until_it_was_heard(yard: Yard) -> None:
-    arrivals: list[Arrival] = []
+    arrivals: list[ReceivedWebhook] = []
     line = Line(yard, await yard.hook("https://receiver.example/"))
     for number in range(12):
         await yard.buy(f"user{number}")

@@ -17,7 +17,7 @@ import pytest
 
 from latchkey.database.embedded.postgres import EmbeddedServer
 from latchkey.now import real_now
-from latchkey.process.local_ca.authority import Certificates, ensure_certificates
+from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates
 from latchkey.subjects.webhooks.delivery.sending.request import signature
 from tests import machine
 from tests.cli.running import LATCHKEY, Shell, Up, free_port, get
@@ -124,7 +124,7 @@ def test_the_signature_is_checked(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(short_folder: Path) -> Iterator[tuple[int, Certificates]]:
+def server(short_folder: Path) -> Iterator[tuple[int, LocalCertificates]]:
     folder = short_folder / "real"
     folder.mkdir()
     # PostgreSQL runs as a user of its own where the tests run as root.
@@ -150,7 +150,7 @@ async def prepare(url: str) -> None:
 
 
 @pytest.mark.parametrize(("number", "page"), list(enumerate(PRODUCTION)))
-def test_running_it_for_real(server: tuple[int, Certificates], number: int, page: str, tmp_path: Path) -> None:
+def test_running_it_for_real(server: tuple[int, LocalCertificates], number: int, page: str, tmp_path: Path) -> None:
     database, certificates = server
     script = "\n".join(block.code for block in blocks(page, *PRODUCTION[page]) if block.typed)
     # Only the operator's own values are replaced: addresses and files.

@@ -6,31 +6,31 @@ import pytest
 
 from latchkey.domain.instants import HOUR, MINUTE, SECOND
 from latchkey.subjects.deployment.rules import (
-    Lists,
+    DeploymentReport,
+    ListsReport,
     Node,
-    Server,
+    OpenTransaction,
+    ServerReport,
     Slot,
     Standby,
-    Standing,
     Table,
-    Transaction,
     troubles,
 )
 
 GIB = 1024**3
-SERVER = Server(
+SERVER = ServerReport(
     version="18.1",
     is_standby=False,
     bytes=GIB,
     started_at=0,
     connections=20,
     most_connections=97,
-    oldest=Transaction("latchkey api", "active", 3 * SECOND),
+    oldest=OpenTransaction("latchkey api", "active", 3 * SECOND),
     prepared=0,
     prepared_age=0,
     unfrozen_age=50_000_000,
 )
-QUIET = Standing(
+QUIET = DeploymentReport(
     server=SERVER,
     tables=[Table("events", 1_000_000, GIB, 150_000)],
     partitions=[],
@@ -51,7 +51,7 @@ def test_a_healthy_database_needs_nobody() -> None:
         (replace(SERVER, connections=90), "90 of 97 connections", False),
         (replace(SERVER, connections=97), "97 of 97 connections", True),
         (
-            replace(SERVER, oldest=Transaction("psql", "idle in transaction", 2 * HOUR)),
+            replace(SERVER, oldest=OpenTransaction("psql", "idle in transaction", 2 * HOUR)),
             "psql is open for 120 minutes (idle in transaction)",
             False,
         ),
@@ -60,7 +60,7 @@ def test_a_healthy_database_needs_nobody() -> None:
         (replace(SERVER, slots=(Slot("left", False, 3 * GIB),)), "the replication slot left", True),
     ],
 )
-def test_a_server_in_trouble_says_what_and_how_bad(server: Server, said: str, grave: bool) -> None:
+def test_a_server_in_trouble_says_what_and_how_bad(server: ServerReport, said: str, grave: bool) -> None:
     (alone,) = troubles(replace(QUIET, server=server))
     assert said in alone.words
     assert alone.grave is grave
@@ -80,7 +80,7 @@ def test_a_server_in_trouble_says_what_and_how_bad(server: Server, said: str, gr
         replace(SERVER, slots=(Slot("standby", True, 3 * GIB), Slot("new", False, 1024))),
     ],
 )
-def test_what_passes_by_itself_is_no_trouble(server: Server) -> None:
+def test_what_passes_by_itself_is_no_trouble(server: ServerReport) -> None:
     assert troubles(replace(QUIET, server=server)) == []
 
 
@@ -136,5 +136,5 @@ def test_what_the_database_user_may_not_see_is_no_trouble() -> None:
     ],
 )
 def test_customer_lists_that_do_not_follow_are_trouble(lag: int, said: list[str]) -> None:
-    lists = Lists(1_200, lag, customers=0, more=False, bytes=GIB)
+    lists = ListsReport(1_200, lag, customers=0, more=False, bytes=GIB)
     assert [one.words for one in troubles(replace(QUIET, lists=lists))] == said

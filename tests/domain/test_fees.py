@@ -11,7 +11,7 @@ from latchkey.domain.money.pinned_rates import (
     NO_TARIFF,
     REFERENCE,
     REFERENCE_DATE,
-    Missing,
+    MissingRate,
     Tariff,
     in_first_year,
     pinned,
@@ -125,7 +125,7 @@ def test_without_a_rate_the_reference_rate_counts_which_is_noted_in_production_o
     assert kept.purchases[0].terms == Terms(Rate(REFERENCE["EUR"].usd, REFERENCE_DATE), None, 0.0)
     assert missing == frozenset()
     real = replace(purchase, store="app_store", environment=Environment.PRODUCTION)
-    assert pinned(replace(customer, purchases=(real,)), NO_TARIFF).missing == {Missing("EUR", TODAY)}
+    assert pinned(replace(customer, purchases=(real,)), NO_TARIFF).missing == {MissingRate("EUR", TODAY)}
     # Once estimated, it stays so.
     assert pinned(kept, EUR).customer is kept
 

@@ -18,7 +18,7 @@ from latchkey.domain.catalog import Catalog, Former
 from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import DAY, HOUR, SECOND, Ms
 from latchkey.domain.purchases.purchase import PurchaseKind
-from latchkey.engine.customer_view import View
+from latchkey.engine.customer_view import CustomerView
 from latchkey.engine.due_transitions import at_present
 from latchkey.subjects.customers.render import customer_v2 as v2
 from latchkey.subjects.customers.render import subscriber_v1 as v1
@@ -76,8 +76,8 @@ def truly_by_events(book: Book, now: Ms) -> tuple[set[str], set[str]]:
     return truly(customer, now), truly(customer, now, resolution=SECOND)
 
 
-def view(customer: Customer, now: Ms) -> View:
-    return View(1, customer, CATALOG, now, LastSeen(now))
+def view(customer: Customer, now: Ms) -> CustomerView:
+    return CustomerView(1, customer, CATALOG, now, LastSeen(now))
 
 
 def detached(catalog: Catalog, product_id: str, entitlement_id: str, at: Ms) -> Catalog:
@@ -165,7 +165,7 @@ def test_everybody_tells_the_same_of_a_detached_product(data: st.DataObject, cel
     product_id, entitlement_id = cell
     catalog = detached(CATALOG, product_id, entitlement_id, at)
     customer = at_present(state_at(life.book, now), catalog, now)
-    view = View(1, customer, catalog, now, LastSeen(now))
+    view = CustomerView(1, customer, catalog, now, LastSeen(now))
     subscriber = v1.subscriber(view).subscriber
 
     by_v2 = {one.entitlement_id for one in v2.customer(view).active_entitlements.items}

@@ -2,10 +2,10 @@
 
 import pytest
 
-from latchkey.domain.restore import Origin, Server, may_lack_commits, origin, reason_of
+from latchkey.domain.restore import DatabaseIdentity, Origin, may_lack_commits, origin, reason_of
 
-HERE = Server("7300000000000000001", 16384, 1)
-PROMOTED = Server("7300000000000000001", 16384, 2)
+HERE = DatabaseIdentity("7300000000000000001", 16384, 1)
+PROMOTED = DatabaseIdentity("7300000000000000001", 16384, 2)
 WHOLLY = "no recovery target specified"
 
 
@@ -20,11 +20,13 @@ WHOLLY = "no recovery target specified"
         (HERE, PROMOTED, "reached consistency", Origin.RESTORED),
         (HERE, PROMOTED, None, Origin.UNCLEAR),
         # A dump, loaded into another server or into another database of the same one.
-        (HERE, Server("7399999999999999999", 16384, 1), None, Origin.RESTORED),
-        (HERE, Server("7300000000000000001", 20000, 1), None, Origin.RESTORED),
+        (HERE, DatabaseIdentity("7399999999999999999", 16384, 1), None, Origin.RESTORED),
+        (HERE, DatabaseIdentity("7300000000000000001", 20000, 1), None, Origin.RESTORED),
     ],
 )
-def test_what_became_of_a_database(known: Server | None, found: Server, reason: str | None, what: Origin) -> None:
+def test_what_became_of_a_database(
+    known: DatabaseIdentity | None, found: DatabaseIdentity, reason: str | None, what: Origin
+) -> None:
     assert origin(known, found, reason) is what
 
 

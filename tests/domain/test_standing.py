@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from latchkey.domain.access.explanation import explain
 from latchkey.domain.customers.customer import with_subscription
-from latchkey.domain.customers.subscription_timeline import Kind, lives
+from latchkey.domain.customers.subscription_timeline import SpanKind, lives
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Reason
 from latchkey.domain.purchases.subscription import Moment, Pause, Status, Subscription
-from latchkey.domain.purchases.summary import Standing, standing_of
+from latchkey.domain.purchases.summary import SubscriptionState, standing_of
 from latchkey.domain.stores.test_store import actions
 from latchkey.engine.due_transitions import at_present
 from latchkey.subjects.test_clocks.page import WORDS, in_words
@@ -35,10 +35,10 @@ def stood(*refunds: Ms, **status: object) -> Subscription:
 PAUSE = Pause(NOON, END + 30 * DAY)
 FAILED: dict[str, object] = {"billing_issue_at": NOON + DAY}
 FAILED_WITH_GRACE: dict[str, object] = FAILED | {"grace_ends_at": GRACE}
-S = Standing
+S = SubscriptionState
 
 # Each with what it is while the paid time runs, in the grace period if it has one, and after access has ended.
-TABLE: list[tuple[str, Subscription, Standing, Standing, Standing]] = [
+TABLE: list[tuple[str, Subscription, SubscriptionState, SubscriptionState, SubscriptionState]] = [
     ("renewal on", stood(), S.RENEWS, S.OVERDUE, S.OVERDUE),
     ("renewal off", stood(auto_renew=False), S.ENDS, S.ENDED, S.ENDED),
     ("ended by the store", stood(ended=Reason.DEVELOPER_INITIATED), S.ENDS, S.ENDED, S.ENDED),
@@ -68,7 +68,9 @@ TABLE: list[tuple[str, Subscription, Standing, Standing, Standing]] = [
 @pytest.mark.parametrize(
     ("subscription", "paid", "grace", "over"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
-def test_what_a_subscription_is(subscription: Subscription, paid: Standing, grace: Standing, over: Standing) -> None:
+def test_what_a_subscription_is(
+    subscription: Subscription, paid: SubscriptionState, grace: SubscriptionState, over: SubscriptionState
+) -> None:
     assert standing_of(subscription, NOON + 10 * DAY) is paid
     assert standing_of(subscription, END - 1) is paid
     assert standing_of(subscription, END) is grace
@@ -77,8 +79,8 @@ def test_what_a_subscription_is(subscription: Subscription, paid: Standing, grac
 
 
 def test_the_table_has_every_standing() -> None:
-    assert {one for row in TABLE for one in row[2:]} == set(Standing)
-    assert WORDS.keys() == set(Standing)
+    assert {one for row in TABLE for one in row[2:]} == set(SubscriptionState)
+    assert WORDS.keys() == set(SubscriptionState)
 
 
 def test_a_trial_stands_as_paid_time_does() -> None:
@@ -109,11 +111,11 @@ def test_the_explanation_and_the_picture_say_the_same(subscription: Subscription
     assert (said.reason == "paused") is (standing is S.PAUSED)
     assert (said.reason == "billing_retry") is (standing is S.BILLING_RETRY)
     if standing is S.PAUSED:
-        assert Kind.PAUSE in drawn
+        assert SpanKind.PAUSE in drawn
     if standing is S.IN_GRACE:
-        assert Kind.GRACE in drawn
+        assert SpanKind.GRACE in drawn
     if standing in (S.ENDED, S.REFUNDED):
-        assert not drawn & {Kind.PAUSE, Kind.RETRY}
+        assert not drawn & {SpanKind.PAUSE, SpanKind.RETRY}
 
 
 @given(st.data())

@@ -20,7 +20,7 @@ from latchkey.domain.catalog import (
 )
 from latchkey.domain.instants import Duration, parse_duration
 from latchkey.domain.money.amounts import Price
-from latchkey.domain.storefront import AskingApp, Reason, Storefront, storefront, usual_package
+from latchkey.domain.storefront import AskingApp, HiddenReason, Storefront, storefront, usual_package
 
 APPLE, GOOGLE, TEST = AskingApp("ios", "app_store"), AskingApp("android", "play_store"), AskingApp("demo", "test_store")
 SECRET = AskingApp()
@@ -87,14 +87,14 @@ def test_a_one_time_product_needs_no_base_plan_at_google() -> None:
 @pytest.mark.parametrize(
     ("product", "place", "reason"),
     [
-        (subscription("pro"), GOOGLE, Reason.NO_BASE_PLAN),
-        (subscription("pro:monthly"), APPLE, Reason.BASE_PLAN),
-        (subscription("pro", "android"), APPLE, Reason.OTHER_APP),
-        (replace(subscription("pro"), on_sale=False), APPLE, Reason.OFF_SALE),
-        ("gone", APPLE, Reason.OFF_SALE),
+        (subscription("pro"), GOOGLE, HiddenReason.NO_BASE_PLAN),
+        (subscription("pro:monthly"), APPLE, HiddenReason.BASE_PLAN),
+        (subscription("pro", "android"), APPLE, HiddenReason.OTHER_APP),
+        (replace(subscription("pro"), on_sale=False), APPLE, HiddenReason.OFF_SALE),
+        ("gone", APPLE, HiddenReason.OFF_SALE),
     ],
 )
-def test_what_is_left_out_has_a_reason(product: Product | str, place: AskingApp, reason: Reason) -> None:
+def test_what_is_left_out_has_a_reason(product: Product | str, place: AskingApp, reason: HiddenReason) -> None:
     front = storefront(selling(product), place)
     assert (front.current, front.offerings) == (None, ())
     assert [(one.offering, one.package, one.reason) for one in front.left_out] == [("main", "$rc_monthly", reason)]
@@ -106,7 +106,7 @@ def test_an_empty_package_is_left_out() -> None:
     more = replace(offering, packages=(*offering.packages, Package("empty")))
     front = storefront(replace(catalog, offerings=Offerings(offerings=(more,))), APPLE)
     assert [one.identifier for one in front.offerings[0].packages] == ["$rc_monthly"]
-    assert [(one.package, one.reason) for one in front.left_out] == [("empty", Reason.EMPTY)]
+    assert [(one.package, one.reason) for one in front.left_out] == [("empty", HiddenReason.EMPTY)]
 
 
 def offered(**placements: str | None) -> Catalog:

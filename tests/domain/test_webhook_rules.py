@@ -11,7 +11,7 @@ from latchkey.domain.partitions import (
     LARGE,
     LARGEST_OF_EVENTS,
     SMALLEST,
-    Part,
+    Partition,
     Sizes,
     deleted_before,
     next_part,
@@ -36,7 +36,7 @@ from latchkey.subjects.webhooks.rules import (
     PAUSE_AFTER_MS,
     SHORTEST_OPEN_MS,
     Announcement,
-    Health,
+    WebhookHealth,
     after_failures,
     after_success,
     corrected,
@@ -48,12 +48,12 @@ NOW = 1_794_700_000_000
 
 def test_a_few_failures_leave_the_circuit_closed() -> None:
     health, told = after_failures(HEALTHY, FAILURES_TO_OPEN - 1, NOW)
-    assert health == Health(failures=FAILURES_TO_OPEN - 1, failing_since=NOW)
+    assert health == WebhookHealth(failures=FAILURES_TO_OPEN - 1, failing_since=NOW)
     assert told is None
 
 
 def test_the_tenth_in_a_row_opens_it_for_a_moment() -> None:
-    health, told = after_failures(Health(failures=9, failing_since=NOW - 100), 1, NOW)
+    health, told = after_failures(WebhookHealth(failures=9, failing_since=NOW - 100), 1, NOW)
     assert health.open_until == NOW + SHORTEST_OPEN_MS
     assert told is None
 
@@ -65,7 +65,7 @@ def test_a_success_between_them_begins_the_count_anew() -> None:
 
 
 def test_what_was_under_way_when_it_opened_does_not_open_it_for_longer() -> None:
-    opened = Health(failures=10, open_until=NOW + 4000, failing_since=NOW - 1000)
+    opened = WebhookHealth(failures=10, open_until=NOW + 4000, failing_since=NOW - 1000)
     health, _ = after_failures(opened, 50, NOW)
     assert health.open_until == NOW + 4000
 
@@ -73,14 +73,14 @@ def test_what_was_under_way_when_it_opened_does_not_open_it_for_longer() -> None
 def test_probes_become_rarer_the_longer_it_lasts() -> None:
     waits = []
     for lasted in (0, 60_000, 3_600_000):
-        health, _ = after_failures(Health(failures=20, open_until=NOW, failing_since=NOW - lasted), 1, NOW)
+        health, _ = after_failures(WebhookHealth(failures=20, open_until=NOW, failing_since=NOW - lasted), 1, NOW)
         assert health.open_until is not None
         waits.append(health.open_until - NOW)
     assert waits == [SHORTEST_OPEN_MS, 15_000, LONGEST_OPEN_MS]
 
 
 def test_trouble_that_lasts_is_announced_once_and_so_is_its_end() -> None:
-    health = Health(failures=10, open_until=NOW, failing_since=NOW - ANNOUNCE_AFTER_MS)
+    health = WebhookHealth(failures=10, open_until=NOW, failing_since=NOW - ANNOUNCE_AFTER_MS)
     health, told = after_failures(health, 1, NOW)
     assert told is Announcement.FAILING
     health, told = after_failures(health, 1, NOW + 60_000)
@@ -91,20 +91,20 @@ def test_trouble_that_lasts_is_announced_once_and_so_is_its_end() -> None:
 
 
 def test_five_days_of_nothing_but_failures_pause_it() -> None:
-    health = Health(failures=500, open_until=NOW, failing_since=NOW - PAUSE_AFTER_MS, announced_at=NOW - 1)
+    health = WebhookHealth(failures=500, open_until=NOW, failing_since=NOW - PAUSE_AFTER_MS, announced_at=NOW - 1)
     health, told = after_failures(health, 1, NOW)
     assert told is Announcement.PAUSED
     assert health.paused_at == NOW
 
 
 def test_a_rare_failure_every_few_days_does_not_pause_it() -> None:
-    health, told = after_failures(Health(failures=2, failing_since=NOW - PAUSE_AFTER_MS), 1, NOW)
+    health, told = after_failures(WebhookHealth(failures=2, failing_since=NOW - PAUSE_AFTER_MS), 1, NOW)
     assert (health.paused_at, told) == (None, None)
 
 
 def test_resuming_forgives_and_the_first_success_is_still_told() -> None:
-    health = resumed(Health(500, NOW, NOW, NOW, NOW))
-    assert health == Health(announced_at=NOW)
+    health = resumed(WebhookHealth(500, NOW, NOW, NOW, NOW))
+    assert health == WebhookHealth(announced_at=NOW)
     assert after_success(health)[1] is Announcement.RECOVERED
 
 
@@ -112,7 +112,7 @@ def test_resuming_forgives_and_the_first_success_is_still_told() -> None:
 def test_after_a_correction_the_next_probe_is_at_once_and_failures_still_count(
     open_until: int | None, after: int | None
 ) -> None:
-    assert corrected(Health(12, open_until, NOW - 5, NOW - 1), NOW) == Health(12, after, NOW - 5, NOW - 1)
+    assert corrected(WebhookHealth(12, open_until, NOW - 5, NOW - 1), NOW) == WebhookHealth(12, after, NOW - 5, NOW - 1)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 20), st.integers(0, 3_600_000)), max_size=200))
@@ -251,21 +251,21 @@ MONTH = 30 * DAY
 def test_a_part_begins_when_the_one_before_is_old_and_large_enough(
     number: int, age: int, sizes: Sizes, opened: int | None
 ) -> None:
-    assert next_part(Part(number, TODAY - age), sizes, TODAY, MONTH) == opened
+    assert next_part(Partition(number, TODAY - age), sizes, TODAY, MONTH) == opened
 
 
 def test_what_is_kept_for_a_few_days_is_not_cut_into_hours() -> None:
-    assert next_part(Part(0, TODAY - DAY + 1), Sizes(SMALLEST, 0), TODAY, 2 * DAY) is None
-    assert next_part(Part(0, TODAY - DAY), Sizes(SMALLEST, 0), TODAY, 2 * DAY) == 1
+    assert next_part(Partition(0, TODAY - DAY + 1), Sizes(SMALLEST, 0), TODAY, 2 * DAY) is None
+    assert next_part(Partition(0, TODAY - DAY), Sizes(SMALLEST, 0), TODAY, 2 * DAY) == 1
 
 
 def test_a_part_is_dropped_when_the_next_one_is_older_than_what_is_kept() -> None:
     parts = [
-        Part(KEPT, 0),
-        Part(0, 0),
-        Part(1, TODAY - 36 * DAY),
-        Part(2, TODAY - 31 * DAY),
-        Part(1000, TODAY - 30 * DAY),
+        Partition(KEPT, 0),
+        Partition(0, 0),
+        Partition(1, TODAY - 36 * DAY),
+        Partition(2, TODAY - 31 * DAY),
+        Partition(1000, TODAY - 30 * DAY),
     ]
     assert to_drop(parts, TODAY, MONTH) == [0, 1]
     assert to_drop(parts, TODAY + 1, MONTH) == [0, 1, 2]
@@ -275,6 +275,6 @@ def test_a_part_is_dropped_when_the_next_one_is_older_than_what_is_kept() -> Non
 
 
 def test_deliveries_of_a_closed_part_wait_for_it_to_be_dropped() -> None:
-    parts = [Part(KEPT, 0), Part(0, 0), Part(1, TODAY - DAY)]
+    parts = [Partition(KEPT, 0), Partition(0, 0), Partition(1, TODAY - DAY)]
     assert deleted_before(KEPT, parts, TODAY, MONTH) == deleted_before(1, parts, TODAY, MONTH) == TODAY - MONTH
     assert deleted_before(0, parts, TODAY, MONTH) == TODAY - 40 * DAY

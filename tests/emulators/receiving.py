@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from latchkey.emulators.emulator_server import bind
-from latchkey.process.local_ca.authority import Certificates
+from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.server import Listener
 from latchkey.settings import Settings
 from tests.patience import PATIENCE
@@ -41,7 +41,7 @@ class Service:
 
 
 @contextlib.asynccontextmanager
-async def receiving(certificates: Certificates | None = None) -> AsyncIterator[Service]:
+async def receiving(certificates: LocalCertificates | None = None) -> AsyncIterator[Service]:
     """Over HTTPS with `certificates`, else over HTTP."""
     service = Service()
     listening = bind("127.0.0.1", 0)

@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import json
 
-from latchkey.subjects.exports.usecases.destination import Folder
+from latchkey.subjects.exports.usecases.destination import FolderDestination
 from latchkey.subjects.exports.usecases.export_formats import Format
-from latchkey.subjects.exports.usecases.writer import WHAT, Order, PartLimits, parse, run
+from latchkey.subjects.exports.usecases.writer import WHAT, ExportOrder, PartLimits, parse, run
 from latchkey.subjects.exports.wire import Manifest
 from tests.usecases.conftest import Shop
 
@@ -67,6 +67,6 @@ async def export(
     limits: PartLimits | None = None,
     with_tokens: bool = False,
 ) -> Path:
-    order = Order(shop.project_id, what, format, parse(since) if since else None, with_tokens)
-    manifest = await run(shop.database, order, Folder(root), lambda: shop.time, limits=limits)
+    order = ExportOrder(shop.project_id, what, format, parse(since) if since else None, with_tokens)
+    manifest = await run(shop.database, order, FolderDestination(root), lambda: shop.time, limits=limits)
     return root / shop.project_id / manifest.id

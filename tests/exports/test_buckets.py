@@ -15,10 +15,10 @@ from msgspec import json
 from obstore.store import S3Store
 
 from latchkey.domain.refusal import Invalid
-from latchkey.subjects.exports.usecases.bucket import Address, Bucket, Keys, parse_address
+from latchkey.subjects.exports.usecases.bucket import Bucket, BucketAddress, Keys, parse_address
 from latchkey.subjects.exports.usecases.destination import DestinationRefused
 from latchkey.subjects.exports.usecases.runner import last_cursor
-from latchkey.subjects.exports.usecases.writer import WHAT, Order, run
+from latchkey.subjects.exports.usecases.writer import WHAT, ExportOrder, run
 from latchkey.subjects.exports.wire import Manifest
 from tests.usecases.conftest import Shop
 
@@ -60,7 +60,7 @@ async def fetched(endpoint: str, path: str) -> bytes:
 @pytest.mark.one_server("every export is a whole one there")
 async def test_an_export_in_a_bucket_and_its_continuation(shop: Shop, endpoint: str) -> None:
     bucket = Bucket(parse_address("s3://exports/nightly/run", endpoint), KEYS)
-    order = Order(shop.project_id, WHAT, "jsonl")
+    order = ExportOrder(shop.project_id, WHAT, "jsonl")
     assert await last_cursor(bucket, order) is None
     await shop.act("purchase", user="ann", product="pro_monthly")
     first = await run(shop.database, order, bucket, lambda: shop.time)
@@ -74,20 +74,20 @@ async def test_an_export_in_a_bucket_and_its_continuation(shop: Shop, endpoint: 
     assert cursor is not None
     assert cursor.text() == first.cursor
     await shop.act("purchase", user="bob", product="pro_monthly")
-    second = await run(shop.database, Order(shop.project_id, WHAT, "jsonl", cursor), bucket, lambda: shop.time)
+    second = await run(shop.database, ExportOrder(shop.project_id, WHAT, "jsonl", cursor), bucket, lambda: shop.time)
     assert second.kind == "increment"
     found = await last_cursor(bucket, order)
     assert found is not None
     assert found.text() == second.cursor
     # Another format, or more kinds of rows than those exports had: nothing to continue.
-    assert await last_cursor(bucket, Order(shop.project_id, WHAT, "csv")) is None
+    assert await last_cursor(bucket, ExportOrder(shop.project_id, WHAT, "csv")) is None
 
 
 async def test_files_without_a_manifest_are_no_export(shop: Shop, endpoint: str) -> None:
     bucket = Bucket(parse_address("s3://exports", endpoint), KEYS)
     place = f"{shop.project_id}/20990101T000000000Z-abcdef/events-00001.jsonl"
     await looking_into(endpoint).put_async(place, b"{}")
-    assert await last_cursor(bucket, Order(shop.project_id, WHAT, "jsonl")) is None
+    assert await last_cursor(bucket, ExportOrder(shop.project_id, WHAT, "jsonl")) is None
 
 
 async def test_a_file_larger_than_one_request(endpoint: str) -> None:
@@ -105,7 +105,7 @@ async def test_a_file_larger_than_one_request(endpoint: str) -> None:
 async def test_a_missing_bucket_is_named(shop: Shop, endpoint: str) -> None:
     bucket = Bucket(parse_address("s3://elsewhere/x", endpoint), KEYS)
     with pytest.raises(DestinationRefused, match=r"s3://elsewhere/x at .* there is no such bucket") as refused:
-        await run(shop.database, Order(shop.project_id, ("events",), "csv"), bucket, lambda: shop.time)
+        await run(shop.database, ExportOrder(shop.project_id, ("events",), "csv"), bucket, lambda: shop.time)
     assert KEYS.secret_access_key not in str(refused.value)
 
 
@@ -165,8 +165,8 @@ async def test_a_service_that_does_not_answer_is_told() -> None:
 @pytest.mark.parametrize(
     ("text", "endpoint", "expected"),
     [
-        ("s3://exports", None, Address("exports", "")),
-        ("s3://exports/a/b/", "https://r2.example.com/", Address("exports", "a/b", "https://r2.example.com")),
+        ("s3://exports", None, BucketAddress("exports", "")),
+        ("s3://exports/a/b/", "https://r2.example.com/", BucketAddress("exports", "a/b", "https://r2.example.com")),
         ("exports", None, None),
         ("s3://", None, None),
         ("s3:///prefix", None, None),
@@ -179,7 +179,7 @@ async def test_a_service_that_does_not_answer_is_told() -> None:
         ("s3://exports", "https://minio.example.com:port", None),
     ],
 )
-def test_addresses_of_buckets(text: str, endpoint: str | None, expected: Address | None) -> None:
+def test_addresses_of_buckets(text: str, endpoint: str | None, expected: BucketAddress | None) -> None:
     if expected is not None:
         assert parse_address(text, endpoint) == expected
     else:

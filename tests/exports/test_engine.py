@@ -20,8 +20,8 @@ from latchkey.subjects.customers.usecases.identities import log_in, transfer
 from latchkey.subjects.exports import storage as reading
 from latchkey.subjects.exports.usecases import destination
 from latchkey.subjects.exports.usecases import writer as engine
-from latchkey.subjects.exports.usecases.destination import DestinationRefused, Folder
-from latchkey.subjects.exports.usecases.writer import Cursor, Order, PartLimits, parse, run
+from latchkey.subjects.exports.usecases.destination import DestinationRefused, FolderDestination
+from latchkey.subjects.exports.usecases.writer import ExportCursor, ExportOrder, PartLimits, parse, run
 from latchkey.subjects.exports.wire import SCHEMA_VERSION, EventRow, columns
 from tests.exports.loading import Loaded, export, files_in, manifest_of, rows_of
 from tests.usecases.conftest import Shop
@@ -64,7 +64,9 @@ async def test_a_refund_has_the_amount_that_was_given_back_as_its_column_says(sh
 
 async def test_a_project_that_does_not_exist_is_refused(shop: Shop, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        await run(shop.database, Order("proj_none", ("events",), "csv"), Folder(tmp_path), lambda: shop.time)
+        await run(
+            shop.database, ExportOrder("proj_none", ("events",), "csv"), FolderDestination(tmp_path), lambda: shop.time
+        )
     assert files_in(tmp_path) == []
 
 
@@ -207,7 +209,7 @@ async def test_a_cursor_that_is_not_of_this_database_and_project_gives_a_whole_e
 ) -> None:
     await shop.act("purchase", user="ann", product="pro_monthly")
     good = parse(manifest_of(await export(shop, tmp_path)).cursor)
-    bad = Cursor(**{**{name: getattr(good, name) for name in good.__struct_fields__}, **changed})
+    bad = ExportCursor(**{**{name: getattr(good, name) for name in good.__struct_fields__}, **changed})
     folder = await export(shop, tmp_path, since=bad.text())
     assert manifest_of(folder).kind == "whole"
     assert len(rows_of(folder, "customers")) == 1
@@ -258,7 +260,7 @@ async def test_what_a_killed_export_left_is_removed_by_the_next_and_a_running_on
     killed = tmp_path / shop.project_id / ".partial-killed"
     killed.mkdir(parents=True)
     (killed / "events-00001.jsonl").write_text("half a row")
-    async with Folder(tmp_path).upload(f"{shop.project_id}/running") as running:
+    async with FolderDestination(tmp_path).upload(f"{shop.project_id}/running") as running:
         (running.workspace / "events-00001.jsonl").write_text("a row")
         await export(shop, tmp_path)
         assert not killed.exists()

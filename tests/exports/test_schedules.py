@@ -43,7 +43,7 @@ def folders(root: Path) -> list[Path]:
     return sorted((root / "nightly" / "proj_shop").iterdir())
 
 
-async def ended(shop: Shop, exports: Exports) -> list[storage_rules.Run]:
+async def ended(shop: Shop, exports: Exports) -> list[storage_rules.ExportRun]:
     """Runs what is due, and returns the runs of the project's first export, oldest first."""
     while await run_next(exports, lambda: shop.time):
         pass
@@ -337,7 +337,7 @@ async def test_a_project_has_so_many_and_others_cannot_touch_them(shop: Shop, ex
 async def test_only_the_last_runs_are_kept(shop: Shop, exports: Exports, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "RUNS_KEPT", 3)
     made = await exports.create(shop.project_id, GIVEN, shop.time)
-    runs: list[storage_rules.Run] = []
+    runs: list[storage_rules.ExportRun] = []
     for _ in range(5):
         await exports.run_now(shop.project_id, made.id, shop.time)
         runs = await ended(shop, exports)

@@ -13,7 +13,7 @@ from latchkey.consumer.storage import primary_host
 from latchkey.consumer.storage.consumer_database import ConsumerDatabase
 from latchkey.database.pool import Database
 from latchkey.now import real_now
-from latchkey.observability.gauges import Standing
+from latchkey.observability.gauges import QueueGauges
 from latchkey.process.doctor import restored
 from latchkey.process.doctor_deployment import hosts
 from tests.delivery import certificates
@@ -185,7 +185,7 @@ async def says_so(scene: Scene, failovers: int) -> None:
     async with Database(scene.pair.url) as database:
         async with database.acquire() as connection:
             said = await restored(connection)
-        families = await Standing(database, real_now).families()
+        families = await QueueGauges(database, real_now).families()
     assert said is not None
     assert (said.mark, "after-restore" in said.remedy) == ("bad", True)
     values = {sample.name: sample.value for family in families for sample in family.samples}

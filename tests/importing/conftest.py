@@ -14,7 +14,7 @@ from latchkey.domain.instants import Ms
 from latchkey.engine.storage.state import load
 from latchkey.subjects.imports.rules.skip import Skip
 from latchkey.subjects.imports.usecases.file_formats import Format
-from latchkey.subjects.imports.usecases.runs import Order, Result, run_import
+from latchkey.subjects.imports.usecases.runs import ImportOrder, ImportResult, run_import
 from latchkey.subjects.projects.usecases import create_app
 from tests.usecases.conftest import NOON, Shop
 from tests.usecases.conftest import shop as shop
@@ -38,13 +38,13 @@ class Desk:
         path.write_bytes(gzip.compress(text.encode()) if gzipped else text.encode())
         return path
 
-    async def take(self, *files: Path | str, format: Format = "revenuecat", **more: Any) -> Result:
+    async def take(self, *files: Path | str, format: Format = "revenuecat", **more: Any) -> ImportResult:
         """Imports files, or texts as files."""
         paths = tuple(
             one if isinstance(one, Path) else self.file(one, f"rows{number}.csv") for number, one in enumerate(files)
         )
         self.skipped.clear()
-        order = Order(project_id=self.shop.project_id, format=format, files=paths, **more)
+        order = ImportOrder(project_id=self.shop.project_id, format=format, files=paths, **more)
         return await run_import(self.database, order, self._now, skipped=self.skipped.append)
 
     async def customer(self, app_user_id: str) -> Customer | None:

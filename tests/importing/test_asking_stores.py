@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from latchkey.domain.instants import DAY, HOUR, Duration, Ms, add, to_iso
-from latchkey.subjects.imports.usecases.runs import Order, run_import
+from latchkey.subjects.imports.usecases.runs import ImportOrder, run_import
 from tests.importing.vendor_rows import file_of, row
 from tests.stores.conftest import apple as apple
 from tests.stores.conftest import apple_keys as apple_keys
@@ -21,7 +21,7 @@ def written(at: Ms | None) -> str:
 async def imported(world: World, folder: Path, **cells: str) -> None:
     file = folder / "export.csv"
     file.write_text(file_of([row(updated_at=written(world.now), **cells)]))
-    order = Order(project_id=PROJECT, format="revenuecat", files=(file,))
+    order = ImportOrder(project_id=PROJECT, format="revenuecat", files=(file,))
     result = await run_import(world.database, order, lambda: world.now)
     assert result.counts["to ask the stores about"] == 1
 

@@ -89,7 +89,7 @@ async def test_an_interrupted_import_goes_on_where_it_stopped(
                 raise Killed
 
     path = desk.file(text)
-    order = running.Order(project_id=desk.shop.project_id, format="revenuecat", files=(path,))
+    order = running.ImportOrder(project_id=desk.shop.project_id, format="revenuecat", files=(path,))
     with pytest.raises(Killed):
         await running.run_import(desk.database, order, lambda: desk.shop.time, dying)
     assert (await count(desk, "customers") > 0) == (batches > 0)
@@ -117,7 +117,7 @@ async def test_rows_that_a_crash_of_the_database_took_away_are_read_again(
         if stage == running.WRITING and done:
             raise Killed
 
-    order = running.Order(project_id=desk.shop.project_id, format="revenuecat", files=(path,))
+    order = running.ImportOrder(project_id=desk.shop.project_id, format="revenuecat", files=(path,))
     with pytest.raises(Killed):
         await running.run_import(desk.database, order, lambda: desk.shop.time, dying)
     # What PostgreSQL does with unlogged tables after a crash.
@@ -385,7 +385,7 @@ async def test_a_resumed_import_still_names_unknown_products_and_stores_without_
         if stage == running.WRITING:
             raise Killed
 
-    order = running.Order(project_id=desk.shop.project_id, format="revenuecat", files=(path,))
+    order = running.ImportOrder(project_id=desk.shop.project_id, format="revenuecat", files=(path,))
     with pytest.raises(Killed):
         await running.run_import(desk.database, order, lambda: desk.shop.time, dying)
     result = await desk.take(path)

@@ -14,7 +14,7 @@ from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase,
 from latchkey.domain.purchases.reconciliation import settle, settle_purchase
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 from latchkey.engine.changes import Change, Situation
-from latchkey.engine.customer_view import View
+from latchkey.engine.customer_view import CustomerView
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.engine.storage.state import decode
@@ -23,7 +23,7 @@ from latchkey.subjects.customers.render import customer_v2 as v2
 from latchkey.subjects.customers.render import subscriber_v1 as v1
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.exports import render as rendering
-from latchkey.subjects.imports.usecases.runs import Order, run_import
+from latchkey.subjects.imports.usecases.runs import ImportOrder, run_import
 from latchkey.subjects.projects.usecases import create_project
 from tests.importing.conftest import Desk
 from tests.importing.own_rows import cells_of
@@ -154,7 +154,7 @@ async def reads(database: Database, project_id: str, now: Ms) -> list[str]:
     bodies = []
     for one in found:
         customer = replace(decode(one["state"]), project_id="proj")
-        view = View(one["id"], customer, catalog, now, LastSeen(one["last_seen_at"]))
+        view = CustomerView(one["id"], customer, catalog, now, LastSeen(one["last_seen_at"]))
         body = json.encode([v1.subscriber(view), v2.customer(view)])
         bodies.append(body.decode())
     return sorted(bodies)
@@ -183,7 +183,7 @@ async def test_an_import_leaves_what_the_ordinary_way_leaves(desk: Desk) -> None
     await create_project(shop.database, "Other", NOON, project_id=OTHER)
     await add_catalog(shop.database, OTHER, NOON)
     result = await run_import(
-        shop.database, Order(project_id=OTHER, format="latchkey", files=(file,)), lambda: shop.time
+        shop.database, ImportOrder(project_id=OTHER, format="latchkey", files=(file,)), lambda: shop.time
     )
     assert result.counts["new customers"] == len(LIVES)
     assert not result.skipped

@@ -8,7 +8,7 @@ from latchkey.emulators.stripe.stripe_books import StripeItem
 from latchkey.stores.stripe.adapter import StripeAdapter
 from latchkey.subjects.imports.usecases.apply import KNOWN_AT_STRIPE
 from latchkey.subjects.projects.usecases import create_app
-from latchkey.subjects.purchase_intake.usecases.batched_lookups import Desk as StoreDesk
+from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups as StoreDesk
 from latchkey.subjects.purchase_intake.usecases.purchase_intake import Taker
 from tests.importing.conftest import Desk
 from tests.importing.vendor_rows import file_of, row

@@ -11,7 +11,7 @@ from latchkey.domain.money.amounts import UNKNOWN, Price
 from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, PurchaseKind, Reason, usd_micros
 from latchkey.domain.purchases.subscription import Cause, PeriodType, Subscription
 from latchkey.subjects.imports.rules import revenuecat_format as vendor
-from latchkey.subjects.imports.rules.person import Person, person, rebuilt
+from latchkey.subjects.imports.rules.person import ImportedPerson, person, rebuilt
 from latchkey.subjects.imports.rules.row import RowError, RowKind, TransactionRow
 from tests.importing.vendor_rows import SINCE_5, row
 
@@ -394,6 +394,6 @@ MONTHS = [
 
 @given(st.permutations(MONTHS), st.lists(st.sampled_from(MONTHS), max_size=5))
 def test_neither_order_nor_repetition_of_rows_matters(rows: list[TransactionRow], more: list[TransactionRow]) -> None:
-    expected: Person = person("ada", MONTHS, ())
+    expected: ImportedPerson = person("ada", MONTHS, ())
     assert person("ada", [*rows, *more], ()).bought == expected.bought
     assert len(expected.bought) == 1

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from latchkey.process.local_ca.authority import Certificates
+from latchkey.process.local_ca.authority import LocalCertificates
 
 _OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 # What it sends after a request, and what it does then: keep silent, flood, drip or close.
@@ -26,7 +26,7 @@ BEHAVIOURS = {
 
 
 @asynccontextmanager
-async def misbehaving(certificates: Certificates, behaviour: str) -> AsyncIterator[str]:
+async def misbehaving(certificates: LocalCertificates, behaviour: str) -> AsyncIterator[str]:
     said, then = BEHAVIOURS[behaviour]
     conversations: set[asyncio.Task[None]] = set()
 

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from latchkey.process.local_ca.authority import Certificates, ensure_certificates
+from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates
 from latchkey.process.supervision.listeners import bind
 from latchkey.push.provider_response import RetryPolicy
 from latchkey.push.push_client import PushClient
@@ -33,12 +33,12 @@ KEY = "os_v2_app_very-secret-key"
 QUICK = RetryPolicy(tries=4, timeout=60.0, first_wait=0.01, longest_wait=0.05, rate_limit_wait=0.01, deadline=PATIENCE)
 
 
-def certificates_in(folder: Path) -> Certificates:
+def certificates_in(folder: Path) -> LocalCertificates:
     return ensure_certificates(folder, [], time.time_ns() // 1_000_000)
 
 
 @asynccontextmanager
-async def serving(application: Any, certificates: Certificates) -> AsyncIterator[str]:
+async def serving(application: Any, certificates: LocalCertificates) -> AsyncIterator[str]:
     (listening,) = bind("127.0.0.1", 0, 1)
     settings = Settings(tls_cert=certificates.cert, tls_key=certificates.key)
     listener = Listener(application, listening, settings)
@@ -59,7 +59,9 @@ class Call:
 
 
 @asynccontextmanager
-async def answering(certificates: Certificates, *answers: tuple[int, Any]) -> AsyncIterator[tuple[str, list[Call]]]:
+async def answering(
+    certificates: LocalCertificates, *answers: tuple[int, Any]
+) -> AsyncIterator[tuple[str, list[Call]]]:
     """A provider that gives these answers one after the other; gives its URL and the calls that it got."""
     seen: list[Call] = []
 
@@ -77,7 +79,7 @@ async def answering(certificates: Certificates, *answers: tuple[int, Any]) -> As
 class Provider:
     url: str
     sandbox: Sandbox
-    certificates: Certificates
+    certificates: LocalCertificates
 
     @property
     def authority(self) -> bytes:
@@ -120,7 +122,7 @@ class Provider:
 
 
 @asynccontextmanager
-async def providing(certificates: Certificates, book: str = ":memory:") -> AsyncIterator[Provider]:
+async def providing(certificates: LocalCertificates, book: str = ":memory:") -> AsyncIterator[Provider]:
     sandbox = Sandbox(APP_ID, KEY, SandboxDatabase(book))
     async with serving(sandbox.application, certificates) as url:
         yield Provider(url, sandbox, certificates)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from latchkey.process.local_ca.authority import Certificates
+from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.push.provider_response import RetryPolicy
 from latchkey.push.push_client import PushClient
 from latchkey.push.push_notification import (
@@ -28,7 +28,7 @@ FAILED = PushNotification(
 UNKNOWN = "11111111-2222-3333-4444-555555555555"
 
 
-async def test_the_call_is_the_specifications_word_for_word(certificates: Certificates) -> None:
+async def test_the_call_is_the_specifications_word_for_word(certificates: LocalCertificates) -> None:
     async with (
         answering(certificates, (200, {"id": "n1"})) as (url, seen),
         PushClient(f"{url}/", APP_ID, KEY, extra_ca=certificates.authority.read_bytes()) as push,
@@ -77,7 +77,7 @@ async def test_a_wrong_key_is_refused_at_once_and_never_shown(provider: Provider
     assert "os_v2_app_wrong" not in f"{refused.value!r} {refused.value} {logs}"
 
 
-async def test_a_provider_that_repeats_the_key_does_not_bring_it_into_an_error(certificates: Certificates) -> None:
+async def test_a_provider_that_repeats_the_key_does_not_bring_it_into_an_error(certificates: LocalCertificates) -> None:
     async with (
         answering(certificates, (400, {"errors": [f"no such key: {KEY}"]})) as (url, _),
         PushClient(url, APP_ID, KEY, extra_ca=certificates.authority.read_bytes()) as push,
@@ -129,7 +129,7 @@ async def test_retry_after_is_obeyed_or_in_the_error_if_it_is_too_long(provider:
     await push.close()
 
 
-async def test_the_error_has_what_was_sent_before_it(certificates: Certificates) -> None:
+async def test_the_error_has_what_was_sent_before_it(certificates: LocalCertificates) -> None:
     async with answering(certificates, (200, {"id": "n1"}), (503, {})) as (url, seen):
         push = PushClient(url, APP_ID, KEY, extra_ca=certificates.authority.read_bytes(), policy=RetryPolicy(tries=1))
         with pytest.raises(BrokenError) as broken:
@@ -141,7 +141,7 @@ async def test_the_error_has_what_was_sent_before_it(certificates: Certificates)
 
 
 @pytest.mark.parametrize("behaviour", [name for name in BEHAVIOURS if name != "sends one elsewhere"])
-async def test_a_hostile_provider_is_an_error_within_its_time(certificates: Certificates, behaviour: str) -> None:
+async def test_a_hostile_provider_is_an_error_within_its_time(certificates: LocalCertificates, behaviour: str) -> None:
     impatient = RetryPolicy(tries=2, timeout=0.3, first_wait=0.01, deadline=2.0)
     authority = certificates.authority.read_bytes()
     async with (
@@ -154,7 +154,7 @@ async def test_a_hostile_provider_is_an_error_within_its_time(certificates: Cert
     assert KEY not in str(error.value)
 
 
-async def test_redirects_are_not_followed_with_the_key(certificates: Certificates) -> None:
+async def test_redirects_are_not_followed_with_the_key(certificates: LocalCertificates) -> None:
     async with (
         misbehaving(certificates, "sends one elsewhere") as url,
         PushClient(url, APP_ID, KEY, extra_ca=certificates.authority.read_bytes(), policy=QUICK) as push,

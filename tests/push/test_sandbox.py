@@ -11,7 +11,7 @@ import pytest
 from msgspec import json
 from pyreqwest.client import ClientBuilder
 
-from latchkey.process.local_ca.authority import Certificates
+from latchkey.process.local_ca.authority import LocalCertificates
 from tests.patience import PATIENCE, until
 from tests.push.push_provider import APP_ID, KEY, Provider, providing
 
@@ -189,7 +189,7 @@ async def test_a_forgotten_device_is_unknown_from_then_on(provider: Provider) ->
     assert said["errors"] == {"invalid_player_ids": [device]}
 
 
-async def test_devices_and_what_was_sent_survive_a_restart(certificates: Certificates, tmp_path: Path) -> None:
+async def test_devices_and_what_was_sent_survive_a_restart(certificates: LocalCertificates, tmp_path: Path) -> None:
     book = str(tmp_path / "push.sqlite")
     async with providing(certificates, book) as provider:
         device = await provider.device(identifier="token")

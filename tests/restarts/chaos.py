@@ -24,7 +24,7 @@ from latchkey.database.embedded.postgres import EmbeddedServer
 from latchkey.database.migrate import migrate
 from latchkey.database.pool import Database, connect
 from latchkey.now import real_now
-from latchkey.process.local_ca.authority import Certificates, ensure_certificates
+from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates
 from latchkey.subjects.api_keys.usecases import create_secret_key
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, ensure_demo
 from tests.cli.running import Running, free_port
@@ -81,7 +81,9 @@ def serve(url: str, port: int) -> Running:
     )  # fmt: skip
 
 
-def proxy(name: str, folder: Path, port: int, plain: int, machines: tuple[int, int], made: Certificates) -> list[str]:
+def proxy(
+    name: str, folder: Path, port: int, plain: int, machines: tuple[int, int], made: LocalCertificates
+) -> list[str]:
     """The command of a proxy with its shipped file, in which only ports, paths and the second machine are changed."""
     both = made.cert.read_bytes() + made.key.read_bytes()
     (folder / "both.pem").write_bytes(both)

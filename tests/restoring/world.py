@@ -28,7 +28,7 @@ from latchkey.subjects.api_keys.usecases import create_secret_key
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
-from latchkey.subjects.webhooks.receiver import Arrival, Receiver, listening, tls
+from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
 from tests.convergence.processes import Killable
 from tests.databases import drained
 from tests.delivery import certificates
@@ -75,7 +75,7 @@ class World:
     def __init__(self, folder: Path, url: str) -> None:
         self.folder = folder
         self.url = url
-        self.arrivals: list[Arrival] = []
+        self.arrivals: list[ReceivedWebhook] = []
         self.chances = random.Random(97)
         self._stack = AsyncExitStack()
         self._sockets = [bind("127.0.0.1", 0, 1)[0] for _ in range(2)]
@@ -216,7 +216,7 @@ class World:
         return items
 
 
-def naive_copy(arrivals: Iterable[Arrival]) -> dict[str, set[str]]:
+def naive_copy(arrivals: Iterable[ReceivedWebhook]) -> dict[str, set[str]]:
     """What a simple receiver believes that users hold: it ignores repeated ids, and every event that is not newer, by
     its sequence, than the last one it took."""
     last: dict[str, int] = defaultdict(int)

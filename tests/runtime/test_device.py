@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
-from latchkey.process.local_ca.authority import Certificates
+from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.push.push_notification import PushNotification
 from latchkey.runtime.device_errors import AlreadyRunningError, CannotShowError
 from latchkey.runtime.reference_device import Device, DeviceOptions
@@ -25,7 +25,7 @@ PAGE = "<!doctype html><title>Demo</title><script>window.bridge = 'getpushplayer
 
 
 @pytest.fixture(scope="module")
-async def app(certificates: Certificates) -> AsyncIterator[str]:
+async def app(certificates: LocalCertificates) -> AsyncIterator[str]:
     async def page(_: Request) -> HTMLResponse:
         return HTMLResponse(PAGE, headers={"Content-Security-Policy": STRICT})
 
@@ -143,12 +143,12 @@ async def test_a_push_service_that_is_down_at_first_costs_the_id_and_not_the_app
 
 
 async def test_a_server_that_only_claims_the_authority_is_not_trusted(
-    phone: Phone, certificates: Certificates, tmp_path: Path
+    phone: Phone, certificates: LocalCertificates, tmp_path: Path
 ) -> None:
     stranger = certificates_in(tmp_path / "stranger")
     chain = tmp_path / "chain.pem"
     chain.write_bytes(stranger.cert.read_bytes() + certificates.authority.read_bytes())
-    claims = Certificates(certificates.authority, chain, stranger.key)
+    claims = LocalCertificates(certificates.authority, chain, stranger.key)
     async with providing(claims) as other, phone.start(origins=(phone.app, other.url)) as device:
         with pytest.raises(CannotShowError, match="ERR_CERT"):
             await device.open(f"{other.url}/healthz")

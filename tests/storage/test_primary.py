@@ -14,7 +14,7 @@ from latchkey.database.errors import DatabaseUnreachableError, NoPrimaryError, O
 from latchkey.database.listener import listening
 from latchkey.database.pool import Database, connect
 from latchkey.database.primary import Primary, notice_lost_machines
-from latchkey.database.servers import Seen, Server, Silent, identify
+from latchkey.database.servers import SeenCluster, Server, Silent, identify
 from latchkey.database.transient_errors import PASSING
 from latchkey.database_address import Host, parse
 from tests.patience import PATIENCE, until
@@ -108,11 +108,11 @@ async def test_an_address_of_one_host_is_not_watched_and_an_old_primary_behind_i
     assert found._watching is None
     connection = await found.connect()
     await connection.close()
-    found._seen = Seen(found._seen.system, found._seen.timeline + 1)
+    found._seen = SeenCluster(found._seen.system, found._seen.timeline + 1)
     with pytest.raises(NoPrimaryError, match="is an old primary"):
         await found.connect()
     # Another database behind the same address is somebody's decision.
-    found._seen = Seen("0", 99)
+    found._seen = SeenCluster("0", 99)
     connection = await found.connect()
     await connection.close()
 

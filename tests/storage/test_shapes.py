@@ -3,7 +3,7 @@
 from hypothesis import given
 
 from latchkey.domain.customers.customer import LastSeen
-from latchkey.engine.customer_view import View
+from latchkey.engine.customer_view import CustomerView
 from latchkey.engine.storage.state import UNSEEN, decode_for_reading, encode, struct_of
 from latchkey.subjects.customers.render import customer_v2 as v2
 from latchkey.subjects.customers.render import subscriber_v1 as v1
@@ -15,7 +15,7 @@ from tests.domain.shop import CATALOG as SHOP
 def test_whatever_happened_in_a_life_is_the_same_when_decoded_for_reading(life: Life) -> None:
     for at, customer in life.book.states:
         one, other = (
-            View(1, seen, SHOP, at, LastSeen(at)) for seen in (customer, decode_for_reading(encode(customer)))
+            CustomerView(1, seen, SHOP, at, LastSeen(at)) for seen in (customer, decode_for_reading(encode(customer)))
         )
         assert v1.subscriber(one) == v1.subscriber(other)
         assert v2.customer(one) == v2.customer(other)

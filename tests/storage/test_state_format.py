@@ -9,9 +9,9 @@ from msgspec import Struct, ValidationError, json
 from latchkey.database.errors import StateVersionError
 from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.instants import DAY
-from latchkey.engine.customer_view import View, look_at, view_for_reading
+from latchkey.engine.customer_view import CustomerView, look_at, view_for_reading
 from latchkey.engine.due_transitions import next_due_at
-from latchkey.engine.storage.read_rows import Row
+from latchkey.engine.storage.read_rows import StoredRow
 from latchkey.engine.storage.state import STEPS, VERSION, StateFormat, decode, decode_for_reading, encode
 from latchkey.subjects.customers.render import customer_v2 as v2
 from latchkey.subjects.customers.render import subscriber_v1 as v1
@@ -113,11 +113,11 @@ def test_every_state_is_read_back_and_both_decoders_lead_to_the_same_answers(lif
     book = life()
     state = encode(book.customer)
     assert decode(state) == book.customer
-    row = Row(1, state, CATALOG, None, next_due_at(book.customer), LastSeen(0))
+    row = StoredRow(1, state, CATALOG, None, next_due_at(book.customer), LastSeen(0))
     for later in (0, 45 * DAY, 400 * DAY):
         assert answers(look_at(row, book.now + later)) == answers(view_for_reading(row, book.now + later))
 
 
-def answers(view: View) -> Any:
+def answers(view: CustomerView) -> Any:
     """Of V1 and V2."""
     return json.decode(json.encode((v1.subscriber(view), v2.customer(view))))

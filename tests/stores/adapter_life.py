@@ -14,7 +14,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.reconciliation import settle, settle_purchase
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.stores.adapter import Adapter, ConnectedApp, Reading, Seen
+from latchkey.stores.adapter import Adapter, ConnectedApp, SeenPurchase, StoreReading
 from tests.domain.shop import someone
 from tests.stores.google.play import Json
 
@@ -38,7 +38,7 @@ class Life:
     async def read_again(self, token: str) -> list[str]:
         return await self.take(await self.adapter.read_again(self.app, token, Environment.PRODUCTION))
 
-    async def take(self, reading: Reading) -> list[str]:
+    async def take(self, reading: StoreReading) -> list[str]:
         if any(not seen.complete and self._has_a_gap(seen) for seen in reading.seen):
             reading = await self.adapter.read_again(self.app, reading.seen[0].handle, Environment.PRODUCTION)
         now, before = self.now(), self.customer
@@ -57,7 +57,7 @@ class Life:
         ends += [purchase.access_ends_at or now + 1 for purchase in self.customer.purchases]
         return any(end > now for end in ends)
 
-    def _after(self, seen: Seen, now: Ms) -> Customer:
+    def _after(self, seen: SeenPurchase, now: Ms) -> Customer:
         snapshot = seen.snapshot
         if not isinstance(snapshot, Subscription):
             known = self.customer.purchase(snapshot.store, snapshot.id)
@@ -66,11 +66,11 @@ class Life:
         before = self.customer.subscription(snapshot.store, snapshot.id)
         return take_in(self.customer, settle(before, snapshot, now, unordered=seen.unordered), now)
 
-    def _id(self, seen: Seen, own: str) -> str:
+    def _id(self, seen: SeenPurchase, own: str) -> str:
         known = [self.ids[handle] for handle in (seen.handle, *seen.replaces) if handle in self.ids]
         return self.ids.setdefault(seen.handle, known[0] if known else own)
 
-    def _has_a_gap(self, seen: Seen) -> bool:
+    def _has_a_gap(self, seen: SeenPurchase) -> bool:
         assert isinstance(seen.snapshot, Subscription)
         before = self.customer.subscription(seen.snapshot.store, self._id(seen, seen.snapshot.id))
         numbers = {period.number for period in before.periods} if before is not None else set()

@@ -11,10 +11,10 @@ from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.stores.test_store import actions
 from latchkey.stores.apple import snapshots
-from latchkey.stores.apple.payloads import Transaction
+from latchkey.stores.apple.payloads import AppleTransaction
 from latchkey.stores.apple.storefronts import country_of
 from latchkey.stores.google import periods
-from latchkey.stores.google.resources import Order
+from latchkey.stores.google.resources import GoogleOrder
 from tests.domain.shop import NOON, PRO_MONTHLY, TEAM_MONTHLY
 
 
@@ -26,7 +26,7 @@ def test_apples_storefront_is_a_country_of_two_letters(storefront: str | None, c
     assert country_of(storefront) == country
 
 
-def transaction(**more: Any) -> Transaction:
+def transaction(**more: Any) -> AppleTransaction:
     told = {
         "transactionId": "1",
         "originalTransactionId": "1",
@@ -40,7 +40,7 @@ def transaction(**more: Any) -> Transaction:
         "environment": "Production",
         **more,
     }
-    return msgspec.convert(told, Transaction)
+    return msgspec.convert(told, AppleTransaction)
 
 
 def bought(**more: Any) -> Purchase:
@@ -55,9 +55,9 @@ def test_a_price_that_apple_does_not_tell_is_not_known() -> None:
     assert bought(price=500_000, currency="JPY").price.micros == 500_000_000
 
 
-def order(**more: Any) -> Order:
+def order(**more: Any) -> GoogleOrder:
     item = {"productId": "pro", "total": {"currencyCode": "EUR", "units": "9", "nanos": 990_000_000}}
-    return msgspec.convert({"orderId": "GPA.1", "state": "PROCESSED", "lineItems": [item], **more}, Order)
+    return msgspec.convert({"orderId": "GPA.1", "state": "PROCESSED", "lineItems": [item], **more}, GoogleOrder)
 
 
 def test_googles_buyer_is_where_the_order_says_or_else_the_purchase() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from latchkey.stores.errors import NoAnswer, StoreDown
-from latchkey.stores.http import Answer, StoreHttp, allowed_address, retry_after
+from latchkey.stores.http import StoreHttp, StoreResponse, allowed_address, retry_after
 from tests.stores.loopback import Handler, Reply, Request, serving
 
 NOW = 1_790_000_000_000
@@ -99,7 +99,7 @@ async def test_a_store_that_never_answers_is_down_after_the_timeout() -> None:
 @pytest.mark.parametrize("body", [b"<html>", b"\xff\xfe", b"[" * 5_000, b'{"ok": 1'])
 def test_a_body_of_another_form_is_a_store_in_trouble(body: bytes) -> None:
     with pytest.raises(StoreDown, match="unexpected form"):
-        Answer(200, {}, body).json(dict[str, bool], "Apple")
+        StoreResponse(200, {}, body).json(dict[str, bool], "Apple")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from latchkey.settings import Settings
 from latchkey.subjects.api_keys import usecases as keys
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects import usecases as projects
-from latchkey.subjects.purchase_intake.rules import Entry, Filter
+from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalFilter
 from latchkey.subjects.purchase_intake.usecases import journal
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from latchkey.subjects.purchase_intake.usecases.notifications import Processor
@@ -99,9 +99,9 @@ class World:
         [subscription] = found.customer.subscriptions
         return subscription.id
 
-    async def journal(self, **wanted: Any) -> list[Entry]:
+    async def journal(self, **wanted: Any) -> list[JournalEntry]:
         """Without the trial notifications that saving credentials brings about."""
-        found = await journal.page(self.database, PROJECT, Filter(**wanted), after=None, limit=1000)
+        found = await journal.page(self.database, PROJECT, JournalFilter(**wanted), after=None, limit=1000)
         return [item for item in found if not item.kind.startswith("TEST")]
 
     async def events(self, app_user_id: str) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
 
-from latchkey.process.local_ca.authority import Certificates
+from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.subjects.mail.usecases import Security, SmtpServer
 
 USER, PASSWORD = "latchkey", "hunter2 of the mail server"
@@ -21,7 +21,7 @@ USER, PASSWORD = "latchkey", "hunter2 of the mail server"
 
 @dataclass
 class MailServer:
-    certificates: Certificates
+    certificates: LocalCertificates
     security: Security
     port: int = 0
     mails: list[EmailMessage] = field(default_factory=list)
@@ -51,7 +51,7 @@ def _authenticate(_server: Any, _session: Any, _envelope: Any, _mechanism: str, 
 
 
 @asynccontextmanager
-async def mail_server(certificates: Certificates, security: Security = "starttls") -> AsyncIterator[MailServer]:
+async def mail_server(certificates: LocalCertificates, security: Security = "starttls") -> AsyncIterator[MailServer]:
     made = MailServer(certificates, security)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificates.cert, certificates.key)

@@ -13,17 +13,17 @@ from latchkey.database.pool import Connection, Database, connect
 from latchkey.database.sealing import Sealer
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.refusal import Conflict
-from latchkey.domain.restore import POSITIONS, SEQUENCES, Origin, Server
+from latchkey.domain.restore import POSITIONS, SEQUENCES, DatabaseIdentity, Origin
 from latchkey.process import doctor
 from latchkey.settings import Settings
-from latchkey.subjects.database_restore.usecases import ACTION, HELD, Report, Wanted, after_restore
+from latchkey.subjects.database_restore.usecases import ACTION, HELD, Report, RestoreOptions, after_restore
 from latchkey.subjects.deployment.storage import events_since, largest_feeds
 from latchkey.subjects.webhooks.delivery.role import run_delivery
 from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhook, Webhooks
 from tests.delivery.processes import SECRET_KEY
 from tests.usecases.conftest import NOON, Shop
 
-ELSEWHERE = Server("1", 2, 3)
+ELSEWHERE = DatabaseIdentity("1", 2, 3)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ async def restored(database: Database) -> None:
 
 
 async def run(database: Database, **wanted: bool) -> Report:
-    return await after_restore(database, Wanted(**wanted), NOON + HOUR, actor="a test")
+    return await after_restore(database, RestoreOptions(**wanted), NOON + HOUR, actor="a test")
 
 
 async def test_what_waits_is_held_unless_it_is_to_be_sent(shop: Shop, webhook: Webhook) -> None:

@@ -10,7 +10,7 @@ from latchkey.domain.customers.customer import newcomer
 from latchkey.engine.admission import Caller, Limited
 from latchkey.engine.batch import Batch
 from latchkey.engine.customer_view import look_at
-from latchkey.engine.reads import Answer, Reader
+from latchkey.engine.reads import Reader, ReadResult
 from latchkey.engine.storage import records as customers
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.subjects.api_keys.usecases import create_secret_key
@@ -118,7 +118,7 @@ async def key_of(database: Database, project_id: str, limit: int = 480) -> bytes
     return hashlib.sha256(made.plaintext.encode()).digest()
 
 
-def shown(answer: Answer) -> tuple[str, str, str] | str:
+def shown(answer: ReadResult) -> tuple[str, str, str] | str:
     """The caller's project, and the customer that was read."""
     if not isinstance(answer.verdict, Caller):
         return type(answer.verdict).__name__

@@ -12,22 +12,22 @@ from latchkey.domain.instants import DAY, MINUTE
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
 from latchkey.subjects.bulk_grants import storage as bulk_grants
 from latchkey.subjects.bulk_grants import usecases as bulk
-from latchkey.subjects.bulk_grants.rules import BulkGrant, Terms
+from latchkey.subjects.bulk_grants.rules import BulkGrant, GrantTerms
 from latchkey.subjects.bulk_grants.usecases import GONE, run_next
 from latchkey.subjects.customers.usecases.erasure import erase
 from latchkey.subjects.customers.usecases.identities import log_in
-from latchkey.subjects.segments.rules.filter import Filter
+from latchkey.subjects.segments.rules.filter import CustomerFilter
 from latchkey.subjects.test_clocks.usecases import create_customer
 from tests.patience import PATIENCE
 from tests.usecases.conftest import Shop
 from tests.usecases.random_lives import ANONYMOUS
 
 
-def terms(duration: str | None = "monthly", *, skip: bool = True, ends_at: int | None = None) -> Terms:
-    return Terms(entitlement_id="pro", duration=duration, ends_at=ends_at, skip_holders=skip)
+def terms(duration: str | None = "monthly", *, skip: bool = True, ends_at: int | None = None) -> GrantTerms:
+    return GrantTerms(entitlement_id="pro", duration=duration, ends_at=ends_at, skip_holders=skip)
 
 
-async def prepared(shop: Shop, wanted: Filter | list[str], what: Terms) -> BulkGrant:
+async def prepared(shop: Shop, wanted: CustomerFilter | list[str], what: GrantTerms) -> BulkGrant:
     return await bulk.draft(
         shop.database, shop.changes.catalogs, shop.project_id, what, wanted, "ann@example.com", shop.time
     )
@@ -80,7 +80,7 @@ async def test_who_was_erased_meanwhile_fails_and_leaves_no_name(shop: Shop) -> 
 @pytest.mark.parametrize(
     ("what", "ids", "refusal"),
     [
-        (Terms(entitlement_id="none", duration=None, ends_at=None, skip_holders=True), ["ann"], NotFound),
+        (GrantTerms(entitlement_id="none", duration=None, ends_at=None, skip_holders=True), ["ann"], NotFound),
         (terms("fortnightly"), ["ann"], Invalid),
         (terms(None, ends_at=1), ["ann"], Refusal),
         (terms(), ["nobody"], Invalid),
@@ -89,7 +89,7 @@ async def test_who_was_erased_meanwhile_fails_and_leaves_no_name(shop: Shop) -> 
     ],
     ids=["entitlement", "duration", "past", "unknown", "nobody", "too many"],
 )
-async def test_what_cannot_be_is_refused(shop: Shop, what: Terms, ids: list[str], refusal: type[Refusal]) -> None:
+async def test_what_cannot_be_is_refused(shop: Shop, what: GrantTerms, ids: list[str], refusal: type[Refusal]) -> None:
     await create_customer(shop.changes, shop.project_id, "ann")
     with pytest.raises(refusal):
         await prepared(shop, ids, what)

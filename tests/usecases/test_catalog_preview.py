@@ -123,4 +123,4 @@ async def test_only_what_is_there_can_be_mapped_and_all_of_it_or_nothing(shop: S
 async def test_nobody_of_another_project_is_counted(shop: Shop) -> None:
     await shop.act("purchase", "alice", "pro_monthly")
     preview = await count_enrolled(shop.database, "proj_other", "exp_1", shop.time)
-    assert preview == Enrolled({}, customer_walk.Progress(done=True))
+    assert preview == Enrolled({}, customer_walk.ScanProgress(done=True))

@@ -13,14 +13,20 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.purchases.purchase import Environment, PurchaseKind
-from latchkey.domain.purchases.summary import Standing, SubscriptionStatus, gives_access, standing_of, summary_of
+from latchkey.domain.purchases.summary import (
+    SubscriptionState,
+    SubscriptionStatus,
+    gives_access,
+    standing_of,
+    summary_of,
+)
 from latchkey.engine.storage import read_rows as presence
 from latchkey.engine.storage.state import decode
 from latchkey.subjects.customers.usecases.erasure import erase
-from latchkey.subjects.segments.rules.facets import Facets, Status, facets_of, statuses
-from latchkey.subjects.segments.rules.filter import Filter, Sort, When, matches
+from latchkey.subjects.segments.rules.facets import CustomerStatus, Facets, facets_of, statuses
+from latchkey.subjects.segments.rules.filter import CustomerFilter, Sort, When, matches
 from latchkey.subjects.segments.storage.list_rows import facets_in
-from latchkey.subjects.segments.usecases.customer_lists import Listing, count, csv_pieces, list_page
+from latchkey.subjects.segments.usecases.customer_lists import CustomerPage, count, csv_pieces, list_page
 from latchkey.subjects.segments.usecases.projector import Roller, catch_up, rebuild
 from latchkey.subjects.test_clocks.usecases import advance, create_clock, create_customer
 from tests.usecases.conftest import Shop
@@ -70,15 +76,15 @@ async def seen(shop: Shop, chance: Random) -> None:
         await presence.write(connection, notes)
 
 
-def some_filter(chance: Random, now: Ms) -> Filter:
+def some_filter(chance: Random, now: Ms) -> CustomerFilter:
     def maybe(value: T) -> T | None:
         return value if chance.random() < 0.2 else None
 
     def when() -> When:
         return When(days=chance.choice((1, 7, 30, 200))) if chance.random() < 0.5 else When(at=now - 20 * DAY)
 
-    return Filter(
-        status=frozenset(chance.sample(list(Status), chance.choice((0, 0, 1, 2)))),
+    return CustomerFilter(
+        status=frozenset(chance.sample(list(CustomerStatus), chance.choice((0, 0, 1, 2)))),
         product_id=maybe(chance.choice(PRODUCTS)),
         product_active=chance.random() < 0.5,
         spent_from=maybe(chance.choice((0, 5_000_000))),
@@ -95,11 +101,11 @@ def some_filter(chance: Random, now: Ms) -> Filter:
     )
 
 
-async def listed(shop: Shop, wanted: Filter, sort: Sort, now: Ms, limit: int) -> list[int]:
+async def listed(shop: Shop, wanted: CustomerFilter, sort: Sort, now: Ms, limit: int) -> list[int]:
     found: list[int] = []
     after: str | None = None
     while True:
-        page: Listing = await list_page(
+        page: CustomerPage = await list_page(
             shop.database, shop.project_id, wanted, now, sort=sort, after=after, limit=limit
         )
         found += [one.key for one in page.entries]
@@ -161,7 +167,7 @@ async def test_whatever_happens_a_list_has_exactly_the_customers_that_its_filter
         assert (await count(database, shop.project_id, wanted, at)).customers == len(expected)
 
 
-def plainly(customer: Customer, now: Ms) -> frozenset[Status]:
+def plainly(customer: Customer, now: Ms) -> frozenset[CustomerStatus]:
     """The statuses from the customer, as V2 and the explanation of access see its purchases."""
     bought = [one for one in customer.purchases if one.kind is PurchaseKind.ONE_TIME]
     timed = [one for one in bought if one.ends_at is not None]
@@ -171,24 +177,28 @@ def plainly(customer: Customer, now: Ms) -> frozenset[Status]:
     renews = any(
         one.status.goes_on and one.current.refunded_at is None and one.access_ends_at > now for one in subscriptions
     )
-    failing = {Standing.PAYMENT_FAILED, Standing.BILLING_RETRY}
+    failing = {SubscriptionState.PAYMENT_FAILED, SubscriptionState.BILLING_RETRY}
     held = {
-        Status.ACTIVE: runs,
-        Status.TRIAL: any(one.status is SubscriptionStatus.TRIALING for _, one, _ in seen),
-        Status.IN_GRACE_PERIOD: any(standing is Standing.IN_GRACE for _, _, standing in seen),
-        Status.BILLING_ISSUE: any(
+        CustomerStatus.ACTIVE: runs,
+        CustomerStatus.TRIAL: any(one.status is SubscriptionStatus.TRIALING for _, one, _ in seen),
+        CustomerStatus.IN_GRACE_PERIOD: any(standing is SubscriptionState.IN_GRACE for _, _, standing in seen),
+        CustomerStatus.BILLING_ISSUE: any(
             (
                 standing in failing
-                or (standing is Standing.IN_GRACE and one.status.billing_issue_at is not None and one.status.goes_on)
+                or (
+                    standing is SubscriptionState.IN_GRACE
+                    and one.status.billing_issue_at is not None
+                    and one.status.goes_on
+                )
             )
             and now < one.access_ends_at + 60 * DAY
             for one, _, standing in seen
         ),
-        Status.CANCELLED: runs and not renews,
-        Status.EXPIRED: bool(subscriptions or timed) and not runs,
-        Status.ONE_TIME_PURCHASE: any(one.ends_at is None and gives_access(one, now) for one in bought),
-        Status.NEVER_BOUGHT: not subscriptions and not bought,
-        Status.GRANTED: any(
+        CustomerStatus.CANCELLED: runs and not renews,
+        CustomerStatus.EXPIRED: bool(subscriptions or timed) and not runs,
+        CustomerStatus.ONE_TIME_PURCHASE: any(one.ends_at is None and gives_access(one, now) for one in bought),
+        CustomerStatus.NEVER_BOUGHT: not subscriptions and not bought,
+        CustomerStatus.GRANTED: any(
             one.kind is PurchaseKind.PROMOTIONAL and gives_access(one, now) for one in customer.purchases
         ),
     }
@@ -202,8 +212,8 @@ def within_the_hour(facets: Facets) -> dict[str, object]:
 
 async def statuses_of(shop: Shop, user: str, now: Ms) -> set[str]:
     found = set()
-    for status in Status:
-        page = await list_page(shop.database, shop.project_id, Filter(status=frozenset({status})), now)
+    for status in CustomerStatus:
+        page = await list_page(shop.database, shop.project_id, CustomerFilter(status=frozenset({status})), now)
         if any(one.app_user_id == user for one in page.entries):
             found.add(status.value)
     return found
@@ -217,9 +227,9 @@ async def test_the_status_follows_the_time_without_a_write(shop: Shop) -> None:
     await catch_up(shop.database, shop.project_id, shop.time)
     assert await statuses_of(shop, "alice", began) == {"active", "trial", "cancelled"}
     assert await statuses_of(shop, "alice", began + 8 * DAY) == {"expired"}
-    soon = Filter(trial_ends_within=7)
+    soon = CustomerFilter(trial_ends_within=7)
     assert len((await list_page(shop.database, shop.project_id, soon, began)).entries) == 1
-    assert not (await list_page(shop.database, shop.project_id, Filter(trial_ends_within=6), began)).entries
+    assert not (await list_page(shop.database, shop.project_id, CustomerFilter(trial_ends_within=6), began)).entries
     assert not (await list_page(shop.database, shop.project_id, soon, began + 8 * DAY)).entries
 
 
@@ -233,7 +243,7 @@ async def test_a_billing_issue_counts_only_while_a_store_can_still_retry(shop: S
     [until] = [one.product_untils[0] for one in (await computed(shop)).values() if one.test_clock_id is None]
     await catch_up(shop.database, shop.project_id, shop.time)
     last = until + 60 * DAY
-    failing = Filter(billing_issue=True)
+    failing = CustomerFilter(billing_issue=True)
     assert await statuses_of(shop, "alice", last - 1) == {"billing_issue", "expired"}
     assert await statuses_of(shop, "alice", last) == {"expired"}
     assert [one.app_user_id for one in (await list_page(shop.database, shop.project_id, failing, last)).entries] == [
@@ -254,7 +264,7 @@ async def test_facets_written_while_their_customer_is_erased_are_deleted(shop: S
     await shop.database.pool.execute("create table stale as select * from customer_facets")
     await erase(shop.changes, shop.project_id, "alice")
     await shop.database.pool.execute(stale)
-    page = await list_page(shop.database, shop.project_id, Filter(), shop.time)
+    page = await list_page(shop.database, shop.project_id, CustomerFilter(), shop.time)
     assert not page.entries, "nobody without a customer is listed"
     await catch_up(shop.database, shop.project_id, shop.time)
     assert await kept(shop) == {}
@@ -281,7 +291,7 @@ async def test_a_csv_has_the_whole_list_and_no_formula(shop: Shop) -> None:
     pieces = [
         piece
         async for piece in csv_pieces(
-            shop.database, shop.changes.catalogs, shop.project_id, Filter(), ("status", "spent"), shop.time
+            shop.database, shop.changes.catalogs, shop.project_id, CustomerFilter(), ("status", "spent"), shop.time
         )
     ]
     lines = b"".join(pieces).decode().split("\r\n")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from latchkey.subjects.segments.rules.facets import Status
+from latchkey.subjects.segments.rules.facets import CustomerStatus
 from latchkey.subjects.segments.rules.filter import EVERYBODY, NAMES, parse, written
 from latchkey.subjects.segments.usecases.customer_lists import STATUSES, conditions, in_words
 
@@ -39,4 +39,4 @@ def test_every_condition_and_every_status_has_words() -> None:
     assert every.keys() == set(NAMES) == written(parse(every)).keys()
     assert [name for _, name in conditions(parse(every))] == list(every)
     assert list(conditions(EVERYBODY)) == []
-    assert STATUSES.keys() == set(Status)
+    assert STATUSES.keys() == set(CustomerStatus)

@@ -14,7 +14,7 @@ from latchkey.subjects.customers.usecases.identities import log_in, transfer
 from latchkey.subjects.customers.usecases.profile import timeline
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects.usecases import create_project
-from latchkey.subjects.search.usecases import By, Found, search
+from latchkey.subjects.search.usecases import By, SearchResults, search
 from tests.domain.shop import subscribed
 from tests.usecases.conftest import NOON, Shop
 
@@ -26,7 +26,7 @@ async def note(shop: Shop, user: str, email: str, later: int = 0) -> None:
     await set_attributes(shop.changes, shop.project_id, user, attribute, create=True)
 
 
-async def find(shop: Shop, text: str, *, everything: bool = False, limit: int = 50) -> Found:
+async def find(shop: Shop, text: str, *, everything: bool = False, limit: int = 50) -> SearchResults:
     return await search(
         shop.database, shop.changes.catalogs, shop.project_id, text, shop.time, everything=everything, limit=limit
     )
@@ -99,8 +99,8 @@ async def test_an_erased_person_is_found_by_nothing_and_their_transaction_says_s
     await erase(shop.changes, shop.project_id, "ann")
     assert await kept(shop) == []
     for text in ("ann", "ann@example.com"):
-        assert await find(shop, text) == Found([])
-    assert await find(shop, "test_1_a") == Found([], erased=True)
+        assert await find(shop, text) == SearchResults([])
+    assert await find(shop, "test_1_a") == SearchResults([], erased=True)
 
 
 async def test_a_transaction_is_found_by_its_purchase_and_by_every_period(shop: Shop) -> None:
@@ -123,14 +123,14 @@ async def test_another_project_is_never_looked_into(shop: Shop) -> None:
     await note(other, "ann", "ann@example.com")
     await other.show("ann", "test_1_a", "pro_monthly")
     for text in ("ann", "an", "ann@example.com", "test_1_a"):
-        assert await find(shop, text) == Found([])
+        assert await find(shop, text) == SearchResults([])
         assert await named(other, text) == ["ann"]
 
 
 async def test_nonsense_finds_nobody(shop: Shop) -> None:
     await note(shop, "ann", "ann@example.com")
     for text in ("", "   ", "x" * 10_000, "a\x1f", "a\x00", "\U0010ffff"):
-        assert await find(shop, text) == Found([])
+        assert await find(shop, text) == SearchResults([])
 
 
 async def test_a_search_that_finds_too_many_says_so(shop: Shop) -> None:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from latchkey.database.pool import Database
-from latchkey.domain.leases import LATEST, Standing, answered, granted, plan
+from latchkey.domain.leases import LATEST, LeaseState, answered, granted, plan
 from latchkey.engine.admission import Admission, Caller, Limited
 from latchkey.engine.rate_limits import Leases
 from latchkey.engine.reads import Reader
@@ -28,7 +28,7 @@ class Process:
     """A process of the model: its standing, and how far its clock is from the database's."""
 
     offset: float
-    standing: Standing = field(default_factory=Standing)
+    standing: LeaseState = field(default_factory=LeaseState)
     hand_back_at: float | None = None
 
 
@@ -94,7 +94,7 @@ class World:
     def crash(self, process: Process) -> None:
         if process.standing.lease is not None:
             self.lost += [process.standing.lease.run] * process.standing.lease.left
-        process.standing, process.hand_back_at = Standing(), None
+        process.standing, process.hand_back_at = LeaseState(), None
 
     async def refused(self, row: Any) -> None:
         held = [at for at in (*self.admitted, *self.lost) if at > self.now - WINDOW_US - GRAIN_US]

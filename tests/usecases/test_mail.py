@@ -12,16 +12,16 @@ from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.refusal import Invalid
 from latchkey.now import real_now
-from latchkey.process.local_ca.authority import Certificates, ensure_certificates
+from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates
 from latchkey.subjects.accounts.rules import ADDRESS
 from latchkey.subjects.accounts.usecases import accounts
 from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
 from latchkey.subjects.mail.usecases import (
     FIRST_PAUSE,
     TO_ONE,
-    Kind,
     Mail,
     MailFolder,
+    MailKind,
     NotSentError,
     Security,
     SmtpServer,
@@ -41,7 +41,7 @@ HERE = "192.0.2.1"
 
 
 @pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> LocalCertificates:
     folder = tmp_path_factory.mktemp("mail-tls")
     return ensure_certificates(folder, [ipaddress.ip_address("127.0.0.1")], real_now())
 
@@ -62,7 +62,7 @@ def link_in(text: str) -> str:
 
 @pytest.mark.parametrize("security", ["starttls", "tls", "none"])
 async def test_an_invitation_arrives_and_its_link_works_once(
-    database: Database, certificates: Certificates, security: Security
+    database: Database, certificates: LocalCertificates, security: Security
 ) -> None:
     ada = await accounts.create_account(database, "ada@example.com", NOW)
     async with mail_server(certificates, security) as server:
@@ -86,7 +86,7 @@ async def test_an_invitation_arrives_and_its_link_works_once(
 
 
 async def test_a_server_that_is_away_loses_nothing_and_blocks_nobody(
-    database: Database, certificates: Certificates
+    database: Database, certificates: LocalCertificates
 ) -> None:
     await accounts.create_account(database, "ada@example.com", NOW)
     async with mail_server(certificates) as server:
@@ -108,7 +108,7 @@ async def test_a_server_that_is_away_loses_nothing_and_blocks_nobody(
 
 
 async def test_a_refused_mail_is_tried_again_and_given_up_in_the_end(
-    database: Database, certificates: Certificates
+    database: Database, certificates: LocalCertificates
 ) -> None:
     await accounts.create_account(database, "ada@example.com", NOW)
     async with mail_server(certificates) as server:
@@ -127,7 +127,7 @@ async def test_a_refused_mail_is_tried_again_and_given_up_in_the_end(
 
 
 async def test_a_wrong_password_or_certificate_is_found_out_before_anything_is_said(
-    database: Database, certificates: Certificates, tmp_path: Path
+    database: Database, certificates: LocalCertificates, tmp_path: Path
 ) -> None:
     other = ensure_certificates(tmp_path / "other", [ipaddress.ip_address("127.0.0.1")], real_now())
     async with mail_server(certificates) as server:
@@ -137,13 +137,13 @@ async def test_a_wrong_password_or_certificate_is_found_out_before_anything_is_s
             (SmtpServer("127.0.0.1", server.port, "none"), "answers 530"),
         ):
             with pytest.raises(NotSentError, match=why) as refused:
-                await asyncio.to_thread(way.send, message(Kind.RESET, SENDER, "ada@example.com", URL, "<1@x>"), "x")
+                await asyncio.to_thread(way.send, message(MailKind.RESET, SENDER, "ada@example.com", URL, "<1@x>"), "x")
             assert "wrong" not in str(refused.value)
             assert PASSWORD not in repr(way)
         assert server.mails == []
 
 
-async def test_two_processes_send_a_mail_once(database: Database, certificates: Certificates) -> None:
+async def test_two_processes_send_a_mail_once(database: Database, certificates: LocalCertificates) -> None:
     await accounts.create_account(database, "ada@example.com", NOW)
     async with mail_server(certificates) as server:
         mail = mail_by(database, server.way())
@@ -196,10 +196,10 @@ async def test_an_address_that_is_more_than_one_is_refused(database: Database, t
         await mail.ask_for_reset(email, HERE, NOW)
     assert await waiting(database) == 0
     with pytest.raises(ValueError, match=r"[Hh]eader"):
-        message(Kind.RESET, SENDER, "ada@example.com\r\nBcc: eve@example.com", URL, "<1@x>")
+        message(MailKind.RESET, SENDER, "ada@example.com\r\nBcc: eve@example.com", URL, "<1@x>")
 
 
-async def test_an_address_beyond_ascii_is_sent_or_given_up(database: Database, certificates: Certificates) -> None:
+async def test_an_address_beyond_ascii_is_sent_or_given_up(database: Database, certificates: LocalCertificates) -> None:
     await accounts.create_account(database, "ädä@exämple.com", NOW)
     async with mail_server(certificates) as server:
         mail = mail_by(database, server.way())

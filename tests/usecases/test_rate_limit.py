@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY, MINUTE
-from latchkey.domain.leases import Count
+from latchkey.domain.leases import LeaseCount
 from latchkey.engine.admission import Admission, Caller, Limited, Verdict
 from latchkey.engine.rate_limits import Leases
 from latchkey.engine.storage.admissions import admit
@@ -193,7 +193,7 @@ async def test_many_connections_in_different_orders_never_lock_each_other(databa
     async def take(order: list[bytes]) -> None:
         connection = await asyncpg.connect(database.url)
         for _ in range(30):
-            await admit(connection, {digest: Count(1) for digest in order})
+            await admit(connection, {digest: LeaseCount(1) for digest in order})
         await connection.close()
 
     await asyncio.gather(take(digests), take(digests[::-1]), take(digests[3:] + digests[:3]))

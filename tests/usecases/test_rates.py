@@ -12,9 +12,9 @@ from latchkey.engine.storage.catalog import rates as stored
 from latchkey.subjects.money.usecases import (
     LARGEST,
     RatesDiffer,
+    RatesFileResult,
     RateSource,
     SourceUnreadable,
-    Taken,
     listed,
     read,
     shown,
@@ -32,8 +32,8 @@ async def known(database: Database) -> dict[tuple[str, str], str]:
 
 
 async def test_a_file_is_taken_and_taken_again_without_a_change(database: Database) -> None:
-    assert await take(database, FIRST, "rates.csv", NOW) == Taken("rates.csv", 3, 0, 0, 0)
-    assert await take(database, FIRST, "other.csv", NOW) == Taken("other.csv", 0, 0, 3, 0)
+    assert await take(database, FIRST, "rates.csv", NOW) == RatesFileResult("rates.csv", 3, 0, 0, 0)
+    assert await take(database, FIRST, "other.csv", NOW) == RatesFileResult("other.csv", 0, 0, 3, 0)
     assert await known(database) == {
         ("EUR", "2026-11-12"): "1.08",
         ("EUR", "2026-11-13"): "1.0834",
@@ -56,7 +56,7 @@ async def test_another_value_for_a_known_day_is_refused_unless_it_shall_be_repla
     with pytest.raises(RatesDiffer, match=r"line 2: EUR on 2026-11-13 is 1.09, known is 1.0834.*--replace"):
         await take(database, other, "rates.csv", NOW)
     assert ("EUR", "2026-11-14") not in await known(database)
-    assert await take(database, other, "rates.csv", NOW, replace=True) == Taken("rates.csv", 1, 1, 0, 0)
+    assert await take(database, other, "rates.csv", NOW, replace=True) == RatesFileResult("rates.csv", 1, 1, 0, 0)
     assert (await known(database))["EUR", "2026-11-13"] == "1.09"
 
 
@@ -67,7 +67,7 @@ async def test_the_setting_is_read_with_its_outcome_and_known_days_are_kept(data
     assert "cannot be read" in ((await standing(database)).reading.problem or "")
     file.write_text(FIRST)
     assert await read(database, source, str(file), NOW)
-    assert (await standing(database)).reading == stored.Reading(NOW, str(file), None)
+    assert (await standing(database)).reading == stored.RatesReading(NOW, str(file), None)
     file.write_text("date,currency,usd\n2026-11-13,EUR,1.09\n2026-11-14,EUR,1.1\n")
     assert await read(database, source, str(file), NOW + 1)
     assert "known is 1.0834" in ((await standing(database)).reading.problem or "")

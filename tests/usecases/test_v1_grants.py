@@ -6,7 +6,7 @@ from latchkey.domain.customers.promotion import DURATIONS, grant, product_of, re
 from latchkey.domain.instants import DAY, Ms, to_iso
 from latchkey.domain.purchases.purchase import TEMPORARY_ACCESS, Environment
 from latchkey.domain.stores.test_store import actions
-from latchkey.engine.customer_view import View
+from latchkey.engine.customer_view import CustomerView
 from latchkey.subjects.customers.render import customer_v2 as v2
 from latchkey.subjects.customers.render import subscriber_v1 as v1
 from latchkey.wire.v1 import Subscriber
@@ -15,11 +15,11 @@ from tests.domain.web_sdk import active_in_web_sdk
 
 
 def subscriber(customer: Customer, now: Ms) -> Subscriber:
-    return v1.subscriber(View(1, customer, CATALOG, now, LastSeen(now))).subscriber
+    return v1.subscriber(CustomerView(1, customer, CATALOG, now, LastSeen(now))).subscriber
 
 
 def held_in_v2(customer: Customer, now: Ms) -> dict[str, int]:
-    items = v2.customer(View(1, customer, CATALOG, now, LastSeen(now))).active_entitlements.items
+    items = v2.customer(CustomerView(1, customer, CATALOG, now, LastSeen(now))).active_entitlements.items
     return {one.entitlement_id: one.expires_at for one in items}
 
 

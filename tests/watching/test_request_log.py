@@ -10,7 +10,7 @@ from latchkey.settings import Settings
 from latchkey.subjects.api_keys import usecases as keys
 from latchkey.subjects.request_log import storage
 from latchkey.subjects.request_log import usecases as request_log
-from latchkey.subjects.request_log.storage import Entry
+from latchkey.subjects.request_log.storage import LoggedRequest
 from tests.api.client import APP, METRICS_KEY, NOW, Client, Shop, running
 from tests.cli.running import typed
 
@@ -27,7 +27,7 @@ def log_of(shop: Shop) -> request_log.RequestLog:
     return log
 
 
-async def written(shop: Shop) -> list[Entry]:
+async def written(shop: Shop) -> list[LoggedRequest]:
     """Oldest first."""
     await log_of(shop).flush()
     return (await request_log.entries(shop.database, PROJECT, limit=10_000))[::-1]

@@ -65,7 +65,7 @@ class DashboardConnection(msgspec.Struct, frozen=True, kw_only=True):
     password: str | None
 
 
-class StoreConnection(msgspec.Struct, frozen=True, kw_only=True):
+class EmulatorConnection(msgspec.Struct, frozen=True, kw_only=True):
     """A store emulator and the demo's app in it; one of `stores` in connection.json."""
 
     app_id: str
@@ -87,7 +87,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     consumer: ConsumerConnection
     dashboard: DashboardConnection
     # By "apple", "google" and "stripe"; empty with --no-stores.
-    stores: dict[str, StoreConnection] = {}
+    stores: dict[str, EmulatorConnection] = {}
 
 
 _LOG_LIMIT = 16 * 1024 * 1024

@@ -15,7 +15,7 @@ from latchkey.cli.target_database import DATA, ConfigOption, DataOption, databas
 from latchkey.database.pool import Database
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.engine.changes import Changes
-from latchkey.engine.customer_view import View, look_at
+from latchkey.engine.customer_view import CustomerView, look_at
 from latchkey.engine.reads import Reader
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.now import real_now
@@ -23,7 +23,7 @@ from latchkey.settings import Settings, load
 from latchkey.subjects.audit import usecases as audit
 from latchkey.subjects.projects import usecases as projects
 
-D = TypeVar("D", bound="Desk")
+D = TypeVar("D", bound="ProjectContext")
 ProjectOption = Annotated[
     str | None,
     typer.Option(
@@ -82,7 +82,7 @@ async def office(
 
 
 @dataclass(frozen=True, slots=True)
-class Desk(Office):
+class ProjectContext(Office):
     """For commands on one project."""
 
     project_id: str
@@ -91,7 +91,7 @@ class Desk(Office):
     changes: Changes
     reader: Reader
 
-    async def customer(self, id: str) -> View:
+    async def customer(self, id: str) -> CustomerView:
         """The customer with this id, which may be any of their ids."""
         row = await self.reader.read(self.project_id, id)
         if row is None:
@@ -108,20 +108,20 @@ class Desk(Office):
 
 
 @asynccontextmanager
-async def desk(
+async def project_context(
     project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
-) -> AsyncIterator[Desk]:
+) -> AsyncIterator[ProjectContext]:
     async with office(config, data, as_json) as at:
         catalogs, project_id = Catalogs(), await chosen(at.database, project)
         changes, reader = Changes(at.database, real_now, catalogs), Reader(at.database, catalogs)
         settings = load(os.environ, config)
-        yield Desk(as_json, at.database, config, data, project_id, settings, catalogs, changes, reader)
+        yield ProjectContext(as_json, at.database, config, data, project_id, settings, catalogs, changes, reader)
         await changes.drain()
 
 
-def extended(kind: type[D], at: Desk, **more: Any) -> D:
+def extended(kind: type[D], at: ProjectContext, **more: Any) -> D:
     """A desk of this kind, with what it has beside."""
-    return kind(**{name: getattr(at, name) for name in Desk.__dataclass_fields__}, **more)
+    return kind(**{name: getattr(at, name) for name in ProjectContext.__dataclass_fields__}, **more)
 
 
 async def chosen(database: Database, project: str | None) -> str:

@@ -28,7 +28,7 @@ from latchkey.domain.refusal import Refusal
 from latchkey.http_client import HttpClient, HttpError
 from latchkey.runtime.bridge_script import is_this_machine
 from latchkey.subjects.webhooks.delivery.sending import failure
-from latchkey.subjects.webhooks.receiver import Arrival, Receiver, listen, tls
+from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listen, tls
 
 # A little less than the 60 seconds that the service waits, so that it gets our 502 with the reason.
 PATIENCE_MS = 55_000
@@ -45,7 +45,7 @@ class CannotForwardError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ReceiverReply:
     status: int
     headers: tuple[tuple[str, str], ...]
     body: bytes
@@ -95,7 +95,7 @@ class Forwarder:
     async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         await self._http.close()
 
-    async def pass_on(self, arrival: Arrival) -> Reply:
+    async def pass_on(self, arrival: ReceivedWebhook) -> ReceiverReply:
         headers = {name: value for name, value in arrival.headers.items() if name not in _OF_THE_CONNECTION}
         began = time.monotonic()
         try:
@@ -103,12 +103,14 @@ class Forwarder:
         except (HttpError, TimeoutError) as error:
             return self._unanswered(error, _since(began))
         back = tuple((name, value) for name, value in response.headers() if name not in _OF_THE_CONNECTION)
-        return Reply(response.status, back, response.body, _since(began))
+        return ReceiverReply(response.status, back, response.body, _since(began))
 
-    def _unanswered(self, error: Exception, took_ms: int) -> Reply:
+    def _unanswered(self, error: Exception, took_ms: int) -> ReceiverReply:
         reason = failure.in_words(error, took_ms, self._patience_ms).replace("the receiver", "the app")
         words = f"{self._url}: {reason}"
-        return Reply(502, (("content-type", "text/plain; charset=utf-8"),), f"{words}\n".encode(), took_ms, words)
+        return ReceiverReply(
+            502, (("content-type", "text/plain; charset=utf-8"),), f"{words}\n".encode(), took_ms, words
+        )
 
 
 def _since(began: float) -> int:
@@ -187,10 +189,10 @@ class Screen:
     console: Console
     bodies: bool
 
-    def arrived(self, arrival: Arrival, did: str) -> None:
+    def arrived(self, arrival: ReceivedWebhook, did: str) -> None:
         self._line(arrival, f"answered {did.removeprefix('status ')}")
 
-    def forwarded(self, arrival: Arrival, reply: Reply) -> None:
+    def forwarded(self, arrival: ReceivedWebhook, reply: ReceiverReply) -> None:
         if reply.error is not None:
             self._line(arrival, f"[red]not forwarded, answered 502[/]: {plain(reply.error)}")
             return
@@ -198,7 +200,7 @@ class Screen:
         words = f"your app answered [{colour}]{reply.status}[/] in {reply.took_ms} ms"
         self._line(arrival, f"{words}: {shown}" if (shown := plain(_text(reply.body))) else words)
 
-    def _line(self, arrival: Arrival, words: str) -> None:
+    def _line(self, arrival: ReceivedWebhook, words: str) -> None:
         event = arrival.event
         colour = _COLOURS.get(event.type, "green")
         who = f"{plain(event.app_user_id):<24} #{event.sequence:<4}"
@@ -235,7 +237,7 @@ async def _run(
         if forward_to is not None:
             forwarder = await stack.enter_async_context(Forwarder(forward_to))
 
-            async def answering(arrival: Arrival) -> bytes:
+            async def answering(arrival: ReceivedWebhook) -> bytes:
                 reply = await forwarder.pass_on(arrival)
                 screen.forwarded(arrival, reply)
                 return reply.written()

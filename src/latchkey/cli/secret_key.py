@@ -6,7 +6,7 @@ With another one the service would start and respond, but deliver nothing: it co
 from typing import Any
 
 from latchkey.cli.data_folder import DataFolder
-from latchkey.cli.project_command import Desk
+from latchkey.cli.project_command import ProjectContext
 from latchkey.cli.target_database import is_of_up
 from latchkey.database.sealing import Sealer, UnsealableError
 from latchkey.database.sql import query
@@ -30,7 +30,7 @@ async def problem_with(connection: Any, key: bytes) -> Problem | None:
     return None
 
 
-async def checked(at: Desk) -> bytes:
+async def checked(at: ProjectContext) -> bytes:
     """The key for a command that reads or writes secrets: that of the running `latchkey up`, or the configured one."""
     key = DataFolder(at.data).secret_key() if is_of_up(at.config, at.data) else at.settings.secret_key
     if not key:

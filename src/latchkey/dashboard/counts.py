@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 
 from latchkey.dashboard.form import Form
 from latchkey.domain.refusal import Invalid
-from latchkey.engine.clock import Progress
+from latchkey.engine.clock import ScanProgress
 
 
-def place_of(query: Form) -> Progress:
-    return Progress(query.number("after", 0), query.number("passed", 0), query.number("last", 0))
+def place_of(query: Form) -> ScanProgress:
+    return ScanProgress(query.number("after", 0), query.number("passed", 0), query.number("last", 0))
 
 
 def counts_of(query: Form, name: str) -> dict[str, int]:
@@ -24,7 +24,7 @@ def counts_of(query: Form, name: str) -> dict[str, int]:
     return counts
 
 
-def written(place: Progress, **counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+def written(place: ScanProgress, **counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """What `place_of` and `counts_of` read."""
     yield from (("after", str(place.after)), ("passed", str(place.passed)), ("last", str(place.last)))
     for name, found in counts.items():

@@ -5,21 +5,21 @@ from dataclasses import dataclass, replace
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Visit
 from latchkey.domain.refusal import Invalid
-from latchkey.subjects.segments.rules.facets import Status
-from latchkey.subjects.segments.rules.filter import EVERYBODY, NAMES, Filter, Sort, parse, single, written
+from latchkey.subjects.segments.rules.facets import CustomerStatus
+from latchkey.subjects.segments.rules.filter import EVERYBODY, NAMES, CustomerFilter, Sort, parse, single, written
 from latchkey.subjects.segments.usecases import customer_lists as words
 from latchkey.subjects.segments.usecases.customer_lists import DEFAULT, chosen
 from latchkey.subjects.segments.usecases.segments import Segment, load_segment
 
 # The colour of the badge of each status.
-_COLOURS: dict[Status, str] = {
-    Status.ACTIVE: "good",
-    Status.TRIAL: "accent",
-    Status.IN_GRACE_PERIOD: "warn",
-    Status.BILLING_ISSUE: "bad",
-    Status.CANCELLED: "warn",
-    Status.ONE_TIME_PURCHASE: "good",
-    Status.GRANTED: "accent",
+_COLOURS: dict[CustomerStatus, str] = {
+    CustomerStatus.ACTIVE: "good",
+    CustomerStatus.TRIAL: "accent",
+    CustomerStatus.IN_GRACE_PERIOD: "warn",
+    CustomerStatus.BILLING_ISSUE: "bad",
+    CustomerStatus.CANCELLED: "warn",
+    CustomerStatus.ONE_TIME_PURCHASE: "good",
+    CustomerStatus.GRANTED: "accent",
 }
 STATUSES = {one: (title, _COLOURS.get(one, "")) for one, title in words.STATUSES.items()}
 SORTS: dict[Sort, str] = {
@@ -32,7 +32,7 @@ SORTS: dict[Sort, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    filter: Filter = EVERYBODY
+    filter: CustomerFilter = EVERYBODY
     columns: tuple[str, ...] = DEFAULT
     sort: Sort = Sort.KEY
     segment: Segment | None = None

@@ -8,7 +8,7 @@ from latchkey.dashboard.page import Visit
 from latchkey.domain import formats
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.events.customer_event import EventType
-from latchkey.subjects.events.rules import Listed, Tally
+from latchkey.subjects.events.rules import DeliveryTally, ListedEvent
 
 KINDS: dict[str, str] = {
     EventType.INITIAL_PURCHASE: "good",
@@ -30,7 +30,7 @@ KINDS: dict[str, str] = {
 }
 
 
-def row_of(visit: Visit, event: Listed) -> dict[str, Any]:
+def row_of(visit: Visit, event: ListedEvent) -> dict[str, Any]:
     return {
         "position": event.position,
         "id": event.id,
@@ -48,7 +48,7 @@ def row_of(visit: Visit, event: Listed) -> dict[str, Any]:
     }
 
 
-def standing(tally: Tally) -> list[dict[str, str]]:
+def standing(tally: DeliveryTally) -> list[dict[str, str]]:
     """The statuses of an event's deliveries, the worst first; without a number if there is one webhook."""
     counts = (
         ("failed", "bad", tally.failed),

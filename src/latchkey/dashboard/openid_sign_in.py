@@ -11,7 +11,7 @@ from latchkey.dashboard.page import ROOT, Visit
 from latchkey.database.sealing import Sealer, UnsealableError
 from latchkey.settings import Settings
 from latchkey.subjects.accounts.rules import LASTS, NotBelieved
-from latchkey.subjects.accounts.usecases.openid import Attempt, Provider
+from latchkey.subjects.accounts.usecases.openid import Provider, SignInAttempt
 
 # Like the session's: this host only, only over HTTPS, no scripts. Lax, so that the browser sends it on return.
 NAME = "__Host-latchkey-openid"
@@ -43,7 +43,7 @@ def return_address(visit: Visit) -> str:
     return f"https://{visit.request.headers.get('host', '')}{RETURN}"
 
 
-def with_attempt(response: Response, visit: Visit, attempt: Attempt) -> Response:
+def with_attempt(response: Response, visit: Visit, attempt: SignInAttempt) -> Response:
     sealed = Sealer(visit.settings.secret_key).seal(msgspec.json.encode(attempt).decode(), _WHAT)
     value = base64.urlsafe_b64encode(sealed).decode().rstrip("=")
     response.set_cookie(NAME, value, max_age=LASTS // 1000, path="/", secure=True, httponly=True, samesite="lax")
@@ -55,12 +55,12 @@ def without_attempt(response: Response) -> Response:
     return response
 
 
-def attempt_of(visit: Visit, state: str) -> Attempt:
+def attempt_of(visit: Visit, state: str) -> SignInAttempt:
     """The sign-in that this browser began; refused if it began none, another one, or one too long ago."""
     value = visit.request.cookies.get(NAME, "")
     try:
         sealed = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
-        attempt = msgspec.json.decode(Sealer(visit.settings.secret_key).unseal(sealed, _WHAT), type=Attempt)
+        attempt = msgspec.json.decode(Sealer(visit.settings.secret_key).unseal(sealed, _WHAT), type=SignInAttempt)
     except (UnsealableError, msgspec.DecodeError, binascii.Error, ValueError):
         raise NotBelieved("This sign-in was finished already, or begun in another browser. Start again.") from None
     if not hmac.compare_digest(attempt.state.encode(), state.encode()):

@@ -16,8 +16,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from latchkey.database.transient_errors import PASSING
-from latchkey.subjects.events.rules import Listed
-from latchkey.subjects.events.usecases import Happened, Moved, News, Skipped, Subscriber, Tail, Tails
+from latchkey.subjects.events.rules import ListedEvent
+from latchkey.subjects.events.usecases import DeliveriesChanged, Happened, News, Skipped, Subscriber, Tail, Tails
 
 MEDIA_TYPE = "text/event-stream"
 # How often the session is checked, and after how many silent seconds a comment is sent, so that proxies do not close
@@ -28,22 +28,22 @@ COME_BACK_AFTER_MS = 1_500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class PageSubscription:
     """What one page subscribes to."""
 
     project_id: str
     # The last event that the page has; None for a page without any.
     after: int | None
-    wanted: Callable[[Listed], bool]
+    wanted: Callable[[ListedEvent], bool]
     # The newest events on the page: their deliveries may have changed since it was rendered.
-    shown: Sequence[Listed]
-    row: Callable[[Listed], dict[str, Any]]
+    shown: Sequence[ListedEvent]
+    row: Callable[[ListedEvent], dict[str, Any]]
     # Called every few seconds: whether the session still allows this page.
     lasts: Callable[[], Awaitable[bool]]
 
 
 class Stream(Response):
-    def __init__(self, tails: Tails, watch: Watch, closing: asyncio.Event) -> None:
+    def __init__(self, tails: Tails, watch: PageSubscription, closing: asyncio.Event) -> None:
         super().__init__(media_type=MEDIA_TYPE)
         del self.headers["content-length"]
         self.headers["cache-control"] = "no-store"
@@ -82,7 +82,7 @@ class Stream(Response):
         watch = self._watch
         tail.follow_deliveries(watch.shown)
         for event in watch.shown:
-            await say(self._said(Moved(event)))
+            await say(self._said(DeliveriesChanged(event)))
         # A position in the future is not possible.
         after = subscriber.joined if watch.after is None else min(watch.after, subscriber.joined)
         events, skipped = await self._tails.missed(watch.project_id, after, subscriber.joined)
@@ -120,7 +120,7 @@ class Stream(Response):
         match news:
             case Happened(event):
                 return f"id: {event.position}\nevent: happened\n{_data(self._watch.row(event))}\n\n"
-            case Moved(event):
+            case DeliveriesChanged(event):
                 return f"event: deliveries\n{_data(self._watch.row(event))}\n\n"
             case Skipped(count, position):
                 return f"id: {position}\nevent: skipped\n{_data({'count': count})}\n\n"

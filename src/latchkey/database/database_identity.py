@@ -14,7 +14,16 @@ from msgspec import json
 from latchkey.database.errors import RestoredError
 from latchkey.database.sql import affected, query
 from latchkey.domain.instants import Ms
-from latchkey.domain.restore import CUSTOMERS, POSITIONS, SEQUENCES, Origin, Server, may_lack_commits, origin, reason_of
+from latchkey.domain.restore import (
+    CUSTOMERS,
+    POSITIONS,
+    SEQUENCES,
+    DatabaseIdentity,
+    Origin,
+    may_lack_commits,
+    origin,
+    reason_of,
+)
 
 if TYPE_CHECKING:
     from latchkey.database.pool import Connection
@@ -56,14 +65,14 @@ async def running_services(connection: Connection) -> dict[str, int]:
     return {row["name"]: row["connections"] for row in await connection.fetch(_RUNNING)}
 
 
-async def begin(connection: Connection, server: Server, now: Ms) -> Restore:
+async def begin(connection: Connection, server: DatabaseIdentity, now: Ms) -> Restore:
     key = server.system_identifier, server.database_oid, server.timeline
     row = await connection.fetchrow(_BEGIN, *key, now)
     assert row is not None, "an insert or update returns its row"
     return Restore(row["started_at"], row["moved_at"], row["finished_at"])
 
 
-async def finish(connection: Connection, server: Server, counts: Mapping[str, int], now: Ms) -> None:
+async def finish(connection: Connection, server: DatabaseIdentity, counts: Mapping[str, int], now: Ms) -> None:
     key = server.system_identifier, server.database_oid, server.timeline
     await connection.execute(_FINISH, now, json.encode(counts), *key)
 
@@ -84,7 +93,7 @@ async def feed_heads(connection: Connection) -> dict[str, int]:
     return {row["project_id"]: row["position"] for row in await connection.fetch(_HEADS)}
 
 
-async def skip_ahead(connection: Connection, server: Server, heads: Mapping[str, int], now: Ms) -> None:
+async def skip_ahead(connection: Connection, server: DatabaseIdentity, heads: Mapping[str, int], now: Ms) -> None:
     """In a transaction: new events and customers get numbers above all that can have been given."""
     await connection.execute(_RAISE_FLOORS, list(heads), list(heads.values()), SEQUENCES, POSITIONS)
     await connection.execute(_MOVE_FEEDS, POSITIONS)
@@ -152,9 +161,9 @@ _NOTE = query("note_server")
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    found: Server
+    found: DatabaseIdentity
     # The server that was noted; None if none was.
-    known: Server | None
+    known: DatabaseIdentity | None
     origin: Origin
     # Whether commits wait for a standby now, and whether they did on the server that was noted.
     waits: bool
@@ -215,13 +224,13 @@ async def require_settled(connection: Connection) -> None:
         )
 
 
-async def look(connection: Connection) -> tuple[Origin, Server | None]:
+async def look(connection: Connection) -> tuple[Origin, DatabaseIdentity | None]:
     """The same without noting anything; None: a standby, which decides nothing."""
     seen = await _look(connection)
     return (seen.origin, seen.found) if seen is not None else (Origin.SAME, None)
 
 
-async def note(connection: Connection, server: Server) -> None:
+async def note(connection: Connection, server: DatabaseIdentity) -> None:
     await connection.execute(_NOTE, server.system_identifier, server.database_oid, server.timeline)
 
 
@@ -229,10 +238,10 @@ async def _look(connection: Connection) -> Sighting | None:
     row = await connection.fetchrow(_FOUND)
     if row is None or row["timeline"] is None:
         return None
-    found = Server(row["system_identifier"], row["database_oid"], row["timeline"])
+    found = DatabaseIdentity(row["system_identifier"], row["database_oid"], row["timeline"])
     known = None
     if row["known_identifier"] is not None:
-        known = Server(row["known_identifier"], row["known_oid"], row["known_timeline"])
+        known = DatabaseIdentity(row["known_identifier"], row["known_oid"], row["known_timeline"])
     reason = None
     if known is not None and known.timeline != found.timeline:
         reason = await _reason(connection, found.timeline)

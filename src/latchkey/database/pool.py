@@ -16,7 +16,7 @@ from latchkey.database.distribution.cluster import Cluster
 from latchkey.database.errors import DatabaseUnreachableError, NoPrimaryError, WrongAddressError
 from latchkey.database.primary import Primary
 from latchkey.database.servers import IN_TRANSACTION_MODE, MIXED_UP
-from latchkey.database.sticky_connections import IDLE_SECONDS, AtHand, Taken
+from latchkey.database.sticky_connections import IDLE_SECONDS, AtHand, HeldConnection
 from latchkey.database_address import parse, without_password
 
 
@@ -223,7 +223,7 @@ class Database:
 
     def at_hand(self) -> AbstractAsyncContextManager[PoolConnectionProxy[asyncpg.Record]]:
         """A connection of the hot pool; see `at_hand.py`."""
-        return Taken(self.hot)
+        return HeldConnection(self.hot)
 
     @asynccontextmanager
     async def transaction(

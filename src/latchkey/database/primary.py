@@ -20,8 +20,8 @@ import asyncpg
 import structlog
 
 from latchkey.database.errors import NoPrimaryError
-from latchkey.database.servers import Seen, Server, Silent, choose, identify
-from latchkey.database_address import Address, Host
+from latchkey.database.servers import SeenCluster, Server, Silent, choose, identify
+from latchkey.database_address import DatabaseAddress, Host
 from latchkey.domain.instants import Ms
 
 # A connection on which nothing came for 5 s is tried every 2 s; after 3 tries without an answer it is closed.
@@ -106,13 +106,13 @@ class Follow(Protocol):
 
 class Primary:
     def __init__(
-        self, address: Address, clock: Callable[[], float] = time.monotonic, *, follow: Follow | None = None
+        self, address: DatabaseAddress, clock: Callable[[], float] = time.monotonic, *, follow: Follow | None = None
     ) -> None:
         self.address = address
         # Why there is no primary now; None while there is one.
         self.trouble: NoPrimaryError | None = None
         self._clock = clock
-        self._seen = Seen()
+        self._seen = SeenCluster()
         self._follow_server = follow
         self._following = asyncio.Lock()
         # The server that everything is written to, as it last answered.
@@ -197,11 +197,11 @@ class Primary:
         if not self.address.is_cluster and self._seen.system not in ("", server.system):
             # Behind one address another database may be put on purpose.
             log.warning("database is another cluster than before", host=server.host.name)
-            self._seen = Seen()
+            self._seen = SeenCluster()
         if (refused := self._seen.refuses(server)) is not None:
             log.error("database server refused", host=server.host.name, reason=refused)
             raise NoPrimaryError(f"{server.host.name} {refused}")
-        self._seen = Seen(server.system, max(server.timeline, self._seen.timeline))
+        self._seen = SeenCluster(server.system, max(server.timeline, self._seen.timeline))
 
     async def survey(self) -> list[Server | Silent]:
         """What each host says, in the order of the address. Hosts that hang are waited for only as long as no other can

@@ -51,13 +51,13 @@ class Silent:
     hangs: bool = False
 
 
-class Seen(NamedTuple):
+class SeenCluster(NamedTuple):
     """The cluster that this process uses, and the highest timeline that any of its servers has told of."""
 
     system: str = ""
     timeline: int = 0
 
-    def with_all(self, servers: Sequence[Server]) -> Seen:
+    def with_all(self, servers: Sequence[Server]) -> SeenCluster:
         own = [one.timeline for one in servers if one.system == self.system]
         return self._replace(timeline=max((self.timeline, *own)))
 
@@ -79,7 +79,7 @@ async def identify(connection: Any, host: Host) -> Server:
     return Server(host, row["system"], row["timeline"], row["standby"], takes_changes, row["waits"], row["now"])
 
 
-def choose(answers: Sequence[Server | Silent], seen: Seen) -> tuple[Server, Seen]:
+def choose(answers: Sequence[Server | Silent], seen: SeenCluster) -> tuple[Server, SeenCluster]:
     """The primary, and what has been seen now. NoPrimaryError says of each host why it is not the primary."""
     servers = [one for one in answers if isinstance(one, Server)]
     writable = [one for one in servers if one.takes_changes]
@@ -94,7 +94,7 @@ def choose(answers: Sequence[Server | Silent], seen: Seen) -> tuple[Server, Seen
     return max(fit, key=lambda one: one.timeline), seen
 
 
-def _unfit(one: Server | Silent, seen: Seen) -> str:
+def _unfit(one: Server | Silent, seen: SeenCluster) -> str:
     if isinstance(one, Silent):
         return one.reason
     if one.is_standby:

@@ -34,7 +34,7 @@ class AtHand:
             await self.pool.release(self.kept.pop()[0])
 
 
-class Taken:
+class HeldConnection:
     """One use of a connection, as a context manager."""
 
     __slots__ = ("_at_hand", "_connection", "_pool")

@@ -32,7 +32,7 @@ class Lease(NamedTuple):
         return self.used_before + self.size - self.left
 
 
-class Standing(NamedTuple):
+class LeaseState(NamedTuple):
     """What a process knows about the limit of one key."""
 
     lease: Lease | None = None
@@ -44,7 +44,7 @@ class Standing(NamedTuple):
     before: int = 0
 
 
-class Count(NamedTuple):
+class LeaseCount(NamedTuple):
     """What the database is told to count for one key."""
 
     # 0: a lease covers the requests.
@@ -61,7 +61,7 @@ class Count(NamedTuple):
         return self.wanted > 0 and not self.ahead and not self.settled
 
 
-def plan(standing: Standing, amount: int, at: float) -> tuple[Standing, Count]:
+def plan(standing: LeaseState, amount: int, at: float) -> tuple[LeaseState, LeaseCount]:
     """How to count these requests. Those that a lease covers are counted by this."""
     lease, asking, half, current, before = standing
     this = int(at * 2)
@@ -71,13 +71,13 @@ def plan(standing: Standing, amount: int, at: float) -> tuple[Standing, Count]:
         half, current, before = this, amount, current if this == half + 1 else 0
     if lease is None:
         ahead = 0 if asking else expected(max(current, before))
-        return Standing(None, asking or ahead > 0, half, current, before), Count(amount, ahead)
+        return LeaseState(None, asking or ahead > 0, half, current, before), LeaseCount(amount, ahead)
     run, size, left, ends, used_before = lease
     if amount <= left and at < ends:
         rest = Lease(run, size, left - amount, ends, used_before)
-        return Standing(rest, asking, half, current, before), Count(0, run=run)
+        return LeaseState(rest, asking, half, current, before), LeaseCount(0, run=run)
     ahead = 0 if asking else expected(max(current, before))
-    return Standing(None, asking or ahead > 0, half, current, before), Count(amount, ahead, left, size, run)
+    return LeaseState(None, asking or ahead > 0, half, current, before), LeaseCount(amount, ahead, left, size, run)
 
 
 def expected(seen: int) -> int:
@@ -85,17 +85,17 @@ def expected(seen: int) -> int:
     return seen + seen // 4 if seen >= FEWEST else 0
 
 
-def answered(standing: Standing, count: Count) -> Standing:
+def answered(standing: LeaseState, count: LeaseCount) -> LeaseState:
     """After the database has answered, or could not."""
     return standing._replace(asking=False) if count.ahead else standing
 
 
-def granted(standing: Standing, run: int, size: int, lasts_us: int, used: int, sent: float) -> Standing:
+def granted(standing: LeaseState, run: int, size: int, lasts_us: int, used: int, sent: float) -> LeaseState:
     """A lease. `sent` is an instant before the statement was sent, so it never ends later than the database thinks."""
     return standing._replace(lease=Lease(run, size, size, sent + lasts_us / 1_000_000, used))
 
 
-def undone(standing: Standing, count: Count, amount: int) -> Standing:
+def undone(standing: LeaseState, count: LeaseCount, amount: int) -> LeaseState:
     """Requests that a lease covered were not admitted after all."""
     lease = standing.lease
     if count.wanted or lease is None or lease.run != count.run:

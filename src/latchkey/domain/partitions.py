@@ -32,7 +32,7 @@ _LEEWAY = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Partition:
     number: int
     opened_at: Ms
 
@@ -45,11 +45,11 @@ class Sizes:
     events: int
 
 
-def newest(parts: Sequence[Part]) -> Part:
+def newest(parts: Sequence[Partition]) -> Partition:
     return max(parts, key=lambda one: one.number)
 
 
-def next_part(current: Part, sizes: Sizes, now: Ms, kept_ms: int) -> int | None:
+def next_part(current: Partition, sizes: Sizes, now: Ms, kept_ms: int) -> int | None:
     """The number of the part to open now; None if the current one goes on."""
     if sizes.events >= LARGEST_OF_EVENTS:
         return (current.number // PARTS_OF_EVENTS + 1) * PARTS_OF_EVENTS
@@ -57,20 +57,20 @@ def next_part(current: Part, sizes: Sizes, now: Ms, kept_ms: int) -> int | None:
     return current.number + 1 if _is_due(current, sizes, now, kept_ms) else None
 
 
-def _is_due(current: Part, sizes: Sizes, now: Ms, kept_ms: int) -> bool:
+def _is_due(current: Partition, sizes: Sizes, now: Ms, kept_ms: int) -> bool:
     age = now - current.opened_at
     if sizes.deliveries >= LARGE and age >= _DAY_MS:
         return True
     return sizes.deliveries >= SMALLEST and age >= max(_DAY_MS, kept_ms // _PARTS_KEPT)
 
 
-def to_drop(parts: Sequence[Part], now: Ms, kept_ms: int) -> list[int]:
+def to_drop(parts: Sequence[Partition], now: Ms, kept_ms: int) -> list[int]:
     """Parts that were closed before what is still kept, oldest first. A part is closed when the next one is opened."""
     ordered = sorted((one for one in parts if one.number != KEPT), key=lambda one: one.number)
     return [one.number for one, after in pairwise(ordered) if after.opened_at < now - kept_ms]
 
 
-def deleted_before(part: int, parts: Sequence[Part], now: Ms, kept_ms: int) -> Ms:
+def deleted_before(part: int, parts: Sequence[Partition], now: Ms, kept_ms: int) -> Ms:
     """Deliveries of the part that succeeded before this time are deleted one by one."""
     is_closed = part not in (KEPT, newest(parts).number)
     return now - kept_ms - (kept_ms // _LEEWAY if is_closed else 0)

@@ -19,7 +19,7 @@ _REPLAYED_WHOLLY = "no recovery target specified"
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class DatabaseIdentity:
     """Where a database is."""
 
     # Stays with a base backup and a standby; a dump is loaded into a server that has another one.
@@ -39,7 +39,7 @@ class Origin(StrEnum):
     UNCLEAR = "unclear"
 
 
-def origin(known: Server | None, found: Server, reason: str | None) -> Origin:
+def origin(known: DatabaseIdentity | None, found: DatabaseIdentity, reason: str | None) -> Origin:
     """What became of the database since it was last seen. `reason` is PostgreSQL's for the newest timeline; None if it
     cannot be read."""
     if known is None or known == found:

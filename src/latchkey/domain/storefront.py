@@ -27,7 +27,7 @@ MADE_UP = "default"
 MADE_UP_DESCRIPTION = "Everything on sale"
 
 
-class Reason(StrEnum):
+class HiddenReason(StrEnum):
     """Why an app does not show a product of a package."""
 
     EMPTY = "No product is attached to it."
@@ -64,13 +64,13 @@ class ShownOffering:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class HiddenProduct:
     """A product that the app does not show, or a package without products."""
 
     offering: str
     package: str
     product_id: str | None
-    reason: Reason
+    reason: HiddenReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class Storefront:
     offerings: tuple[ShownOffering, ...]
     placements: Mapping[str, str | None]
     fallback: str | None
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[HiddenProduct, ...] = ()
 
 
 def storefront(
@@ -91,7 +91,7 @@ def storefront(
     if not catalog.offerings.sell_anything:
         return _made_up(catalog, place)
     shown: dict[str, ShownOffering] = {}
-    left_out: list[LeftOut] = []
+    left_out: list[HiddenProduct] = []
     for one in catalog.offerings.offerings:
         packages = tuple(_packages(catalog, one, place, left_out))
         if packages:
@@ -141,7 +141,7 @@ def _placements(
 
 
 def _packages(
-    catalog: Catalog, offering: Offering, place: AskingApp, left_out: list[LeftOut]
+    catalog: Catalog, offering: Offering, place: AskingApp, left_out: list[HiddenProduct]
 ) -> Iterable[ShownPackage]:
     for package in offering.packages:
         chosen = chosen_product(catalog, package, place)
@@ -149,11 +149,11 @@ def _packages(
             yield _shown(package.lookup_key, chosen.id, place)
             continue
         if not package.products:
-            left_out.append(LeftOut(offering.lookup_key, package.lookup_key, None, Reason.EMPTY))
+            left_out.append(HiddenProduct(offering.lookup_key, package.lookup_key, None, HiddenReason.EMPTY))
         for one in package.products:
             reason = why_not(catalog, one, place)
             assert reason is not None, "a product that can be shown was not chosen"
-            left_out.append(LeftOut(offering.lookup_key, package.lookup_key, one.product_id, reason))
+            left_out.append(HiddenProduct(offering.lookup_key, package.lookup_key, one.product_id, reason))
 
 
 def chosen_product(catalog: Catalog, package: Package, place: AskingApp) -> Product | None:
@@ -165,23 +165,23 @@ def chosen_product(catalog: Catalog, package: Package, place: AskingApp) -> Prod
     return min(fitting, key=lambda one: (not one.apps, _has_plan(one.id) and not by_plan), default=None)
 
 
-def why_not(catalog: Catalog, one: PackageProduct, place: AskingApp) -> Reason | None:
+def why_not(catalog: Catalog, one: PackageProduct, place: AskingApp) -> HiddenReason | None:
     """Why the app does not show this product; None if it can."""
     product = catalog.products.get(one.product_id)
     if product is None or not product.on_sale:
-        return Reason.OFF_SALE
+        return HiddenReason.OFF_SALE
     if product.apps and place.app_id is not None and place.app_id not in product.apps:
-        return Reason.OTHER_APP
+        return HiddenReason.OTHER_APP
     store = store_of(place.store)
     if not store.shown_by_base_plan:
         own = place.app_id is not None and place.app_id in product.apps
         takes_it = own or place.store is None or store.takes_any_product_id
-        return Reason.BASE_PLAN if _has_plan(product.id) and not takes_it else None
+        return HiddenReason.BASE_PLAN if _has_plan(product.id) and not takes_it else None
     new = place.android_sdk is None or place.android_sdk >= _NEW_SDK
     if one.eligibility is (Eligibility.OLD_GOOGLE_SDK if new else Eligibility.NEW_GOOGLE_SDK):
-        return Reason.OTHER_SDK
+        return HiddenReason.OTHER_SDK
     if new and product.kind is ProductKind.SUBSCRIPTION and not _has_plan(product.id):
-        return Reason.NO_BASE_PLAN
+        return HiddenReason.NO_BASE_PLAN
     return None
 
 
@@ -197,7 +197,7 @@ def _made_up(catalog: Catalog, place: AskingApp) -> Storefront:
         for one, name in zip(fitting, names, strict=True)
     )
     left_out = tuple(
-        LeftOut(MADE_UP, one.product_id, one.product_id, reason)
+        HiddenProduct(MADE_UP, one.product_id, one.product_id, reason)
         for one in on_sale
         if (reason := why_not(catalog, one, place)) is not None
     )

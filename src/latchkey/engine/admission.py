@@ -150,7 +150,7 @@ def caller_of(key: Admitted | AdmittedForReads, used: int | None) -> Caller:
 _MOST = 1_000
 
 
-class Refused(NamedTuple):
+class RefusedCaller(NamedTuple):
     # With its rules as they are now. None: the key was revoked.
     caller: Caller | None
 
@@ -169,7 +169,7 @@ class RefusedKeys:
             self._callers.pop(next(iter(self._callers)))
         self._callers[key_hash] = caller
 
-    async def refused(self, key_hash: bytes, address: str, now: Ms) -> Refused | None:
+    async def refused(self, key_hash: bytes, address: str, now: Ms) -> RefusedCaller | None:
         """The key, if its rules refuse this request as they stand in the database now."""
         caller = self._callers.get(key_hash)
         if caller is None or caller.rules is None or caller.rules.allows(address, now):
@@ -178,9 +178,9 @@ class RefusedKeys:
         rules = key.rules if key is not None else None
         if rules is None:
             self._callers.pop(key_hash, None)
-            return Refused(None) if key is None else None
+            return RefusedCaller(None) if key is None else None
         self._callers[key_hash] = caller = replace(caller, rules=rules)
-        return None if rules.allows(address, now) else Refused(caller)
+        return None if rules.allows(address, now) else RefusedCaller(caller)
 
     async def _ask(self, hashes: list[bytes]) -> list[RuledKey | None]:
         async with self._database.at_hand() as connection:

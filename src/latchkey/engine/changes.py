@@ -35,7 +35,7 @@ from latchkey.domain.refusal import NotFound, OwnedByAnother, Refusal
 from latchkey.domain.stores.test_store.billing import latest_moment
 from latchkey.engine import missing_rates
 from latchkey.engine.batch import Batch, Steps
-from latchkey.engine.customer_view import View
+from latchkey.engine.customer_view import CustomerView
 from latchkey.engine.due_transitions import at_present
 from latchkey.engine.storage import records
 from latchkey.engine.storage.catalog.catalogs import Catalogs
@@ -95,14 +95,14 @@ class Committed:
     # Until then the customer does not change by itself.
     quiet_until: Ms = 0
 
-    def view(self, wall: Ms) -> View:
+    def view(self, wall: Ms) -> CustomerView:
         """The customer as this change left it, for an answer that needs no second look."""
         assert self.stored is not None, "this was not made by Changes"
         assert self.stored.last_seen is not None, "this was not loaded for a change"
         now = wall if self.customer.test_clock_id is None else own_now(self.customer, self.now)
         # What falls due while the change is written down has happened for whoever reads the answer.
         customer = self.customer if now < self.quiet_until else at_present(self.customer, self.catalog, now)
-        return View(self.stored.key, customer, self.catalog, now, self.stored.last_seen)
+        return CustomerView(self.stored.key, customer, self.catalog, now, self.stored.last_seen)
 
 
 class Changes:

@@ -32,7 +32,7 @@ AT_ONCE_WALK = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ScanProgress:
     """How far a walk has come."""
 
     # The key of the last customer that was examined, and how many were.
@@ -53,9 +53,9 @@ async def walk(
     words: Sequence[str],
     look: Callable[[Customer, Ms], None],
     now: Ms,
-    place: Progress,
+    place: ScanProgress,
     seconds: float | None = None,
-) -> Progress:
+) -> ScanProgress:
     """Calls `look` with every customer whose state contains one of the words, and with the customer's current time."""
     until = time.monotonic() + (SECONDS if seconds is None else seconds)
     async with database.acquire() as connection:
@@ -66,7 +66,7 @@ async def walk(
             for one in await scans.mentioning(connection, project_id, place.after, stretch, words):
                 look(one.customer, one.clock_now if one.clock_now is not None else now)
             ended = stretch.customers < AT_ONCE_WALK
-            place = Progress(stretch.ends_at, place.passed + stretch.customers, stretch.last, ended)
+            place = ScanProgress(stretch.ends_at, place.passed + stretch.customers, stretch.last, ended)
             if ended or time.monotonic() >= until:
                 return place
 

@@ -8,7 +8,7 @@ from latchkey.engine.storage import event_feed, state
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class FeedPage:
     """Event bodies exactly as delivered, and whether there are more."""
 
     bodies: list[bytes]
@@ -17,7 +17,7 @@ class Page:
 
 async def page_of_events(
     database: Database, project_id: str, *, after: str | None, limit: int, app_user_id: str | None = None
-) -> Page:
+) -> FeedPage:
     """A page of a project's or a customer's events; `after` is the id of the last event seen."""
     async with database.acquire() as connection:
         if app_user_id is None and after is not None:
@@ -25,7 +25,7 @@ async def page_of_events(
             page = await event_feed.bodies_after(connection, project_id, after, limit + 1)
             if page is None:
                 raise _no_event(after)
-            return Page(page[:limit], len(page) > limit)
+            return FeedPage(page[:limit], len(page) > limit)
         position = 0
         if after is not None:
             found = await event_feed.position_of(connection, project_id, after)
@@ -39,7 +39,7 @@ async def page_of_events(
             if key is None:
                 raise NotFound(f"There is no customer {app_user_id!r}.", param="customer_id")
             bodies = await event_feed.bodies_of_customer(connection, project_id, key, position, limit + 1)
-    return Page(bodies[:limit], len(bodies) > limit)
+    return FeedPage(bodies[:limit], len(bodies) > limit)
 
 
 def _no_event(id: str) -> NotFound:

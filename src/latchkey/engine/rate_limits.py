@@ -15,7 +15,7 @@ import structlog
 from latchkey.database.pool import Database
 from latchkey.domain import leases
 from latchkey.domain.instants import MINUTE, Ms
-from latchkey.domain.leases import LARGEST_EXACT_LIMIT, LATEST, Count, Lease, Standing
+from latchkey.domain.leases import LARGEST_EXACT_LIMIT, LATEST, Lease, LeaseCount, LeaseState
 from latchkey.engine.storage import admissions
 
 log = structlog.get_logger()
@@ -30,7 +30,7 @@ def running_clock() -> float:
     return time.clock_gettime(_CLOCK)
 
 
-class Counted(Protocol):
+class KeyUsage(Protocol):
     """What the database says about a key."""
 
     @property
@@ -52,15 +52,15 @@ class Leases:
         self._database = database
         self.clock = clock
         # By the hash of the key; only secret keys with a limit that allows leases.
-        self._standings: dict[bytes, Standing] = {}
+        self._standings: dict[bytes, LeaseState] = {}
         self._timers: dict[bytes, asyncio.TimerHandle] = {}
         self._handing_back: set[asyncio.Task[None]] = set()
 
-    def plan(self, key_hash: bytes, amount: int) -> Count:
+    def plan(self, key_hash: bytes, amount: int) -> LeaseCount:
         """How to count these requests. With `wanted` 0 they are counted already."""
         standing = self._standings.get(key_hash)
         if standing is None:
-            return Count(amount)
+            return LeaseCount(amount)
         self._standings[key_hash], count = leases.plan(standing, amount, self.clock())
         return count
 
@@ -73,7 +73,7 @@ class Leases:
         standing = self._standings.get(key_hash)
         return standing.lease.used if standing is not None and standing.lease is not None else 0
 
-    def learn(self, key_hash: bytes, count: Count, sent: float, counted: Counted | None) -> None:
+    def learn(self, key_hash: bytes, count: LeaseCount, sent: float, counted: KeyUsage | None) -> None:
         """What the database said about a key, and an instant before it was asked. None: there is no such key."""
         if counted is None or counted.kind != "secret" or counted.rate_limit <= LARGEST_EXACT_LIMIT:
             self._standings.pop(key_hash, None)
@@ -82,7 +82,7 @@ class Leases:
         if standing is None:
             if len(self._standings) >= _MOST:
                 self._standings = {hash: one for hash, one in self._standings.items() if one.lease or one.asking}
-            standing = Standing(half=int(sent * 2), current=count.wanted)
+            standing = LeaseState(half=int(sent * 2), current=count.wanted)
         standing = leases.answered(standing, count)
         if counted.leased_at is not None and counted.leased_us is not None:
             standing = leases.granted(
@@ -91,7 +91,7 @@ class Leases:
             self._watch(key_hash, sent + counted.leased_us / 1_000_000)
         self._standings[key_hash] = standing
 
-    def fail(self, key_hash: bytes, count: Count, amount: int) -> None:
+    def fail(self, key_hash: bytes, count: LeaseCount, amount: int) -> None:
         """The database gave no answer, so the requests were not admitted. A lease that the statement should have handed
         back counts as used: nobody knows whether it was."""
         standing = self._standings.get(key_hash)

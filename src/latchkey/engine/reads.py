@@ -13,16 +13,16 @@ from msgspec.structs import replace
 
 from latchkey.database.errors import InvalidValueError, NodeAwayError
 from latchkey.database.pool import Database
-from latchkey.domain.leases import Count
+from latchkey.domain.leases import LeaseCount
 from latchkey.engine.admission import Caller, Limited, Verdict, caller_of, limited
 from latchkey.engine.batch import Batch
 from latchkey.engine.rate_limits import Leases
 from latchkey.engine.storage import read_rows
 from latchkey.engine.storage.catalog.catalogs import Catalogs
-from latchkey.engine.storage.read_rows import Known, Row
+from latchkey.engine.storage.read_rows import CachedKey, StoredRow
 
 
-class Question(Struct, frozen=True, gc=False):
+class ReadRequest(Struct, frozen=True, gc=False):
     project_id: str
     app_user_id: str
 
@@ -35,12 +35,12 @@ class KeyQuestion(Struct, frozen=True, gc=False):
     app_user_id: str | None
 
 
-class Answer(Struct, frozen=True, gc=False):
+class ReadResult(Struct, frozen=True, gc=False):
     verdict: Verdict
-    row: Row | None
+    row: StoredRow | None
 
 
-_STRANGER = Answer(None, None)
+_STRANGER = ReadResult(None, None)
 
 
 class Reader:
@@ -56,18 +56,18 @@ class Reader:
         self._catalogs = catalogs
         self._leases = leases if leases is not None else Leases(database)
         # The keys that had a lease last, by their hash.
-        self._known: dict[bytes, tuple[Known, Caller]] = {}
+        self._known: dict[bytes, tuple[CachedKey, Caller]] = {}
         # Errors that are about one question, or about the projects of one node.
         splits_on = (InvalidValueError, NodeAwayError)
-        self._batch: Batch[Question, Row | None] = Batch(self._ask, splits_on=splits_on, measure=measure)
+        self._batch: Batch[ReadRequest, StoredRow | None] = Batch(self._ask, splits_on=splits_on, measure=measure)
         # Split on errors like the other: the counts of a failed statement are rolled back with it.
-        self._admitting: Batch[KeyQuestion, Answer] = Batch(self._admit, splits_on=splits_on, measure=measure)
+        self._admitting: Batch[KeyQuestion, ReadResult] = Batch(self._admit, splits_on=splits_on, measure=measure)
 
-    def read(self, project_id: str, app_user_id: str) -> asyncio.Future[Row | None]:
+    def read(self, project_id: str, app_user_id: str) -> asyncio.Future[StoredRow | None]:
         """The customer as committed at some moment after this call; None if there is none with that id."""
-        return self._batch.ask(Question(project_id, app_user_id))
+        return self._batch.ask(ReadRequest(project_id, app_user_id))
 
-    async def admit(self, key_hash: bytes, app_user_id: str | None) -> Answer:
+    async def admit(self, key_hash: bytes, app_user_id: str | None) -> ReadResult:
         """The same for a request with this key, and the verdict on the request. Counts as one request."""
         question = KeyQuestion(key_hash, app_user_id)
         while True:
@@ -77,7 +77,7 @@ class Reader:
                 return answer
             await self._leases.others(verdict.open_ms)
 
-    async def _ask(self, questions: list[Question]) -> list[Row | None]:
+    async def _ask(self, questions: list[ReadRequest]) -> list[StoredRow | None]:
         async with self._database.at_hand() as connection:
             return await read_rows.read(
                 connection,
@@ -86,7 +86,7 @@ class Reader:
                 [question.app_user_id for question in questions],
             )
 
-    async def _admit(self, questions: list[KeyQuestion]) -> list[Answer]:
+    async def _admit(self, questions: list[KeyQuestion]) -> list[ReadResult]:
         leases, first = self._leases, questions[0].key_hash
         sent = leases.clock()
         of_key: Mapping[bytes, Sequence[int]] = {first: range(len(questions))}
@@ -101,7 +101,7 @@ class Reader:
                     ids = [question.app_user_id for question in questions]
                     rows = await read_rows.read_leased(connection, known[0], ids)
                 if rows is not None:
-                    return [Answer(caller, row) for row in rows]
+                    return [ReadResult(caller, row) for row in rows]
             return await self._counted(questions, of_key, counts, sent)
         except BaseException:
             for key_hash, count in counts.items():
@@ -112,9 +112,9 @@ class Reader:
         self,
         questions: list[KeyQuestion],
         of_key: Mapping[bytes, Sequence[int]],
-        counts: Mapping[bytes, Count],
+        counts: Mapping[bytes, LeaseCount],
         sent: float,
-    ) -> list[Answer]:
+    ) -> list[ReadResult]:
         leases = self._leases
         covered = {key_hash: leases.used(key_hash) for key_hash, count in counts.items() if not count.wanted}
         order = [index for indexes in of_key.values() for index in indexes]
@@ -136,7 +136,7 @@ class Reader:
                 refused = limited(caller, key)
                 # First come, first served.
                 for number, index in enumerate(indexes):
-                    answers[index] = Answer(caller if number < key.granted else refused, rows[first + number])
+                    answers[index] = ReadResult(caller if number < key.granted else refused, rows[first + number])
                 if known is not None and (key.leased or key_hash in covered):
                     self._known[key_hash] = known, caller
             else:

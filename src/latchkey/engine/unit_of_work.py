@@ -32,7 +32,7 @@ from latchkey.engine.storage.writes import (
     Names,
     Owned,
     Save,
-    Transaction,
+    TransactionOwner,
     Writes,
     coins,
     keep_names,
@@ -295,7 +295,7 @@ def _add_purchases(writes: Writes, before: Stored, after: Customer, moved: Abstr
         old = known.get((one.store, one.id))
         if one is not old:
             new = underivable_transactions(one) - (underivable_transactions(old) if old is not None else frozenset())
-            writes.transactions += (Transaction(one.store, id, one.id) for id in new)
+            writes.transactions += (TransactionOwner(one.store, id, one.id) for id in new)
 
 
 def purchase_keys(customer: Customer) -> frozenset[PurchaseKey]:

@@ -36,7 +36,7 @@ from latchkey.subjects.accounts.rules import client_address
 from latchkey.subjects.api_keys.usecases import actor_of, load_key
 from latchkey.subjects.audit import rules as audit_rules
 from latchkey.subjects.audit import usecases as audit
-from latchkey.subjects.request_log.usecases import Begun, Idempotency, Replayed
+from latchkey.subjects.request_log.usecases import BegunRequest, Idempotency, Replayed
 
 Endpoint = Callable[..., Awaitable[Response]]
 
@@ -175,7 +175,7 @@ async def is_answered(exchange: Exchange, services: Services, scope: Scope, body
         return False
     request = b"%b?%b\0%b" % (exchange.raw_path, scope["query_string"], content)
     begun = await services.idempotency.begin(caller.project_id, caller.key_id, keys[0], request)
-    if isinstance(begun, Begun):
+    if isinstance(begun, BegunRequest):
         exchange.operation_id = begun.operation_id
         exchange.wrap_send(lambda send: _Keeping(send, services.idempotency, begun))
         return False
@@ -199,7 +199,7 @@ async def is_answered(exchange: Exchange, services: Services, scope: Scope, body
 class _Keeping:
     """An ASGI `send` that keeps the complete reply, and then sends it."""
 
-    def __init__(self, send: Send, idempotency: Idempotency, begun: Begun) -> None:
+    def __init__(self, send: Send, idempotency: Idempotency, begun: BegunRequest) -> None:
         self._send = send
         self._idempotency = idempotency
         self._begun = begun

@@ -37,7 +37,7 @@ from latchkey.subjects.request_log.usecases import RequestLog
 log = structlog.get_logger()
 
 
-class Line(Struct, gc=False):
+class AccessLogLine(Struct, gc=False):
     request_id: str
     method: str
     route: str
@@ -66,7 +66,7 @@ class AccessLog:
         self._on = on
         self._one_in = one_in
         self._succeeded = count()
-        self._lines: list[Line] = []
+        self._lines: list[AccessLogLine] = []
 
     def takes(self, status: int) -> bool:
         """Whether to log a request with this status."""
@@ -74,7 +74,7 @@ class AccessLog:
             return False
         return self._one_in == 1 or status >= 400 or not next(self._succeeded) % self._one_in
 
-    def add(self, line: Line) -> None:
+    def add(self, line: AccessLogLine) -> None:
         if not self._lines:
             asyncio.get_running_loop().call_soon(self._write)
         self._lines.append(line)
@@ -134,7 +134,7 @@ _API = frozenset({"v1", "v2", "rcbilling"})
 PAGES = "dashboard"
 
 
-class Writes(Protocol):
+class ReceiptRoutes(Protocol):
     """Receipts, which are answered before the framework sees them (`subjects/purchase_intake/api/receipts.py`)."""
 
     route: str
@@ -151,7 +151,7 @@ class Front:
         lifespan: ASGIApp,
         services: Services,
         reads: Reads,
-        writes: Writes,
+        writes: ReceiptRoutes,
         metrics: Metrics,
         watch: Watch,
         requests: RequestLog,
@@ -281,7 +281,7 @@ class Front:
         near = client is not None and not self.services.behind_proxy
         address = client[0] if client is not None and near else address_of(exchange, self.services)
         self._access_log.add(
-            Line(
+            AccessLogLine(
                 exchange.request_id.decode(),
                 exchange.method,
                 exchange.route,

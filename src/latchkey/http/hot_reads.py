@@ -22,8 +22,8 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.user_id import problem_with
 from latchkey.engine.admission import Caller
 from latchkey.engine.changes import Change, unchanged
-from latchkey.engine.customer_view import View, look_at, view_for_reading, view_for_v2
-from latchkey.engine.reads import Answer
+from latchkey.engine.customer_view import CustomerView, look_at, view_for_reading, view_for_v2
+from latchkey.engine.reads import ReadResult
 from latchkey.http.authentication import (
     admitted,
     check_refused_before,
@@ -188,7 +188,7 @@ class Reads:
             status, view = await self._get_or_create(caller, app_user_id)
         self._note(exchange, caller, view)
         shown = subscriber_v1.subscriber(
-            view, subscriber_v1.Reader(caller.is_public, vendor_shape=is_vendors(exchange))
+            view, subscriber_v1.SubscriberAudience(caller.is_public, vendor_shape=is_vendors(exchange))
         )
         exchange.request_time = view.now if caller.is_public else None
         # Only the vendor's native SDKs send a tag.
@@ -214,22 +214,22 @@ class Reads:
         exchange.sequence = view.customer.sequence
         return 200, _encode_reads(customer_v2.customer(view))
 
-    def _ask(self, exchange: Exchange, app_user_id: str, problem: str | None) -> Coroutine[Any, Any, Answer]:
+    def _ask(self, exchange: Exchange, app_user_id: str, problem: str | None) -> Coroutine[Any, Any, ReadResult]:
         """An invalid id is not looked up; the request is still authenticated and counted."""
         hashed = key_hash(exchange.headers.get(b"authorization"))
         asked = app_user_id if problem is None else None
         return self._check_and_ask(exchange, hashed, asked) if self._refused_keys else self._admit(hashed, asked)
 
-    async def _check_and_ask(self, exchange: Exchange, hashed: bytes, app_user_id: str | None) -> Answer:
+    async def _check_and_ask(self, exchange: Exchange, hashed: bytes, app_user_id: str | None) -> ReadResult:
         await check_refused_before(exchange, self._services, hashed)
         return await self._admit(hashed, app_user_id)
 
-    async def _get_or_create(self, caller: Caller, app_user_id: str) -> tuple[int, View]:
+    async def _get_or_create(self, caller: Caller, app_user_id: str) -> tuple[int, CustomerView]:
         change = Change(project_id=caller.project_id, app_user_id=app_user_id, apply=unchanged, create=True)
         made = await self._services.changes.make(change)
         return 201 if made.created else 200, made.view(self._now())
 
-    def _note(self, exchange: Exchange, caller: Caller, view: View) -> None:
+    def _note(self, exchange: Exchange, caller: Caller, view: CustomerView) -> None:
         # Most requests come from servers and are not visits; this check is fast.
         if not caller.is_public and b"x-platform" not in exchange.headers:
             return
@@ -249,7 +249,7 @@ async def subscriber_reply(
     return reply(subscriber(request.scope[SCOPE_KEY], services, caller, view), status)
 
 
-async def view_of_reply(services: Services, caller: Caller, app_user_id: str) -> View:
+async def view_of_reply(services: Services, caller: Caller, app_user_id: str) -> CustomerView:
     row = await services.reader.read(caller.project_id, app_user_id)
     if row is None:
         raise Missing(f"There is no subscriber {app_user_id!r}.", param="app_user_id")
@@ -260,7 +260,7 @@ def subscriber(
     exchange: Exchange,
     services: Services,
     caller: Caller,
-    view: View,
+    view: CustomerView,
     token: str | None = None,
     platforms: Container[str] | None = None,
 ) -> SubscriberResponse:
@@ -269,10 +269,12 @@ def subscriber(
     if seen is not None:
         services.presence.note(caller.project_id, view.key, seen)
     exchange.request_time = view.now
-    return subscriber_v1.subscriber(view, subscriber_v1.Reader(caller.is_public, token, is_vendors(exchange)))
+    return subscriber_v1.subscriber(
+        view, subscriber_v1.SubscriberAudience(caller.is_public, token, is_vendors(exchange))
+    )
 
 
-async def view_of_customers(services: Services, project_id: str, customer_id: str) -> View:
+async def view_of_customers(services: Services, project_id: str, customer_id: str) -> CustomerView:
     row = await services.reader.read(project_id, customer_id)
     if row is None:
         raise Missing(f"There is no customer {customer_id!r}.", param="customer_id")

@@ -32,7 +32,7 @@ from latchkey.subjects.charts.usecases import FactCache, default_folder
 from latchkey.subjects.checkout.usecases.checkouts import Checkouts
 from latchkey.subjects.exports.usecases.schedules import Exports, exports_of
 from latchkey.subjects.mail.usecases import Mail, mail_of
-from latchkey.subjects.purchase_intake.usecases.journal import Inbox
+from latchkey.subjects.purchase_intake.usecases.journal import NotificationInbox
 from latchkey.subjects.purchase_intake.usecases.receipts import ReceiptLimit, Receipts, TemporaryGrants
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections, connect
 from latchkey.subjects.request_log.usecases import Idempotency
@@ -119,7 +119,7 @@ class Services:
     sender: Sender
     stores: Connections
     # Notifications from stores, and receipts of real stores.
-    inbox: Inbox
+    inbox: NotificationInbox
     receipts: Receipts
     receipt_limit: ReceiptLimit
     # Sales of web pages.
@@ -172,7 +172,7 @@ def assemble(
         webhooks=Registry(database, Webhooks(database, Sealer(settings.secret_key)), allowed),
         sender=Sender(now, timeout_ms=settings.webhook_timeout_ms, allowed=allowed, extra_ca=settings.webhook_extra_ca),
         stores=stores,
-        inbox=Inbox(stores),
+        inbox=NotificationInbox(stores),
         receipts=receipts,
         receipt_limit=receipt_limit,
         checkouts=Checkouts(stores, changes, reader, receipts),

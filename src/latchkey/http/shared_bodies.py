@@ -22,7 +22,7 @@ from latchkey.subjects.projects import render as projects_render
 from latchkey.subjects.projects import usecases as projects
 from latchkey.subjects.projects import wire as projects_wire
 from latchkey.subjects.purchase_intake.usecases import store_connections
-from latchkey.subjects.segments.rules.filter import NAMES, Filter, parse
+from latchkey.subjects.segments.rules.filter import NAMES, CustomerFilter, parse
 from latchkey.wire.errors import RejectedAttribute
 
 FilterText = Annotated[str, Field(max_length=200), AfterValidator(without_nul)]
@@ -38,7 +38,7 @@ def unprocessable(named: str = "filter") -> Iterator[None]:
         raise Unprocessable(refusal.message, param=named if refusal.param == "filter" else refusal.param) from None
 
 
-def parsed(given: Mapping[str, str]) -> Filter:
+def parsed(given: Mapping[str, str]) -> CustomerFilter:
     """A filter in a body. A name that it does not have is refused: ignored, the list would be longer than was meant."""
     unknown = sorted(set(given) - set(NAMES))
     if unknown:

@@ -23,7 +23,7 @@ _LANES, _LANES_EACH, _LANES_AT_LEAST = 100_000, 10_000, 100
 STATES = ("active", "failing", "circuit_open", "paused", "disabled")
 
 
-class Standing:
+class QueueGauges:
     def __init__(self, database: Database, now: Callable[[], Ms], *, every: float = EVERY_SECONDS) -> None:
         self._database = database
         self._now = now
@@ -58,7 +58,7 @@ class Standing:
         ]
 
 
-def families_of(found: observability_storage.Standing, now: Ms) -> list[Metric]:
+def families_of(found: observability_storage.QueueDepths, now: Ms) -> list[Metric]:
     webhooks = GaugeMetricFamily("latchkey_webhooks", "Webhooks by state.", labels=("state",))
     for state in STATES:
         webhooks.add_metric((state,), found.webhooks.get(state, 0))

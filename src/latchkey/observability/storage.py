@@ -39,7 +39,7 @@ class Journal(Struct, frozen=True):
     due_at: Ms | None
 
 
-class Lists(Struct, frozen=True):
+class ListsLag(Struct, frozen=True):
     """How far the customer lists of all projects are behind."""
 
     # Events that are not in them yet.
@@ -50,7 +50,7 @@ class Lists(Struct, frozen=True):
     customers: int
 
 
-class Standing(Struct, frozen=True):
+class QueueDepths(Struct, frozen=True):
     webhooks: dict[str, int]
     # Since when, by webhook.
     failing: dict[str, Ms]
@@ -60,14 +60,14 @@ class Standing(Struct, frozen=True):
     # When the next customer falls due.
     clock_due_at: Ms | None
     journal: Journal
-    customer_lists: Lists
+    customer_lists: ListsLag
     # Whether each node of a cluster answers. What is on one that does not is left out above.
     nodes: dict[str, bool]
     # Failovers that may have lost commits, until `after-restore` has run.
     lossy_failovers: int
 
 
-async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
+async def measure(database: Database, now: Ms, lanes_each: int) -> QueueDepths:
     """`lanes_each`: how many customers of each webhook are counted."""
     async with database.acquire() as connection:
         webhooks = await connection.fetch(_WEBHOOKS, now)
@@ -80,7 +80,7 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
         nodes = await database.nodes(connection)
         lossy = await database_identity.lossy_failovers(connection)
     assert journal is not None, "an aggregate always has a row"
-    return Standing(
+    return QueueDepths(
         {row["state"]: row["webhooks"] for row in webhooks},
         {row["id"]: row["since"] for row in failing},
         tuple(Queue(row["id"], row["lanes"], int(row["waiting"]), row["oldest"], row["due"]) for row in queues),
@@ -93,8 +93,8 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
     )
 
 
-async def watch_lists(connection: Connection, customers_each: int = 0) -> Lists:
+async def watch_lists(connection: Connection, customers_each: int = 0) -> ListsLag:
     """`customers_each`: how many new customers of a project are counted."""
     row = await connection.fetchrow(_LISTS, customers_each)
     # A cluster without a project: no shard was asked.
-    return Lists(0, None, 0) if row is None else Lists(row["behind"], row["oldest_at"], row["customers"])
+    return ListsLag(0, None, 0) if row is None else ListsLag(row["behind"], row["oldest_at"], row["customers"])

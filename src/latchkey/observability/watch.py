@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.observability.exposition import Block, blocks, joined
-from latchkey.observability.gauges import Standing
+from latchkey.observability.gauges import QueueGauges
 from latchkey.observability.peer_metrics import ProcessIdentity, Siblings
 from latchkey.observability.process_metrics import ProcessFigures
 from latchkey.settings import Settings
@@ -30,7 +30,7 @@ class Watch:
         self._key = settings.metrics_key.encode()
         # The default registry has the delivery role's, and the library's own about the process: memory, CPU, files.
         self._collectors: list[Collector] = [REGISTRY, ProcessFigures(database, settings, roles)]
-        self.standing = Standing(database, now)
+        self.standing = QueueGauges(database, now)
         self.siblings = Siblings(self._identity, self._own)
 
     @property

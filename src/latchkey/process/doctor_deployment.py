@@ -13,7 +13,7 @@ from latchkey.database.primary import Primary
 from latchkey.database.servers import Server, Silent
 from latchkey.database_address import parse
 from latchkey.domain.instants import SECOND, Ms
-from latchkey.subjects.deployment.rules import Lists, Node, Standing, troubles
+from latchkey.subjects.deployment.rules import DeploymentReport, ListsReport, Node, troubles
 from latchkey.subjects.deployment.usecases import look
 
 
@@ -42,7 +42,7 @@ async def deployment(url: str, now: Ms) -> list[Finding]:
     ]
 
 
-def told_about(standing: Standing) -> Iterator[Finding]:
+def told_about(standing: DeploymentReport) -> Iterator[Finding]:
     if standing.nodes:
         yield Finding("good", "nodes", f"Citus {standing.citus}: {'; '.join(_node(one) for one in standing.nodes)}")
     else:
@@ -62,7 +62,7 @@ def told_about(standing: Standing) -> Iterator[Finding]:
         )
 
 
-def _behind(one: Lists) -> str:
+def _behind(one: ListsReport) -> str:
     said = []
     if one.behind:
         waited = f"{one.lag // SECOND:,} s" if one.lag >= SECOND else "less than 1 s"
@@ -78,7 +78,7 @@ def _node(node: Node) -> str:
     return f"{node.role} {node.name} ({state}{held})"
 
 
-def _standbys(standing: Standing) -> str:
+def _standbys(standing: DeploymentReport) -> str:
     if standing.server.is_standby:
         return "this server is a standby"
     if not standing.standbys:

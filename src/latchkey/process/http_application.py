@@ -36,7 +36,7 @@ from latchkey.subjects.offerings.api import offerings_v1, offerings_v2
 from latchkey.subjects.projects.api import apps, projects
 from latchkey.subjects.purchase_intake.api import credentials_v2 as store_connections_api
 from latchkey.subjects.purchase_intake.api import phone, receipts, store_notifications
-from latchkey.subjects.purchase_intake.api.receipts import Writes
+from latchkey.subjects.purchase_intake.api.receipts import ReceiptEndpoint
 from latchkey.subjects.purchases.api import purchases_v2, transactions_v1
 from latchkey.subjects.request_log.usecases import RequestLog
 from latchkey.subjects.segments import api as segments_api
@@ -158,7 +158,7 @@ def create_application(
         Router(lifespan=lifespan),
         services,
         Reads(services),
-        Writes(services),
+        ReceiptEndpoint(services),
         metrics,
         watch,
         requests,

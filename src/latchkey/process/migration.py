@@ -65,7 +65,7 @@ def migrate(
         output.write(done)
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class MigrationOutcome(Struct, frozen=True, kw_only=True):
     """What `--json` prints."""
 
     dry_run: bool
@@ -86,7 +86,7 @@ async def run(
     distributed: bool = False,
     shards: int = SHARDS,
     wait: bool = False,
-) -> Outcome:
+) -> MigrationOutcome:
     connecting = partial(connect, url, application_name="latchkey migrate", connect_timeout=10)
     connection = await until_reachable(connecting, wait)
     try:
@@ -101,7 +101,7 @@ async def run(
             if distributed:
                 for table in await undistributed(connection):
                     console.print(f"  would distribute {table}: {TABLES[table]}")
-            return Outcome(dry_run=True, before=before, version=before, run=[one.label for one in would])
+            return MigrationOutcome(dry_run=True, before=before, version=before, run=[one.label for one in would])
         began = time.monotonic()
         done = await database_migrate.migrate(
             connection, after=after, told=lambda migration: console.print(f"  {migration.label}")
@@ -119,7 +119,7 @@ async def run(
                 f"  {labels} is pending. Restart every process with this version, then run `latchkey migrate --after`.",
                 soft_wrap=True,
             )
-        return Outcome(
+        return MigrationOutcome(
             dry_run=False,
             before=before,
             version=await database_migrate.applied(connection),

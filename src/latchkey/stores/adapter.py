@@ -51,7 +51,7 @@ class Notification:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SeenPurchase:
     """One purchase, as its store tells it."""
 
     snapshot: Subscription | Purchase
@@ -92,8 +92,8 @@ class GivenBack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    seen: tuple[Seen, ...] = ()
+class StoreReading:
+    seen: tuple[SeenPurchase, ...] = ()
     given_back: tuple[GivenBack, ...] = ()
     # Why nothing follows, in the words of the journal.
     note: str = ""
@@ -113,7 +113,7 @@ class AppReceipt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ActionTarget:
     """A purchase that its store is asked to change."""
 
     # What to ask the store with.
@@ -155,16 +155,16 @@ class Adapter(Protocol):
     async def verify(self, app: ConnectedApp, incoming: Incoming) -> Notification:
         """Raises NotAuthentic, Misdirected or Malformed. Raises StoreDown where it cannot be checked now."""
 
-    async def read(self, app: ConnectedApp, payload: str) -> Reading:
+    async def read(self, app: ConnectedApp, payload: str) -> StoreReading:
         """What a notification from the journal says. Raises StoreDown or CredentialsRefused."""
 
-    async def read_receipt(self, app: ConnectedApp, receipt: AppReceipt) -> Reading:
+    async def read_receipt(self, app: ConnectedApp, receipt: AppReceipt) -> StoreReading:
         """Raises InvalidReceipt only for what is certainly no proof; StoreDown or CredentialsRefused in doubt."""
 
     def looks_real(self, receipt: AppReceipt, now: Ms) -> bool:
         """Whether a receipt that cannot be checked now, as NoAnswer said, may be a real one."""
 
-    async def read_again(self, app: ConnectedApp, handle: str, environment: Environment) -> Reading:
+    async def read_again(self, app: ConnectedApp, handle: str, environment: Environment) -> StoreReading:
         """How the purchase stands now."""
 
     async def acknowledge(self, app: ConnectedApp, handle: str, product_id: str, *, subscription: bool) -> None:
@@ -173,16 +173,16 @@ class Adapter(Protocol):
     # What the operator asks the store to do. Each raises ActionRefused where the store does not do it, and StoreDown
     # where it cannot be told whether it was done. The change itself is read from the store afterwards.
 
-    async def cancel(self, app: ConnectedApp, target: Target) -> None:
+    async def cancel(self, app: ConnectedApp, target: ActionTarget) -> None:
         """Turn renewal off. Access stays until the end of the time that was paid for."""
 
-    async def revoke(self, app: ConnectedApp, target: Target) -> None:
+    async def revoke(self, app: ConnectedApp, target: ActionTarget) -> None:
         """Give the last payment of a subscription back, and end access at once."""
 
-    async def refund(self, app: ConnectedApp, target: Target, *, revoke: bool) -> None:
+    async def refund(self, app: ConnectedApp, target: ActionTarget, *, revoke: bool) -> None:
         """Give one payment back. With `revoke`, access ends too."""
 
-    async def extend(self, app: ConnectedApp, target: Target, extension: Extension) -> None:
+    async def extend(self, app: ConnectedApp, target: ActionTarget, extension: Extension) -> None:
         """Move the end of the running period, free of charge."""
 
     def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:

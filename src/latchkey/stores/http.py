@@ -29,7 +29,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoreResponse:
     """A complete answer with a status below 500 that is neither a redirect nor 429."""
 
     status: int
@@ -66,7 +66,7 @@ class StoreHttp:
 
     async def get(
         self, url: str, *, headers: Mapping[str, str] | None = None, query: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> StoreResponse:
         return await self.request("GET", url, headers=headers, query=query)
 
     async def request(
@@ -79,7 +79,7 @@ class StoreHttp:
         json: Any = None,
         form: Mapping[str, str] | None = None,
         body: bytes | None = None,
-    ) -> Answer:
+    ) -> StoreResponse:
         """`body` is sent as it is; its content type is one of `headers`."""
         if self._http is None:
             self._http = self._build()
@@ -108,14 +108,14 @@ class StoreHttp:
             raise NoAnswer(f"{self.store} could not be reached: the connection failed.") from None
         if len(response.body) > self._largest_answer:
             raise StoreDown(f"{self.store} answered more than {self._largest_answer} bytes.")
-        return self._usable(Answer(response.status, dict(response.headers()), response.body))
+        return self._usable(StoreResponse(response.status, dict(response.headers()), response.body))
 
     async def close(self) -> None:
         client, self._http = self._http, None
         if client is not None:
             await client.close()
 
-    def _usable(self, answer: Answer) -> Answer:
+    def _usable(self, answer: StoreResponse) -> StoreResponse:
         status = answer.status
         wait = retry_after(answer.headers.get("retry-after"), self._now())
         if status == 429:

@@ -15,7 +15,7 @@ from latchkey.stores.errors import ActionRefused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class CheckoutOrder:
     """What is sold, to whom. All of it comes from the catalog and the checkout; from the page only the email, the
     language and which of the catalog's offerings it showed."""
 
@@ -35,7 +35,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class ProviderAccount:
     """What the provider's script in the page needs. None of it is secret."""
 
     account_id: str
@@ -47,7 +47,7 @@ class Account:
 class HostedPage:
     """The provider shows the page, with its own price."""
 
-    account: Account
+    account: ProviderAccount
     client_secret: str = field(repr=False)
 
 
@@ -55,7 +55,7 @@ class HostedPage:
 class PaymentForm:
     """The SDK shows the form."""
 
-    account: Account
+    account: ProviderAccount
     # `setup` only saves a way to pay, for a trial.
     mode: Literal["payment", "setup"]
     methods: tuple[str, ...]
@@ -68,7 +68,7 @@ class PaymentForm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class BegunCheckout:
     page: HostedPage | PaymentForm
     # What the provider knows the payment by. A form has none yet.
     handle: str | None
@@ -86,7 +86,7 @@ class Confirmation:
     told: bool = True
 
 
-class Standing(Enum):
+class CheckoutState(Enum):
     # Nothing was paid yet.
     OPEN = auto()
     # The provider works on it.
@@ -99,7 +99,7 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sale:
-    standing: Standing
+    standing: CheckoutState
     # For what was paid: what `Adapter.read_receipt` takes.
     receipt: str | None = None
 
@@ -113,14 +113,14 @@ class Sells(Protocol):
     """Raises ActionRefused with a reason for operators where the app or the product cannot be sold so, StoreDown or
     CredentialsRefused as every adapter does."""
 
-    async def payment_form(self, app: ConnectedApp, order: Order, account_id: str | None) -> PaymentForm:
+    async def payment_form(self, app: ConnectedApp, order: CheckoutOrder, account_id: str | None) -> PaymentForm:
         """What a form needs to show itself. Creates nothing."""
 
-    async def begin_sale(self, app: ConnectedApp, order: Order, account_id: str | None) -> Begun:
+    async def begin_sale(self, app: ConnectedApp, order: CheckoutOrder, account_id: str | None) -> BegunCheckout:
         """`account_id`: the app's account at the provider, if the operator has said it."""
 
-    async def confirm_sale(self, app: ConnectedApp, order: Order, handle: str | None) -> Confirmation:
+    async def confirm_sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str | None) -> Confirmation:
         """The payment of a form: that of this handle, or a new one. Raises NotPayable."""
 
-    async def sale(self, app: ConnectedApp, order: Order, handle: str) -> Sale:
+    async def sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str) -> Sale:
         """How the payment stands, as the provider says."""

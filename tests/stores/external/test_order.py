@@ -18,7 +18,7 @@ from latchkey.domain.purchases.subscription import Cause, Moment, Period, Subscr
 from latchkey.domain.refusal import NotFound
 from latchkey.engine.changes import Situation
 from latchkey.subjects.purchases.api.snapshot_bodies import NewSnapshot, SentSubscription
-from latchkey.subjects.purchases.usecases.external_snapshots import Snapshot, applied
+from latchkey.subjects.purchases.usecases.external_snapshots import ExternalSnapshot, applied
 from tests.domain.book import Book
 from tests.domain.lives import Life, lives
 from tests.domain.shop import NOON
@@ -131,7 +131,7 @@ def replay(arrivals: list[tuple[Ms, NewSnapshot]], until: Ms) -> Book:
         now, sent = waiting.popleft()
         now = max(now, book.now)
         book.pass_time(now)
-        snapshot = Snapshot(
+        snapshot = ExternalSnapshot(
             bought=sent.bought(),
             as_of=sent.as_of,
             app_user_id=None,

@@ -13,7 +13,7 @@ from latchkey.domain.instants import DAY, Ms
 from latchkey.emulators.google.google_keys import SigningKey
 from latchkey.stores.adapter import ConnectedApp, Incoming
 from latchkey.stores.google import credentials
-from latchkey.stores.http import Answer, StoreHttp
+from latchkey.stores.http import StoreHttp, StoreResponse
 
 PACKAGE = "com.example.app"
 AUDIENCE = "https://latchkey.example.com/push"
@@ -52,7 +52,7 @@ class Play(StoreHttp):
     acknowledged: list[str] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     cache_control: str = "public, max-age=21600, must-revalidate"
-    refuse: Callable[[str], Answer | None] = lambda path: None
+    refuse: Callable[[str], StoreResponse | None] = lambda path: None
 
     def __post_init__(self) -> None:
         super().__init__("Google", lambda: self.now)
@@ -67,7 +67,7 @@ class Play(StoreHttp):
         json: Any = None,
         form: Mapping[str, str] | None = None,
         body: bytes | None = None,
-    ) -> Answer:
+    ) -> StoreResponse:
         parts = urlsplit(url)
         path = parts.path.removeprefix(f"/androidpublisher/v3/applications/{PACKAGE}")
         self.calls.append(f"{method} {path}")
@@ -82,14 +82,14 @@ class Play(StoreHttp):
         assert (headers or {})["Authorization"].startswith("Bearer access-")
         return self._api(method, path, parse_qs(parts.query))
 
-    def _api(self, method: str, path: str, query: dict[str, list[str]]) -> Answer:
+    def _api(self, method: str, path: str, query: dict[str, list[str]]) -> StoreResponse:
         *room, last = [unquote(part) for part in path.strip("/").split("/")]
         if method == "POST":
             token = last.removesuffix(":acknowledge")
             if token not in self.subscriptions and token not in self.products:
                 return error(404, "purchaseTokenNotFound")
             self.acknowledged.append(path)
-            return Answer(204, {}, b"")
+            return StoreResponse(204, {}, b"")
         if room == ["purchases", "subscriptionsv2", "tokens"]:
             return self._found(self.subscriptions.get(last))
         if room == ["purchases", "productsv2", "tokens"]:
@@ -106,11 +106,11 @@ class Play(StoreHttp):
             return self._json(200, {"autoResumeTimeMillis": str(resumes)} if resumes else {})
         return error(404, "notFound")
 
-    def _found(self, value: Json | None) -> Answer:
+    def _found(self, value: Json | None) -> StoreResponse:
         return error(404, "purchaseTokenNotFound") if value is None else self._json(200, value)
 
-    def _json(self, status: int, value: Any, headers: Mapping[str, str] | None = None) -> Answer:
-        return self._usable(Answer(status, dict(headers or {}), msgspec.json.encode(value)))
+    def _json(self, status: int, value: Any, headers: Mapping[str, str] | None = None) -> StoreResponse:
+        return self._usable(StoreResponse(status, dict(headers or {}), msgspec.json.encode(value)))
 
     # What happens in the store.
 
@@ -225,9 +225,9 @@ class Play(StoreHttp):
         return self.products[token]
 
 
-def error(status: int, reason: str = "", name: str = "") -> Answer:
+def error(status: int, reason: str = "", name: str = "") -> StoreResponse:
     said = {"code": status, "message": "…", "status": name, "errors": [{"reason": reason, "message": "…"}]}
-    return Answer(status, {}, msgspec.json.encode({"error": said}))
+    return StoreResponse(status, {}, msgspec.json.encode({"error": said}))
 
 
 def given(keys: SigningKey) -> Json:

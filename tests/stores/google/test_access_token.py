@@ -11,7 +11,7 @@ from latchkey.stores.adapter import AppReceipt, ConnectedApp
 from latchkey.stores.errors import CredentialsRefused, StoreDown, StoreError
 from latchkey.stores.google.access_token import AccessTokens
 from latchkey.stores.google.adapter import GoogleAdapter
-from latchkey.stores.http import Answer
+from latchkey.stores.http import StoreResponse
 from tests.stores.google.play import TOKEN, Play, connected, error
 
 RECEIPT = AppReceipt(token=TOKEN)
@@ -25,12 +25,12 @@ class TestCredentials:
     @pytest.mark.parametrize(
         ("path", "answer", "expected", "said"),
         [
-            ("/token", Answer(400, {}, b'{"error": "invalid_grant"}'), CredentialsRefused, "invalid_grant"),
-            ("/token", Answer(401, {}, b'{"error": "a b"}'), CredentialsRefused, "401"),
-            ("/token", Answer(400, {}, b"<html>"), StoreDown, "unexpected form"),
-            ("/token", Answer(404, {}, b""), StoreDown, "404"),
-            ("/token", Answer(503, {}, b""), StoreDown, "503"),
-            ("/token", Answer(200, {}, b'{"access_token": "a\\nb"}'), StoreDown, "unexpected form"),
+            ("/token", StoreResponse(400, {}, b'{"error": "invalid_grant"}'), CredentialsRefused, "invalid_grant"),
+            ("/token", StoreResponse(401, {}, b'{"error": "a b"}'), CredentialsRefused, "401"),
+            ("/token", StoreResponse(400, {}, b"<html>"), StoreDown, "unexpected form"),
+            ("/token", StoreResponse(404, {}, b""), StoreDown, "404"),
+            ("/token", StoreResponse(503, {}, b""), StoreDown, "503"),
+            ("/token", StoreResponse(200, {}, b'{"access_token": "a\\nb"}'), StoreDown, "unexpected form"),
             ("/purchases", error(403, "permissionDenied"), CredentialsRefused, "permissionDenied"),
             ("/purchases", error(404, "applicationNotFound"), CredentialsRefused, "package_name"),
             ("/purchases", error(404), CredentialsRefused, "package_name"),
@@ -43,7 +43,7 @@ class TestCredentials:
         app: ConnectedApp,
         play: Play,
         path: str,
-        answer: Answer,
+        answer: StoreResponse,
         expected: type[StoreError],
         said: str,
     ) -> None:
@@ -54,7 +54,7 @@ class TestCredentials:
     async def test_a_refused_key_can_be_checked_again_at_once(
         self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
-        play.refuse = lambda path: Answer(400, {}, b'{"error": "invalid_grant"}') if path == "/token" else None
+        play.refuse = lambda path: StoreResponse(400, {}, b'{"error": "invalid_grant"}') if path == "/token" else None
         with pytest.raises(CredentialsRefused):
             await google.check_credentials(app)
         play.refuse = lambda path: None
@@ -77,7 +77,7 @@ class TestAccessTokens:
         clock[0] += 3599_000 - 2 * MINUTE - 1
         assert await tokens.get(app) == first
         clock[0] += 1
-        play.refuse = lambda path: Answer(200, {}, b'{"access_token": "access-next"}')
+        play.refuse = lambda path: StoreResponse(200, {}, b'{"access_token": "access-next"}')
         assert await tokens.get(app) == "access-next"
 
     async def test_many_at_once_ask_once(self, tokens: AccessTokens, app: ConnectedApp, play: Play) -> None:
@@ -103,7 +103,7 @@ class TestAccessTokens:
     async def test_a_refused_key_is_not_tried_at_every_call(
         self, tokens: AccessTokens, app: ConnectedApp, play: Play, clock: list[Ms]
     ) -> None:
-        play.refuse = lambda path: Answer(400, {}, b'{"error": "invalid_grant"}')
+        play.refuse = lambda path: StoreResponse(400, {}, b'{"error": "invalid_grant"}')
         for _ in range(5):
             with pytest.raises(CredentialsRefused):
                 await tokens.get(app)

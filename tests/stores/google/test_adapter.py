@@ -10,10 +10,10 @@ from latchkey.domain.instants import DAY, MINUTE
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import PeriodType, Subscription
 from latchkey.emulators.google.google_keys import SigningKey
-from latchkey.stores.adapter import Adapter, AppReceipt, ConnectedApp, Reading, Seen
+from latchkey.stores.adapter import Adapter, AppReceipt, ConnectedApp, SeenPurchase, StoreReading
 from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, NoAnswer, StoreDown, StoreError
 from latchkey.stores.google.adapter import GoogleAdapter
-from latchkey.stores.http import Answer
+from latchkey.stores.http import StoreResponse
 from tests.stores.google.play import (
     APP_ID,
     MONTH,
@@ -36,18 +36,18 @@ def text(told: Mapping[str, object]) -> str:
     return msgspec.json.encode(told).decode()
 
 
-def only(reading: Reading) -> Seen:
+def only(reading: StoreReading) -> SeenPurchase:
     (seen,) = reading.seen
     return seen
 
 
-def subscription(reading: Reading) -> Subscription:
+def subscription(reading: StoreReading) -> Subscription:
     snapshot = only(reading).snapshot
     assert isinstance(snapshot, Subscription)
     return snapshot
 
 
-def one_time(reading: Reading) -> Purchase:
+def one_time(reading: StoreReading) -> Purchase:
     snapshot = only(reading).snapshot
     assert isinstance(snapshot, Purchase)
     return snapshot
@@ -125,7 +125,7 @@ class TestReceipts:
             await google.read_receipt(app, AppReceipt(token=token))
         assert play.calls == []
 
-    ANSWERS: tuple[tuple[Answer, type[StoreError] | None], ...] = (
+    ANSWERS: tuple[tuple[StoreResponse, type[StoreError] | None], ...] = (
         (error(404, "purchaseTokenNotFound"), InvalidReceipt),
         (error(404, "", "NOT_FOUND"), InvalidReceipt),
         (error(400, "invalid"), InvalidReceipt),
@@ -142,13 +142,13 @@ class TestReceipts:
         (error(500), NoAnswer),
         (error(503), NoAnswer),
         (error(409), StoreDown),
-        (Answer(404, {}, b"<html>not found</html>"), StoreDown),
-        (Answer(400, {}, b""), StoreDown),
-        (Answer(403, {}, b"[]"), StoreDown),
-        (Answer(302, {"location": "https://evil.example.com"}, b""), StoreDown),
-        (Answer(200, {}, b"<html>"), StoreDown),
-        (Answer(200, {}, b'{"lineItems": 5}'), StoreDown),
-        (Answer(200, {}, b'{"subscriptionState": "SUBSCRIPTION_STATE_NEW"}'), StoreDown),
+        (StoreResponse(404, {}, b"<html>not found</html>"), StoreDown),
+        (StoreResponse(400, {}, b""), StoreDown),
+        (StoreResponse(403, {}, b"[]"), StoreDown),
+        (StoreResponse(302, {"location": "https://evil.example.com"}, b""), StoreDown),
+        (StoreResponse(200, {}, b"<html>"), StoreDown),
+        (StoreResponse(200, {}, b'{"lineItems": 5}'), StoreDown),
+        (StoreResponse(200, {}, b'{"subscriptionState": "SUBSCRIPTION_STATE_NEW"}'), StoreDown),
     )
 
     @pytest.mark.parametrize(("answer", "expected"), ANSWERS)
@@ -157,7 +157,7 @@ class TestReceipts:
         google: GoogleAdapter,
         app: ConnectedApp,
         play: Play,
-        answer: Answer,
+        answer: StoreResponse,
         expected: type[StoreError] | None,
     ) -> None:
         play.refuse = lambda path: answer if path.startswith("/purchases") else None
@@ -195,10 +195,17 @@ class TestReceipts:
 
     @pytest.mark.parametrize(
         "answer",
-        [error(404), error(410), error(403, "denied"), error(503), Answer(404, {}, b"<"), Answer(200, {}, b"")],
+        [
+            error(404),
+            error(410),
+            error(403, "denied"),
+            error(503),
+            StoreResponse(404, {}, b"<"),
+            StoreResponse(200, {}, b""),
+        ],
     )
     async def test_whether_a_pause_is_planned_never_holds_up_a_reading(
-        self, google: GoogleAdapter, app: ConnectedApp, play: Play, answer: Answer
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play, answer: StoreResponse
     ) -> None:
         play.buy()
         play.refuse = lambda path: answer if path.startswith("/purchases/subscriptions/") else None

@@ -18,7 +18,7 @@ from latchkey.stores.adapter import ConnectedApp, Incoming
 from latchkey.stores.errors import Malformed, Misdirected, NotAuthentic, StoreDown, StoreError
 from latchkey.stores.google.adapter import GoogleAdapter
 from latchkey.stores.google.push import LARGEST_BODY
-from latchkey.stores.http import Answer
+from latchkey.stores.http import StoreResponse
 from tests.stores.google.play import (
     AUDIENCE,
     PACKAGE,
@@ -245,7 +245,7 @@ async def test_bytes_from_outside_never_lead_to_another_error(
 async def test_without_certificates_nobody_can_be_checked_and_google_sends_again(
     google: GoogleAdapter, app: ConnectedApp, play: Play, keys: SigningKey
 ) -> None:
-    play.refuse = lambda path: Answer(503, {}, b"") if path == "/certs" else None
+    play.refuse = lambda path: StoreResponse(503, {}, b"") if path == "/certs" else None
     with pytest.raises(StoreDown):
         await google.verify(app, pushed(notice(2), bearer(keys)))
 

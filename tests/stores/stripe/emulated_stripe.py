@@ -14,7 +14,7 @@ from latchkey.emulators.notification_outbox import OutgoingNotification
 from latchkey.emulators.stripe.stripe_books import StripeBooks
 from latchkey.emulators.stripe.stripe_emulator import StripeAccount, StripeEmulator, StripeKeys
 from latchkey.stores.adapter import ConnectedApp, Incoming
-from latchkey.stores.http import Answer, StoreHttp
+from latchkey.stores.http import StoreHttp, StoreResponse
 from latchkey.stores.stripe.adapter import StripeAdapter
 from tests.api.client import Client
 
@@ -38,9 +38,9 @@ def connected(adapter: StripeAdapter, **more: Any) -> ConnectedApp:
     return ConnectedApp(project_id="proj_1", app_id="app_1", store=adapter.store, credentials=credentials, version=1)
 
 
-def error(status: int, code: str = "", type: str = "invalid_request_error") -> Answer:
+def error(status: int, code: str = "", type: str = "invalid_request_error") -> StoreResponse:
     body = {"error": {"type": type, "code": code, "message": f"No such thing: '{SUB}'"}}
-    return Answer(status, {}, msgspec.json.encode(body))
+    return StoreResponse(status, {}, msgspec.json.encode(body))
 
 
 _numbers = count(1)
@@ -67,7 +67,7 @@ def sent(body: Json | bytes, secret: str = SECRET, *, age_s: int = 0, received_a
 class EmulatedStripe(StoreHttp):
     """Every call is kept in `calls`. `refuse` may answer in Stripe's place, and `edit` change one, by its path."""
 
-    def __init__(self, refuse: Callable[[str], Answer | None] = lambda path: None) -> None:
+    def __init__(self, refuse: Callable[[str], StoreResponse | None] = lambda path: None) -> None:
         keys = StripeKeys(secret_key=KEY, publishable_key="pk_test_aaaaaaaaaaaa", webhook_secret=SECRET)
         clock = EmulatorClock(starts_at=START, ticks=False)
         self.emulator = StripeEmulator(keys, StripeAccount(), StripeBooks(series="tests"), clock)
@@ -98,7 +98,7 @@ class EmulatedStripe(StoreHttp):
         json: Any = None,
         form: Mapping[str, str] | None = None,
         body: bytes | None = None,
-    ) -> Answer:
+    ) -> StoreResponse:
         path = url.removeprefix(f"https://{HOST}/v1/")
         name = path.partition("?")[0]
         self.calls.append(f"{method} {name}")
@@ -111,7 +111,7 @@ class EmulatedStripe(StoreHttp):
             value = msgspec.json.decode(answer)
             self.edit[name](value)
             answer = msgspec.json.encode(value)
-        return self._usable(Answer(reply.status, reply.headers, answer))
+        return self._usable(StoreResponse(reply.status, reply.headers, answer))
 
     async def do(self, step: Step) -> list[OutgoingNotification]:
         """What Stripe sends of it."""

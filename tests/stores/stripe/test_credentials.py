@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from latchkey.stores.errors import CredentialsRefused, StoreDown
-from latchkey.stores.http import Answer
+from latchkey.stores.http import StoreResponse
 from latchkey.stores.stripe.adapter import StripeAdapter
 from latchkey.stores.stripe.credentials import API_BASE_URL, describe, parse
 from tests.stores.stripe.emulated_stripe import (
@@ -98,19 +98,19 @@ async def test_a_key_that_stripe_does_not_know_is_refused() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        Answer(500, {}, b"oops"),
-        Answer(429, {"retry-after": "3"}, b"{}"),
-        Answer(302, {"location": "https://evil.example.com"}, b""),
-        Answer(404, {}, b"<html>not here</html>"),
-        Answer(200, {}, b"<html>welcome</html>"),
-        Answer(200, {}, b"[]"),
-        Answer(200, {}, b'{"data": 5}'),
-        Answer(409, {}, b'{"error": {"type": "api_error", "code": "lock_timeout"}}'),
-        Answer(400, {}, b'{"error": "strange"}'),
-        Answer(400, {}, b'{"error": {"code": "' + b"x" * 100 + b' <script>"}}'),
+        StoreResponse(500, {}, b"oops"),
+        StoreResponse(429, {"retry-after": "3"}, b"{}"),
+        StoreResponse(302, {"location": "https://evil.example.com"}, b""),
+        StoreResponse(404, {}, b"<html>not here</html>"),
+        StoreResponse(200, {}, b"<html>welcome</html>"),
+        StoreResponse(200, {}, b"[]"),
+        StoreResponse(200, {}, b'{"data": 5}'),
+        StoreResponse(409, {}, b'{"error": {"type": "api_error", "code": "lock_timeout"}}'),
+        StoreResponse(400, {}, b'{"error": "strange"}'),
+        StoreResponse(400, {}, b'{"error": {"code": "' + b"x" * 100 + b' <script>"}}'),
     ],
 )
-async def test_what_stripe_would_not_say_is_stripe_in_trouble(answer: Answer) -> None:
+async def test_what_stripe_would_not_say_is_stripe_in_trouble(answer: StoreResponse) -> None:
     emulated = EmulatedStripe(refuse=lambda _: answer)
     adapter = StripeAdapter(lambda: emulated.now, emulated)
     with pytest.raises(StoreDown) as refused:

@@ -5,20 +5,20 @@ import pytest
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.stores.adapter import AppReceipt, ConnectedApp, Reading
+from latchkey.stores.adapter import AppReceipt, ConnectedApp, StoreReading
 from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, StoreDown
-from latchkey.stores.http import Answer
+from latchkey.stores.http import StoreResponse
 from latchkey.stores.stripe.adapter import StripeAdapter
 from tests.stores.stripe.emulated_stripe import START, SUB, EmulatedStripe, Json, Step, error, event, sent
 
 
-def only(reading: Reading) -> Subscription:
+def only(reading: StoreReading) -> Subscription:
     [seen] = reading.seen
     assert isinstance(seen.snapshot, Subscription)
     return seen.snapshot
 
 
-async def read_again(adapter: StripeAdapter, app: ConnectedApp, handle: str) -> Reading:
+async def read_again(adapter: StripeAdapter, app: ConnectedApp, handle: str) -> StoreReading:
     return await adapter.read_again(app, handle, Environment.SANDBOX)
 
 
@@ -29,7 +29,7 @@ async def after(stripe: EmulatedStripe, adapter: StripeAdapter, app: ConnectedAp
     return only(await read_again(adapter, app, stripe.purchase))
 
 
-async def read_newest(stripe: EmulatedStripe, adapter: StripeAdapter, app: ConnectedApp) -> Reading:
+async def read_newest(stripe: EmulatedStripe, adapter: StripeAdapter, app: ConnectedApp) -> StoreReading:
     """What the newest notification leads to."""
     filed = await adapter.verify(app, stripe.incoming(stripe.emulator.outbox.messages[-1]))
     return await adapter.read(app, filed.payload)
@@ -176,10 +176,10 @@ async def test_several_things_at_one_checkout_share_a_partial_refund(
 
 @pytest.mark.parametrize(
     ("answer", "expected"),
-    [(Answer(500, {}, b""), StoreDown), (error(401, type="authentication_error"), CredentialsRefused)],
+    [(StoreResponse(500, {}, b""), StoreDown), (error(401, type="authentication_error"), CredentialsRefused)],
 )
 async def test_a_receipt_that_cannot_be_checked_is_not_called_invalid(
-    adapter: StripeAdapter, app: ConnectedApp, stripe: EmulatedStripe, answer: Answer, expected: type[Exception]
+    adapter: StripeAdapter, app: ConnectedApp, stripe: EmulatedStripe, answer: StoreResponse, expected: type[Exception]
 ) -> None:
     await stripe.do("buy")
     for path in (f"subscriptions/{stripe.purchase}", "invoices", "charges"):

@@ -16,23 +16,23 @@ from latchkey.domain.purchases.subscription import PeriodType, Subscription
 from latchkey.domain.stores.store import WEB_BILLING
 from latchkey.emulators.stripe.stripe_emulator import make_stripe_keys
 from latchkey.now import real_now
-from latchkey.stores.adapter import AppReceipt, ConnectedApp, Reading
+from latchkey.stores.adapter import AppReceipt, ConnectedApp, StoreReading
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, InvalidReceipt
-from latchkey.stores.selling import HostedPage, NotPayable, Order, PaymentForm, Sale, Sells, Standing
+from latchkey.stores.selling import CheckoutOrder, CheckoutState, HostedPage, NotPayable, PaymentForm, Sale, Sells
 from latchkey.stores.stripe.adapter import STORE, StripeAdapter
 from latchkey.stores.stripe.sold import SoldPrice, SoldProduct, locale_of, session_of
 from tests.emulators.stripe.test_protocol import Desk, asking
 
 KEYS = make_stripe_keys()
 DECLINED = "pm_card_chargeDeclined"
-MONTHLY = Order(
+MONTHLY = CheckoutOrder(
     key="k1", app_user_id="ada", product_id="team_monthly", subscription=True, price=Price(29_990_000, "USD")
 )
 
 
-def ordered(product_id: str, price: float = 29.99, **more: Any) -> Order:
+def ordered(product_id: str, price: float = 29.99, **more: Any) -> CheckoutOrder:
     named = {"key": "k1", "app_user_id": "ada", "subscription": True, **more}
-    return Order(product_id=product_id, price=Price(round(price * 1_000_000), "USD"), **named)
+    return CheckoutOrder(product_id=product_id, price=Price(round(price * 1_000_000), "USD"), **named)
 
 
 @dataclass
@@ -53,10 +53,10 @@ class Counter:
         reply = await asyncio.to_thread(requests.post, f"{self.desk.url}/v1/{kind}/{id}/confirm", data=form)
         return reply.status_code
 
-    async def sale(self, handle: str, order: Order = MONTHLY) -> Sale:
+    async def sale(self, handle: str, order: CheckoutOrder = MONTHLY) -> Sale:
         return await self.stripe.sale(self.app, order, handle)
 
-    async def read(self, sale: Sale) -> Reading:
+    async def read(self, sale: Sale) -> StoreReading:
         return await self.stripe.read_receipt(self.app, AppReceipt(token=sale.receipt))
 
 
@@ -94,12 +94,12 @@ async def test_the_embedded_page_is_paid_and_the_purchase_names_the_user(hosted:
     assert account.sandbox
     assert begun.handle is not None
     assert begun.expires_at is not None
-    assert (await hosted.sale(begun.handle)).standing is Standing.OPEN
+    assert (await hosted.sale(begun.handle)).standing is CheckoutState.OPEN
     assert await hosted.pays(begun.page.client_secret, payment_method=DECLINED) == 402
-    assert (await hosted.sale(begun.handle)).standing is Standing.OPEN
+    assert (await hosted.sale(begun.handle)).standing is CheckoutState.OPEN
     assert await hosted.pays(begun.page.client_secret, email="ada@example.com") == 200
     sale = await hosted.sale(begun.handle)
-    assert sale.standing is Standing.PAID
+    assert sale.standing is CheckoutState.PAID
     [seen] = (await hosted.read(sale)).seen
     assert isinstance(seen.snapshot, Subscription)
     assert (seen.account_token, seen.snapshot.current.product_id) == ("ada", "team_monthly:price_team_monthly")
@@ -111,7 +111,7 @@ async def test_a_page_that_nobody_pays_expires(hosted: Counter) -> None:
     assert begun.page.account.account_id == "acct_of_the_app"
     assert begun.handle is not None
     await hosted.desk.ask(lambda v1: v1.checkout.sessions.expire(str(begun.handle)))
-    assert (await hosted.sale(begun.handle)).standing is Standing.EXPIRED
+    assert (await hosted.sale(begun.handle)).standing is CheckoutState.EXPIRED
 
 
 async def test_a_trial_and_a_one_time_product_on_the_embedded_page(hosted: Counter) -> None:
@@ -139,16 +139,16 @@ async def test_a_form_has_stripes_amount_and_its_payment_becomes_the_subscriptio
     made = await form.stripe.confirm_sale(form.app, MONTHLY, None)
     # Nothing was paid: no access, whatever the page says.
     sale = await form.sale(made.handle)
-    assert sale.standing is Standing.OPEN
+    assert sale.standing is CheckoutState.OPEN
     assert (await form.read(sale)).seen == ()
     assert await form.pays(made.client_secret, payment_method=DECLINED) == 402
-    assert (await form.sale(made.handle)).standing is Standing.OPEN
+    assert (await form.sale(made.handle)).standing is CheckoutState.OPEN
     # Asking again, and again as if the first answer was lost, is the same payment.
     assert await form.stripe.confirm_sale(form.app, MONTHLY, made.handle) == made
     assert await form.stripe.confirm_sale(form.app, MONTHLY, None) == made
     assert await form.pays(made.client_secret) == 200
     sale = await form.sale(made.handle)
-    assert sale.standing is Standing.PAID
+    assert sale.standing is CheckoutState.PAID
     [seen] = (await form.read(sale)).seen
     assert isinstance(seen.snapshot, Subscription)
     assert (seen.snapshot.store, seen.account_token) == (WEB_BILLING, "ada")
@@ -163,14 +163,14 @@ async def test_a_trial_in_a_form_begins_when_the_card_is_saved_and_only_once(for
     assert (begun.page.mode, begun.page.total.micros) == ("setup", 0)
     made = await form.stripe.confirm_sale(form.app, order, None)
     assert made.handle.startswith("seti_")
-    assert (await form.sale(made.handle, order)).standing is Standing.OPEN
+    assert (await form.sale(made.handle, order)).standing is CheckoutState.OPEN
     # Stripe would begin a trial at once if the subscription was created before the card.
     assert form.desk.store.books.subscriptions == {}
     assert await form.pays(made.client_secret) == 200
     sale = await form.sale(made.handle, order)
     assert await form.sale(made.handle, order) == sale
     [subscription] = form.desk.store.books.subscriptions
-    assert (sale.standing, sale.receipt) == (Standing.PAID, subscription)
+    assert (sale.standing, sale.receipt) == (CheckoutState.PAID, subscription)
     [seen] = (await form.read(sale)).seen
     assert isinstance(seen.snapshot, Subscription)
     assert (seen.account_token, seen.snapshot.current.period_type) == ("ada", PeriodType.TRIAL)
@@ -181,11 +181,11 @@ async def test_a_one_time_product_in_a_form_is_a_payment_and_its_id_is_no_receip
     made = await form.stripe.confirm_sale(form.app, order, None)
     assert made.handle.startswith("pi_")
     sale = await form.sale(made.handle, order)
-    assert (sale.standing, sale.receipt) == (Standing.OPEN, made.client_secret)
+    assert (sale.standing, sale.receipt) == (CheckoutState.OPEN, made.client_secret)
     assert (await form.read(sale)).seen == ()
     assert await form.pays(made.client_secret) == 200
     sale = await form.sale(made.handle, order)
-    assert sale.standing is Standing.PAID
+    assert sale.standing is CheckoutState.PAID
     [seen] = (await form.read(sale)).seen
     bought = seen.snapshot
     assert isinstance(bought, Purchase)
@@ -194,7 +194,7 @@ async def test_a_one_time_product_in_a_form_is_a_payment_and_its_id_is_no_receip
     # V1 shows the id to everybody. Who knows no more has no receipt.
     for token in (made.handle, f"{made.handle}_secret_{'0' * 24}"):
         with pytest.raises(InvalidReceipt):
-            await form.read(Sale(standing=Standing.PAID, receipt=token))
+            await form.read(Sale(standing=CheckoutState.PAID, receipt=token))
     # Money that goes back is told of the payment.
     await form.desk.ask(lambda v1: v1.refunds.create({"payment_intent": made.handle}))
     [again] = (await form.stripe.read_again(form.app, made.handle, bought.environment)).seen
@@ -224,7 +224,7 @@ async def test_a_payment_that_was_not_sold_here_is_nothing_of_ours(form: Counter
     given: Any = {"amount": 100, "currency": "usd", "metadata": {"app_user_id": "ada"}}
     other = await form.desk.ask(lambda v1: v1.payment_intents.create(given))
     assert await form.pays(other.client_secret) == 200
-    assert (await form.read(Sale(standing=Standing.PAID, receipt=other.client_secret))).seen == ()
+    assert (await form.read(Sale(standing=CheckoutState.PAID, receipt=other.client_secret))).seen == ()
 
 
 async def test_a_buyer_with_another_email_is_another_customer_of_stripe(form: Counter) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from typing import Any
 
-from latchkey.domain.charts.period_amounts import Money
+from latchkey.domain.charts.period_amounts import PeriodMoney
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money.amounts import MICROS
 from latchkey.domain.money.exchange_rates import NO_RATES, Rates
@@ -22,23 +22,23 @@ def at(when: str, hour: int = 12) -> Ms:
     return day_of(date.fromisoformat(when)) * DAY + hour * DAY // 24
 
 
-def usd(amount: float, *, tax: float = 0, commission: float = 0) -> Money:
+def usd(amount: float, *, tax: float = 0, commission: float = 0) -> PeriodMoney:
     micros, taxes, fee = (round(one * MICROS) for one in (amount, tax, commission))
-    return Money(micros, taxes, fee, micros, taxes, fee)
+    return PeriodMoney(micros, taxes, fee, micros, taxes, fee)
 
 
-def foreign(amount: float, in_usd: float | None) -> Money:
+def foreign(amount: float, in_usd: float | None) -> PeriodMoney:
     """An amount in another currency than USD, and what it was worth then; None without a rate."""
     if in_usd is None:
-        return Money(round(amount * MICROS), unconverted=1)
-    return Money(round(amount * MICROS), usd=round(in_usd * MICROS))
+        return PeriodMoney(round(amount * MICROS), unconverted=1)
+    return PeriodMoney(round(amount * MICROS), usd=round(in_usd * MICROS))
 
 
 def fact(
     kind: Kind,
     when: str,
     quantity: int = 1,
-    money: Money | None = None,
+    money: PeriodMoney | None = None,
     *,
     n: int = 0,
     currency: str | None = None,
@@ -50,7 +50,7 @@ def fact(
 
 
 def negative(one: Fact, when: str) -> Fact:
-    return one._replace(at=at(when), quantity=-one.quantity, money=Money(*(-part for part in one.money)))
+    return one._replace(at=at(when), quantity=-one.quantity, money=PeriodMoney(*(-part for part in one.money)))
 
 
 def ask(name: str, first: str, last: str, resolution: Resolution = Resolution.MONTH, **options: Any) -> ChartRequest:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import json, structs
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.charts.period_amounts import Money
+from latchkey.domain.charts.period_amounts import PeriodMoney
 from latchkey.domain.charts.period_rows import (
     PeriodRow,
     attributes_of,
@@ -78,7 +78,7 @@ def facts_of_each(people: Sequence[Person]) -> list[list[Fact]]:
         " sum(commission)::bigint, sum(usd)::bigint, sum(tax_usd)::bigint, sum(commission_usd)::bigint,"
         f" sum(unconverted)::bigint, {', '.join(Dimensions._fields)} from facts group by all order by all"
     ).fetchall():
-        money, of = Money._make(rest[:7]), rest[7:]
+        money, of = PeriodMoney._make(rest[:7]), rest[7:]
         if quantity or any(money):
             dimensions = Dimensions(*of[:7], *(tuple(one.split("\x1f")) if one else () for one in of[7:]))
             found[customer].append(Fact(Kind(kind), at, n, currency, quantity, money, dimensions))

@@ -2,13 +2,13 @@
 
 from typing import NamedTuple
 
-from latchkey.domain.charts.period_amounts import NO_MONEY, Money
+from latchkey.domain.charts.period_amounts import NO_MONEY, PeriodMoney
 from latchkey.domain.instants import Ms
 from latchkey.subjects.charts.rules.facts import Day, Kind
 
 
-def plus(one: Money, other: Money) -> Money:
-    return Money(*(a + b for a, b in zip(one, other, strict=True)))
+def plus(one: PeriodMoney, other: PeriodMoney) -> PeriodMoney:
+    return PeriodMoney(*(a + b for a, b in zip(one, other, strict=True)))
 
 
 class Dimensions(NamedTuple):
@@ -43,7 +43,7 @@ class Fact(NamedTuple):
     # "" for facts without money.
     currency: str = ""
     quantity: int = 0
-    money: Money = NO_MONEY
+    money: PeriodMoney = NO_MONEY
     dimensions: Dimensions = NO_DIMENSIONS
 
 
@@ -57,4 +57,4 @@ class Sum(NamedTuple):
     segment: str
     currency: str
     quantity: int
-    money: Money = NO_MONEY
+    money: PeriodMoney = NO_MONEY

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import TypeAlias
 
-from latchkey.domain.charts.period_amounts import NO_MONEY, Money
+from latchkey.domain.charts.period_amounts import NO_MONEY, PeriodMoney
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import USD
 from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT
@@ -16,7 +16,7 @@ _Key: TypeAlias = tuple[Kind, int, Day | None, str, str]
 def sum_facts(facts: Iterable[Fact], question: Question, now: Ms, largest: Collection[str] | None = None) -> list[Sum]:
     """The facts are those of the environment asked for. Rows in which everything is zero are left out. All segments but
     the largest are one, if these are named."""
-    found: dict[_Key, tuple[int, Money]] = {}
+    found: dict[_Key, tuple[int, PeriodMoney]] = {}
     for fact in facts:
         period = _period(fact, question, now)
         if isinstance(period, _Outside) or not all(_matches(fact.dimensions, one) for one in question.filters):
@@ -42,7 +42,7 @@ def wanted_n(question: Question, kind: Kind, n: int) -> int | None:
     return n
 
 
-def wanted_money(question: Question, currency: str, money: Money) -> tuple[str, Money]:
+def wanted_money(question: Question, currency: str, money: PeriodMoney) -> tuple[str, PeriodMoney]:
     """The currency and the money of a fact or of a sum, as a question wants them."""
     shown = USD if currency and not money.unconverted else currency
     usd, tax, commission = money.usd, money.tax_usd, money.commission_usd
@@ -50,13 +50,13 @@ def wanted_money(question: Question, currency: str, money: Money) -> tuple[str, 
         case Amounts.ALL:
             return currency, money
         case Amounts.USD:
-            return shown, Money(usd, tax, commission, usd, tax, commission, money.unconverted)
+            return shown, PeriodMoney(usd, tax, commission, usd, tax, commission, money.unconverted)
         case Amounts.GROSS_USD:
-            return shown, Money(usd, 0, 0, usd, 0, 0, money.unconverted)
+            return shown, PeriodMoney(usd, 0, 0, usd, 0, 0, money.unconverted)
         case Amounts.DISPLAY:
             if currency == question.currency:
                 shown, usd, tax, commission = currency, money.micros, money.tax, money.commission
-            return shown, Money(usd, tax, commission, usd, tax, commission, money.unconverted)
+            return shown, PeriodMoney(usd, tax, commission, usd, tax, commission, money.unconverted)
         case Amounts.NONE:
             return "", NO_MONEY
 
@@ -103,7 +103,7 @@ def sums_of(runs: Iterable[Run]) -> list[Sum]:
         for period, quantity, money in zip(
             run.periods,
             run.quantities,
-            map(Money._make, zip(*run.money, strict=True)) if run.money else [NO_MONEY] * len(run.periods),
+            map(PeriodMoney._make, zip(*run.money, strict=True)) if run.money else [NO_MONEY] * len(run.periods),
             strict=True,
         )
     ]

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.domain.charts.period_amounts import Money
+from latchkey.domain.charts.period_amounts import PeriodMoney
 from latchkey.domain.instants import DAY
 from latchkey.domain.money.exchange_rates import NO_RATES, DayRate
 from latchkey.subjects.charts.rules.chart import ChartData
@@ -41,23 +41,23 @@ def subscriptions(draw: st.DrawFn) -> list[Fact]:
         return (START + day) * DAY + 5
 
     def one(kind: Kind, day: int, quantity: int, micros: int, n: int = 0) -> Fact:
-        money = Money(micros, micros // 7, micros // 5, micros // 2, micros // 14, micros // 10)
+        money = PeriodMoney(micros, micros // 7, micros // 5, micros // 2, micros // 14, micros // 10)
         if currency == "USD":
-            money = Money(*money[:3], *money[:3])
+            money = PeriodMoney(*money[:3], *money[:3])
         return Fact(kind, at(day), n, currency, quantity, money, of)
 
     began = draw(st.sampled_from([Kind.NEW, Kind.RETURN]))
     # Amounts of a change are the difference of two levels in every part.
     before, after = one(Kind.ACTIVE, change, 0, amount).money, one(Kind.ACTIVE, change, 0, later).money
-    grown = Money(*(new - old for new, old in zip(after, before, strict=True)))
+    grown = PeriodMoney(*(new - old for new, old in zip(after, before, strict=True)))
     kind = Kind.EXPANSION if grown.micros >= 0 else Kind.CONTRACTION
     sign = 1 if kind is Kind.EXPANSION else -1
-    ended = Money(*(-part for part in after))
+    ended = PeriodMoney(*(-part for part in after))
     return [
         one(Kind.ACTIVE, start, 1, amount),
         one(began, start, 1, amount, draw(st.integers(0, 2))),
         Fact(Kind.ACTIVE, at(start + change), 0, currency, 0, grown, of),
-        Fact(kind, at(start + change), 0, currency, 0, Money(*(sign * part for part in grown)), of),
+        Fact(kind, at(start + change), 0, currency, 0, PeriodMoney(*(sign * part for part in grown)), of),
         Fact(Kind.ACTIVE, at(start + length), 0, currency, -1, ended, of),
         one(Kind.CHURN, start + length, 1, later),
     ]
@@ -82,7 +82,7 @@ def flows(draw: st.DrawFn) -> list[Fact]:
     kind = draw(st.sampled_from([one for one in kinds if one not in (Kind.EXPANSION, Kind.CONTRACTION)]))
     micros = draw(AMOUNTS)
     currency = draw(CURRENCIES)
-    money = Money(micros, micros // 7, micros // 5, micros, micros // 7, micros // 5)
+    money = PeriodMoney(micros, micros // 7, micros // 5, micros, micros // 7, micros // 5)
     at = (START + draw(DAYS)) * DAY
     return [Fact(kind, at, draw(st.integers(0, 8)), currency, draw(st.integers(1, 3)), money, draw(DIMENSIONS))]
 

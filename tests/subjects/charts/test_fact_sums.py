@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from latchkey.domain.charts.period_amounts import Money
+from latchkey.domain.charts.period_amounts import PeriodMoney
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.subjects.charts.rules.facts import Amounts, Filter, Kind, Question, Resolution
 from latchkey.subjects.charts.storage import project_facts as books
@@ -43,7 +43,7 @@ def some_dimensions(chance: Random) -> Dimensions:
 def some_fact(chance: Random, of: Sequence[Dimensions]) -> Fact:
     days = chance.choice((-30_000, -400, -45, -15, -14, -3, -1, 0, 0, 1, 20))
     at = NOON + days * DAY + chance.choice((-1, 0, 1, HOUR, 5 * HOUR))
-    money = Money._make([*(chance.choice((0, 0, -990, 990, 12_345)) for _ in range(6)), chance.choice((0, 1))])
+    money = PeriodMoney._make([*(chance.choice((0, 0, -990, 990, 12_345)) for _ in range(6)), chance.choice((0, 1))])
     currency, n = chance.choice(("", "USD", "EUR")), chance.choice((0, 0, 1, 12))
     return Fact(chance.choice(KINDS), at, n, currency, chance.choice((-1, 0, 1, 1, 2)), money, chance.choice(of))
 

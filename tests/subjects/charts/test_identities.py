@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from hypothesis import given
 
 from latchkey.domain.access.entitlements import accesses
-from latchkey.domain.charts.period_amounts import NO_MONEY, Money
+from latchkey.domain.charts.period_amounts import NO_MONEY, PeriodMoney
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.subjects.charts.rules.facts import MOVED, Kind
@@ -27,7 +27,7 @@ def quantity(facts: Iterable[Fact], *kinds: Kind, now: Ms | None = None, n: int 
     )
 
 
-def money(facts: Iterable[Fact], *kinds: Kind) -> Money:
+def money(facts: Iterable[Fact], *kinds: Kind) -> PeriodMoney:
     total = NO_MONEY
     for one in facts:
         if one.kind in kinds:
@@ -53,7 +53,7 @@ def test_the_movement_explains_the_level_at_every_instant_in_every_currency_and_
 def test_no_movement_is_negative_in_any_product_and_what_moves_between_products_adds_up_to_nothing(
     told: list[Life],
 ) -> None:
-    moved: dict[object, Money] = defaultdict(lambda: NO_MONEY)
+    moved: dict[object, PeriodMoney] = defaultdict(lambda: NO_MONEY)
     for life, found in facts_of_lives(told):
         for fact in found:
             if (fact.kind, fact.n) == (Kind.EXPANSION, MOVED):
@@ -64,7 +64,7 @@ def test_no_movement_is_negative_in_any_product_and_what_moves_between_products_
     assert not any(any(one) for one in moved.values())
 
 
-def shown(money: Money) -> tuple[int, ...]:
+def shown(money: PeriodMoney) -> tuple[int, ...]:
     """Every amount of it that a chart can show."""
     micros, tax, commission, usd, tax_usd, commission_usd, _ = money
     net, net_usd = micros - tax, usd - tax_usd

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from latchkey.domain.charts.period_amounts import Money
+from latchkey.domain.charts.period_amounts import PeriodMoney
 from latchkey.domain.instants import DAY
 from latchkey.domain.money.exchange_rates import NO_RATES, DayRate
 from latchkey.subjects.charts.rules.chart_requests import BY_NAME, is_wide
@@ -27,12 +27,12 @@ def some_facts(seed: int) -> list[Fact]:
         kind = chance.choice(list(Kind))
         of = Dimensions(product=chance.choice("abcdefghijklmno"), country=chance.choice("ABCDEFGHIJKLMNO"))
         micros = chance.randint(1, 50_000_000)
-        money = Money(micros, micros // 7, micros // 5, micros, micros // 7, micros // 5)
+        money = PeriodMoney(micros, micros // 7, micros // 5, micros, micros // 7, micros // 5)
         currency = chance.choice(("USD", "EUR"))
         when = START + chance.randint(-20, 77) * DAY
         found.append(Fact(kind, when, chance.randint(0, 8), currency, chance.randint(1, 3), money, of))
         if kind in LEVELS and chance.random() < 0.5:
-            minus = Money(*(-part for part in money))
+            minus = PeriodMoney(*(-part for part in money))
             found.append(found[-1]._replace(at=when + 9 * DAY, quantity=-found[-1].quantity, money=minus))
     return found
 

@@ -11,9 +11,9 @@ from latchkey.dashboard.form import Form
 from latchkey.subjects.charts.page import figures as words
 from latchkey.subjects.charts.page.view import (
     RANGES,
-    Environment,
+    ChartView,
     Offered,
-    View,
+    ViewEnvironment,
     applied,
     dates_of,
     jumps_by_day,
@@ -24,7 +24,7 @@ from latchkey.subjects.charts.page.view import (
     view_of,
     without,
 )
-from latchkey.subjects.charts.rules.chart import Period, Value
+from latchkey.subjects.charts.rules.chart import ChartPeriod, Value
 from latchkey.subjects.charts.rules.chart_requests import BY_NAME, CHARTS
 from latchkey.subjects.charts.rules.definition import Choice, Unit
 from latchkey.subjects.charts.rules.facts import Filter, Resolution
@@ -33,9 +33,9 @@ NOW = 1_773_964_800_000
 TODAY = date(2026, 3, 20)
 OFFERED = Offered(
     environments=[
-        Environment("PRODUCTION", "Production", NOW),
-        Environment("SANDBOX", "Sandbox", NOW),
-        Environment("clk_1", "A year of Ada", NOW + 365 * 86_400_000),
+        ViewEnvironment("PRODUCTION", "Production", NOW),
+        ViewEnvironment("SANDBOX", "Sandbox", NOW),
+        ViewEnvironment("clk_1", "A year of Ada", NOW + 365 * 86_400_000),
     ],
     currencies=["USD", "EUR", "JPY"],
     dimensions={"experiment:exp_1": "Paywall", "attribute:plan": "plan"},
@@ -44,7 +44,7 @@ OFFERED = Offered(
 )
 
 
-def asked(name: str, query: str = "") -> View:
+def asked(name: str, query: str = "") -> ChartView:
     return view_of(BY_NAME[name], Form(parse_qsl(query, keep_blank_values=True)), OFFERED)
 
 
@@ -243,7 +243,7 @@ def test_the_axis_names_the_year_where_there_is_more_than_one(
 ) -> None:
     label = f"{first:%Y-%m}" if resolution is Resolution.MONTH else first.isoformat()
     periods = [
-        Period(first=first, last=first, label=label, complete=True),
-        Period(first=last, last=last, label=last.isoformat(), complete=True),
+        ChartPeriod(first=first, last=first, label=label, complete=True),
+        ChartPeriod(first=last, last=last, label=last.isoformat(), complete=True),
     ]
     assert words.ticks(periods, resolution)[0] == shown

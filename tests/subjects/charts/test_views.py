@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from latchkey.domain.charts.period_amounts import Money, minus
+from latchkey.domain.charts.period_amounts import PeriodMoney, minus
 from latchkey.domain.money.exchange_rates import NO_RATES, DayRate
 from latchkey.domain.money.pinned_rates import REFERENCE
 from latchkey.domain.refusal import Invalid
@@ -75,7 +75,7 @@ def test_a_subscription_whose_renewal_has_no_rate_is_left_out_and_counted() -> N
 
 
 @pytest.mark.parametrize(("currency", "paid"), [("USD", foreign(-3, None)), ("XTS", foreign(-3, -4))])
-def test_a_refund_of_a_part_without_a_rate_is_left_out_and_counted(currency: str, paid: Money) -> None:
+def test_a_refund_of_a_part_without_a_rate_is_left_out_and_counted(currency: str, paid: PeriodMoney) -> None:
     refund = fact(Kind.REFUND, "2026-01-05", 0, paid, currency="GBP")
     data = chart(ask("revenue", "2026-01-01", "2026-01-31", currency=currency), [refund], rates=RATES)
     found = units(data, "revenue"), data.left_out.payments, data.left_out.currencies

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from latchkey.domain.charts.period_amounts import NO_MONEY, Money
+from latchkey.domain.charts.period_amounts import NO_MONEY, PeriodMoney
 from latchkey.domain.customers.customer import Attribute, Enrollment
 from latchkey.domain.money.amounts import MICROS
 from latchkey.domain.money.exchange_rates import NO_RATES, DayRate
@@ -187,8 +187,8 @@ def _adds_up(data: ChartData) -> None:
     ],
 )
 def test_who_is_enrolled_when_first_seen_counts_the_same_in_an_experiment(enrolled: Kind, seen: Kind) -> None:
-    def sums(kind: Kind) -> dict[tuple[int, str], tuple[int, Money]]:
-        found: dict[tuple[int, str], tuple[int, Money]] = {}
+    def sums(kind: Kind) -> dict[tuple[int, str], tuple[int, PeriodMoney]]:
+        found: dict[tuple[int, str], tuple[int, PeriodMoney]] = {}
         for one in HISTORY:
             if one.kind is kind:
                 quantity, amount = found.get((one.n, one.currency), (0, NO_MONEY))

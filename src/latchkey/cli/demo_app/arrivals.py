@@ -12,7 +12,7 @@ MOST_SHOWN = 12
 MOST_BYTES = 256 * 1024
 
 
-class Arrival(msgspec.Struct, frozen=True):
+class ArrivedEvent(msgspec.Struct, frozen=True):
     """The fields of an event that the timeline shows."""
 
     id: str
@@ -22,7 +22,7 @@ class Arrival(msgspec.Struct, frozen=True):
 
 
 class _Envelope(msgspec.Struct):
-    event: Arrival
+    event: ArrivedEvent
 
 
 class Arrivals:
@@ -32,10 +32,10 @@ class Arrivals:
         self._consumer = consumer
         self._path = path
         # Only for the demo's users: there may be thousands of others.
-        self._kept: dict[str, deque[Arrival]] = {user: deque(maxlen=MOST_SHOWN) for user in users}
+        self._kept: dict[str, deque[ArrivedEvent]] = {user: deque(maxlen=MOST_SHOWN) for user in users}
         self._bells: set[asyncio.Event] = set()
 
-    def of(self, app_user_id: str) -> list[Arrival]:
+    def of(self, app_user_id: str) -> list[ArrivedEvent]:
         """Newest first."""
         return list(reversed(self._kept[app_user_id]))
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from latchkey.cli.demo_app.arrivals import Arrival
+from latchkey.cli.demo_app.arrivals import ArrivedEvent
 from latchkey.consumer.rules.record import LocalCopy
 from latchkey.consumer.rules.timestamps import Ms
 from latchkey.runtime.bridge_script import web_module
@@ -33,10 +33,10 @@ class Story(Struct, frozen=True, kw_only=True):
     now: Ms
     until: Ms | None
     # Newest first.
-    events: Sequence[Arrival]
+    events: Sequence[ArrivedEvent]
 
 
-def tell(user: str, copy: LocalCopy | None, now: Ms, events: Sequence[Arrival]) -> Story:
+def tell(user: str, copy: LocalCopy | None, now: Ms, events: Sequence[ArrivedEvent]) -> Story:
     known = copy.subscription if copy is not None else None
     held = copy.entitlements.get(ENTITLEMENT) if copy is not None else None
     return Story(

@@ -12,8 +12,8 @@ from latchkey.cli import output
 from latchkey.cli.command import command
 from latchkey.cli.emulate.emulator_actions import options, show_notifications, show_purchases
 from latchkey.cli.emulate.emulator_start import Wishes, run
-from latchkey.cli.emulate.folder import Folder
-from latchkey.cli.emulate.store_state import FOLDERS, Wanted, follow
+from latchkey.cli.emulate.folder import EmulatorFolder
+from latchkey.cli.emulate.store_state import FOLDERS, EmulatorChoice, follow
 from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.target_database import DATA
 from latchkey.domain.formats import iso_duration
@@ -37,8 +37,8 @@ async def stores(
         Path, typer.Option("--data", help="The data folder of a `latchkey up` with store emulators.")
     ] = DATA,
     as_json: JsonOption = False,
-) -> AsyncIterator[Wanted]:
-    yield Wanted(as_json, folder, store, data)
+) -> AsyncIterator[EmulatorChoice]:
+    yield EmulatorChoice(as_json, folder, store, data)
 
 
 @asynccontextmanager
@@ -96,7 +96,7 @@ async def apple(
     app_apple_id: Annotated[int | None, typer.Option(help="Your app's Apple id, a number.", min=1)] = None,
 ) -> None:
     """Run an App Store emulator."""
-    kept = Folder(folder).prepare()
+    kept = EmulatorFolder(folder).prepare()
     store = kept.apple(bundle_id=bundle_id, app_apple_id=app_apple_id, production=at.production, extra_ca=at.authority)
     await run(store, kept, at)
 
@@ -109,7 +109,7 @@ async def google(
     audience: Annotated[str | None, typer.Option(help="The audience of the push tokens.")] = None,
 ) -> None:
     """Run a Google Play emulator."""
-    kept = Folder(folder).prepare()
+    kept = EmulatorFolder(folder).prepare()
     store = kept.google(package_name=package_name, audience=audience, production=at.production, extra_ca=at.authority)
     await run(store, kept, at)
 
@@ -124,7 +124,7 @@ async def stripe(
     ] = False,
 ) -> None:
     """Run a Stripe emulator."""
-    kept = Folder(folder).prepare()
+    kept = EmulatorFolder(folder).prepare()
     store = kept.stripe(
         metadata_key=metadata_key, production=at.production, rotate_secret=rotate_secret, extra_ca=at.authority
     )
@@ -133,7 +133,7 @@ async def stripe(
 
 @command(app, "connect", stores)
 async def connect(
-    at: Wanted,
+    at: EmulatorChoice,
     notification_url: Annotated[str, typer.Argument(help="The notification_url of your app in Latchkey.")],
 ) -> None:
     """Set where a running store emulator sends notifications. Queued notifications are sent at once."""
@@ -146,7 +146,7 @@ async def connect(
 
 @command(app, "sell", stores)
 async def sell(
-    at: Wanted,
+    at: EmulatorChoice,
     product_id: Annotated[
         str, typer.Argument(help="What is bought: product, at Google product:plan, at Stripe product:price.")
     ],
@@ -171,7 +171,7 @@ async def sell(
 
 @command(app, "act", stores)
 async def act(
-    at: Wanted,
+    at: EmulatorChoice,
     purchase: Annotated[str, typer.Argument(help="The purchase, or the beginning of its id.")],
     name: Annotated[str, typer.Argument(metavar="ACT", help="cancel, refund, fail_billing, ... (docs/emulators.md).")],
     more: Annotated[list[str] | None, typer.Argument(help="Options such as grace_days=16.")] = None,
@@ -183,7 +183,7 @@ async def act(
 
 @command(app, "clock", stores)
 async def clock(
-    at: Wanted,
+    at: EmulatorChoice,
     to: Annotated[
         str | None, typer.Argument(help="How far ('1 month', '7 days', '1 hour', P1M), or to when (2027-01-31).")
     ] = None,
@@ -221,7 +221,7 @@ async def clock(
 
 
 @command(app, "purchases", stores)
-async def purchases(at: Wanted) -> None:
+async def purchases(at: EmulatorChoice) -> None:
     """List all purchases as the stores have them."""
     found = [bought for one in at.all() for bought in await one.purchases()]
     if at.as_json:
@@ -232,7 +232,7 @@ async def purchases(at: Wanted) -> None:
 
 @command(app, "notifications", stores)
 async def notifications(
-    at: Wanted,
+    at: EmulatorChoice,
     limit: Annotated[int, typer.Option(help="How many to show of each store at most.", min=1, max=1000)] = 20,
 ) -> None:
     """List notifications with what the service answered, newest first."""
@@ -246,7 +246,7 @@ async def notifications(
 
 @command(app, "receipt", stores)
 async def receipt(
-    at: Wanted,
+    at: EmulatorChoice,
     purchase: Annotated[str, typer.Argument(help="The purchase, or the beginning of its id.")],
     app_user_id: Annotated[str, typer.Option(help="The user of your app.")] = "somebody",
 ) -> None:
@@ -258,7 +258,7 @@ async def receipt(
 
 @command(app, "misbehave", stores)
 async def misbehave(
-    at: Wanted,
+    at: EmulatorChoice,
     more: Annotated[
         list[str] | None, typer.Argument(help="What goes wrong, such as drop=0.2 late=0.5 seed=7 (docs/emulators.md).")
     ] = None,
@@ -296,7 +296,7 @@ def _title(store: str) -> str:
     return {"apple": "the App Store", "google": "Google Play", "stripe": "Stripe"}.get(store, "the store")
 
 
-def _show(at: Wanted, purchase: dict[str, Any]) -> None:
+def _show(at: EmulatorChoice, purchase: dict[str, Any]) -> None:
     if at.as_json:
         output.write(purchase)
         return

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from latchkey.cli.data_folder import DataFolder, read_json, write_json
-from latchkey.cli.emulate.folder import Folder
+from latchkey.cli.emulate.folder import EmulatorFolder
 from latchkey.cli.emulate.store_state import FOLDERS, TITLES
 from latchkey.cli.output import shown, titled
 from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STRIPE
@@ -50,7 +50,7 @@ class Wishes:
         return None
 
 
-async def run(store: Emulator[Any, Any], folder: Folder, wishes: Wishes) -> None:
+async def run(store: Emulator[Any, Any], folder: EmulatorFolder, wishes: Wishes) -> None:
     signal, console = StopSignal(), Console(highlight=False)
     if wishes.notification_url is not None:
         store.notification_url = checked_url(wishes.notification_url)
@@ -81,7 +81,7 @@ async def run(store: Emulator[Any, Any], folder: Folder, wishes: Wishes) -> None
 
 
 def _introduce(
-    console: Console, store: Emulator[Any, Any], folder: Folder, wishes: Wishes, served: ServedEmulator
+    console: Console, store: Emulator[Any, Any], folder: EmulatorFolder, wishes: Wishes, served: ServedEmulator
 ) -> None:
     title = TITLES[store.name]
     table = titled(f"The {title} emulator is up")

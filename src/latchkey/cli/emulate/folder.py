@@ -78,7 +78,7 @@ class _Books(msgspec.Struct, Generic[L]):
     life: L
 
 
-class Folder:
+class EmulatorFolder:
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         self.credentials = self.path / "credentials.json"
@@ -87,7 +87,7 @@ class Folder:
         self._keys = self.path / "keys.json"
         self._books = self.path / "books.json"
 
-    def prepare(self) -> Folder:
+    def prepare(self) -> EmulatorFolder:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.path / ".gitignore").write_text("*\n")
         # Whoever waits for this file must not read where the last run was.

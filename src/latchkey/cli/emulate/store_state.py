@@ -11,8 +11,8 @@ from urllib.parse import quote
 import msgspec
 
 from latchkey.cli.command import Printer
-from latchkey.cli.data_folder import Connection, DataFolder, StoreConnection
-from latchkey.cli.emulate.folder import Folder
+from latchkey.cli.data_folder import Connection, DataFolder, EmulatorConnection
+from latchkey.cli.emulate.folder import EmulatorFolder
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.http_client import HttpClient, HttpError
@@ -24,12 +24,12 @@ _WHICH = "say which with --store apple, --store google or --store stripe."
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RunningEmulator:
     # "apple", "google" or "stripe"; "" where only its folder was named.
     name: str
     control_url: str
     # The app of the `latchkey up` that it belongs to, where it does.
-    app: StoreConnection | None = None
+    app: EmulatorConnection | None = None
     up: Connection | None = None
 
     async def ask(self, method: str, path: str = "", body: Any = None) -> Any:
@@ -76,18 +76,22 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted(Printer):
+class EmulatorChoice(Printer):
     """Which store emulators a command means."""
 
     folder: Path | None
     store: str | None
     data: Path
 
-    def all(self) -> list[Found]:
+    def all(self) -> list[RunningEmulator]:
         """The one that was named, else all that run here, else those of the `latchkey up` here."""
         if self.folder is not None:
-            return [Found("", Folder(self.folder).control_url())]
-        here = [Found(name, Folder(one).control_url()) for name, one in FOLDERS.items() if Folder(one).control.exists()]
+            return [RunningEmulator("", EmulatorFolder(self.folder).control_url())]
+        here = [
+            RunningEmulator(name, EmulatorFolder(one).control_url())
+            for name, one in FOLDERS.items()
+            if EmulatorFolder(one).control.exists()
+        ]
         found = [one for one in here or self._of_up() if self.store in (None, one.name)]
         if not found:
             which = TITLES.get(self.store or "", "store")
@@ -97,13 +101,13 @@ class Wanted(Printer):
             )
         return found
 
-    def one(self) -> Found:
+    def one(self) -> RunningEmulator:
         found = self.all()
         if len(found) > 1:
             raise Refusal(f"More than one store emulator runs here; {_WHICH}")
         return found[0]
 
-    async def that_sells(self, product_id: str) -> Found:
+    async def that_sells(self, product_id: str) -> RunningEmulator:
         """The store that has this product: ids have another form at each store, for subscriptions at least."""
         found = self.all()
         if len(found) == 1:
@@ -119,7 +123,7 @@ class Wanted(Printer):
             raise Refusal(f"More than one store emulator sells that; {_WHICH}")
         return selling[0]
 
-    async def that_knows(self, purchase: str) -> tuple[Found, str]:
+    async def that_knows(self, purchase: str) -> tuple[RunningEmulator, str]:
         """The store with the purchase that begins so, and the whole id; the words as they are if only one runs."""
         found = self.all()
         every = [(one, bought["purchase"]) for one in found for bought in await one.purchases()]
@@ -135,12 +139,12 @@ class Wanted(Printer):
             raise Refusal(f"More than one purchase begins with {purchase!r}.")
         return exact[0]
 
-    def _of_up(self) -> list[Found]:
+    def _of_up(self) -> list[RunningEmulator]:
         try:
             up = msgspec.json.decode(DataFolder(self.data).connection.read_bytes(), type=Connection)
         except (OSError, msgspec.MsgspecError):
             return []
-        return [Found(name, app.control_url, app, up) for name, app in up.stores.items()]
+        return [RunningEmulator(name, app.control_url, app, up) for name, app in up.stores.items()]
 
 
 # How long what the stores sent may take to be processed.
@@ -148,7 +152,7 @@ PATIENCE = 60.0
 _AGAIN = 0.2
 
 
-async def follow(stores: Sequence[Found], test_clock_id: str, to: Ms) -> Ms:
+async def follow(stores: Sequence[RunningEmulator], test_clock_id: str, to: Ms) -> Ms:
     """Where the test clock stands then. First everything that the stores sent is processed: a clock that runs ahead of
     a renewal would let the subscription end."""
     found = next((one for one in stores if one.up is not None), None)

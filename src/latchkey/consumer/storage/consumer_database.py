@@ -15,7 +15,7 @@ from sqlalchemy.exc import DataError, DBAPIError, DisconnectionError, IntegrityE
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from latchkey.consumer.storage import primary_host
-from latchkey.database_address import Address, parse
+from latchkey.database_address import DatabaseAddress, parse
 
 T = TypeVar("T")
 
@@ -191,7 +191,7 @@ def _sqlite(url: URL) -> AsyncEngine:
     return engine
 
 
-def _postgresql(url: URL, address: Address) -> AsyncEngine:
+def _postgresql(url: URL, address: DatabaseAddress) -> AsyncEngine:
     options: dict[str, Any] = {
         "server_settings": {
             "application_name": "latchkey consumer",

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from operator import itemgetter
 from typing import Any
 
-from latchkey.database_address import Address, Host
+from latchkey.database_address import DatabaseAddress, Host
 
 # How long a host may take to connect and answer, and how long we wait for the others once one accepts writes.
 PATIENCE_SECONDS = 3.0
@@ -19,7 +19,7 @@ _TIMELINE = "select ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit
 
 
 class PrimaryHost:
-    def __init__(self, address: Address, connect: Callable[..., Awaitable[Any]]) -> None:
+    def __init__(self, address: DatabaseAddress, connect: Callable[..., Awaitable[Any]]) -> None:
         self._hosts = address.hosts
         # The driver's function.
         self._connect = connect

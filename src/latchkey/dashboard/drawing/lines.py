@@ -15,7 +15,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DrawnLine:
     # Number of the series, from 1: its colour, pattern and mark.
     place: int
     solid: str
@@ -27,7 +27,7 @@ class Line:
     lone: tuple[Point, ...]
 
 
-def line(place: int, values: Values, complete: Sequence[bool], height: Height, *, area: bool, marks: int) -> Line:
+def line(place: int, values: Values, complete: Sequence[bool], height: Height, *, area: bool, marks: int) -> DrawnLine:
     """`marks` is how many periods lie between two marks; 0 for none."""
     count = len(values)
     stretches = [stretch for stretch in runs(values) if len(stretch) > 1]
@@ -41,7 +41,7 @@ def line(place: int, values: Values, complete: Sequence[bool], height: Height, *
     points = {at: Point(middle(at, count), height(value)) for at, value in enumerate(values) if value is not None}
     marked = tuple(point for at, point in points.items() if marks and (count - 1 - at) % marks == 0)
     lone = tuple(points[stretch[0]] for stretch in runs(values) if len(stretch) == 1)
-    return Line(place, "".join(solid_parts), "".join(dotted_parts), "".join(shapes), marked, lone)
+    return DrawnLine(place, "".join(solid_parts), "".join(dotted_parts), "".join(shapes), marked, lone)
 
 
 def path(values: Values, height: Height) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from latchkey.dashboard.drawing.bars import Bars, extent, stacked
-from latchkey.dashboard.drawing.lines import Line, Values, line, path
+from latchkey.dashboard.drawing.lines import DrawnLine, Values, line, path
 from latchkey.dashboard.drawing.scale import Height, Label, bounds, labels, scale
 
 Shape = Literal["lines", "bars"]
@@ -17,7 +17,7 @@ PATTERNED = 92
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class DrawnSeries:
     title: str
     values: Values
     # The period before, value for value; empty if there is no comparison.
@@ -25,7 +25,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class PicturePeriod:
     # As the axis shows it ("12 Mar"), and in full ("2027-03-12").
     short: str
     full: str
@@ -53,10 +53,10 @@ class Picture:
     count: int
     levels: tuple[Level, ...]
     labels: tuple[Label, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[DrawnLine, ...]
     bars: tuple[Bars, ...]
     # A line over the others: the sum of the bars, or the value of everything.
-    over: Line | None
+    over: DrawnLine | None
     # The period before, dashed: number of the series and path.
     before: tuple[tuple[int, str], ...]
     # From where on periods are not over, in percent from the left.
@@ -71,11 +71,11 @@ class Picture:
 def picture(
     title: str,
     shape: Shape,
-    periods: Sequence[Period],
-    series: Sequence[Series],
+    periods: Sequence[PicturePeriod],
+    series: Sequence[DrawnSeries],
     axis: Said,
     said: Said,
-    over: Series | None = None,
+    over: DrawnSeries | None = None,
 ) -> Picture:
     """`axis` writes a value short, for the axis; `said` in full, for the sentence."""
     count = len(periods)
@@ -110,7 +110,7 @@ def picture(
     )
 
 
-def summary(title: str, periods: Sequence[Period], one: Series, said: Said) -> str:
+def summary(title: str, periods: Sequence[PicturePeriod], one: DrawnSeries, said: Said) -> str:
     known = [(value, period.full) for value, period in zip(one.values, periods, strict=True) if value is not None]
     if not known:
         return f"{title}: no data."

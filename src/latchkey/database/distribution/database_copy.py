@@ -130,20 +130,20 @@ async def compared(source: Any, target: Any) -> dict[str, Described]:
     return {name: one for name, one in here.items() if name not in ITS_OWN}
 
 
-class Part(NamedTuple):
+class CopiedPartition(NamedTuple):
     number: int
     opened_at: int
     dropped_at: int | None
 
 
-async def parts_of(connection: Any) -> list[Part]:
+async def parts_of(connection: Any) -> list[CopiedPartition]:
     return [
-        Part(*row)
+        CopiedPartition(*row)
         for row in await connection.fetch("select partition, opened_at, dropped_at from partitions order by 1")
     ]
 
 
-async def follow_parts(target: Any, wanted: Iterable[Part]) -> None:
+async def follow_parts(target: Any, wanted: Iterable[CopiedPartition]) -> None:
     """Can be repeated."""
     there = {one.number: one for one in await parts_of(target)}
     for part in sorted(wanted, key=lambda one: (one.number < 0, one.number)):

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from latchkey.database.distribution.result_merge import Row, changed
+from latchkey.database.distribution.result_merge import MergedRow, changed
 from latchkey.database.sql import query
 
 
@@ -59,7 +59,7 @@ async def _read(
         if read is None:
             read = await connection.fetch(query("read_admitted"), project_id, own, first) if asked[number] else []
         # What is said of the key is in the row of its first id, whoever that is.
-        of_first = Row({"place": first + 1, **_NOBODY, "of_key": key["said"]})
+        of_first = MergedRow({"place": first + 1, **_NOBODY, "of_key": key["said"]})
         for row in read:
             if row["place"] == first + 1:
                 of_first = changed(row, of_key=key["said"])
@@ -85,10 +85,12 @@ async def insert_feed(connection: Any, args: Sequence[Any]) -> list[Any]:
     return rows
 
 
-async def look_out(connection: Any, _: Sequence[Any]) -> list[Row]:
+async def look_out(connection: Any, _: Sequence[Any]) -> list[MergedRow]:
     at_home = await connection.fetchrow(query("look_out_at_home"))
     in_projects = await connection.fetchrow(query("look_out_in_projects"))
-    return [Row({**_NO_PROJECTS, **dict(at_home), **dict(in_projects.items() if in_projects is not None else ())})]
+    return [
+        MergedRow({**_NO_PROJECTS, **dict(at_home), **dict(in_projects.items() if in_projects is not None else ())})
+    ]
 
 
 # If no node answers.

@@ -14,7 +14,7 @@ MOVED = "was moved to another node"
 NOT_SENT = "was not sent to the node of its project"
 
 
-class Row:
+class MergedRow:
     """Made of other rows; used as the driver's records are."""
 
     __slots__ = ("_named",)
@@ -41,8 +41,8 @@ class Row:
         return self._named.get(key, default)
 
 
-def changed(row: Any, **values: Any) -> Row:
-    return Row({**dict(row.items()), **values})
+def changed(row: Any, **values: Any) -> MergedRow:
+    return MergedRow({**dict(row.items()), **values})
 
 
 def projects(route: ByProject, args: Sequence[Any]) -> list[str]:
@@ -98,7 +98,7 @@ def sums(rows: Sequence[Any], least: Sequence[str] = ()) -> list[Any]:
     """One row: numbers added, booleans true if one is, the least of some columns."""
     if not rows:
         return []
-    return [Row({name: _sum([row[name] for row in rows], name in least) for name in rows[0].keys()})]  # noqa: SIM118
+    return [MergedRow({name: _sum([row[name] for row in rows], name in least) for name in rows[0].keys()})]  # noqa: SIM118
 
 
 def _sum(values: Sequence[Any], least: bool) -> Any:

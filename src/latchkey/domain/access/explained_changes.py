@@ -14,7 +14,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.lifecycle import end_reason
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Cause, Period, Subscription
-from latchkey.domain.purchases.summary import Standing, standing_of
+from latchkey.domain.purchases.summary import SubscriptionState, standing_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Case:
         return source if isinstance(source, Subscription) and source.current is self.period else None
 
     @property
-    def standing(self) -> Standing | None:
+    def standing(self) -> SubscriptionState | None:
         """Of that subscription, right now."""
         return standing_of(self.subscription, self.now) if self.subscription is not None else None
 
@@ -54,7 +54,7 @@ class Case:
         one = self.subscription
         if one is None or one.current.missed_renewal:
             return False
-        return self.standing in (Standing.RENEWS, Standing.OVERDUE) and self.next_grants
+        return self.standing in (SubscriptionState.RENEWS, SubscriptionState.OVERDUE) and self.next_grants
 
     @property
     def following(self) -> Period | None:
@@ -147,12 +147,12 @@ def _then(case: Case) -> str:
     if one is None:
         return ""
     pause, next_product_id = one.status.pause, one.status.next_product_id
-    if case.standing is Standing.PAYMENT_FAILED:
+    if case.standing is SubscriptionState.PAYMENT_FAILED:
         grace = ", and a grace period is counted in" if one.in_grace else ""
         return f", but the payment for the time after it failed{grace}"
-    if case.standing is Standing.PAUSES and pause is not None:
+    if case.standing is SubscriptionState.PAUSES and pause is not None:
         return f", and it then pauses until {instant(pause.resumes_at)}"
-    if case.standing is Standing.ENDS or (not case.renews and next_product_id is None):
+    if case.standing is SubscriptionState.ENDS or (not case.renews and next_product_id is None):
         return ", and it does not renew"
     renews = f", and it renews as {next_product_id}" if next_product_id else ", and it renews"
     return renews if case.renews else f"{renews}, which does not grant {case.access.entitlement_id}"
@@ -244,7 +244,7 @@ def _would_restore(case: Case, reason: str) -> list[str]:
             return ["A successful payment would bring it back."]
         if reason == "paused":
             return ["Resuming the subscription would bring it back."]
-        if reason == "expired" and case.standing is Standing.OVERDUE:
+        if reason == "expired" and case.standing is SubscriptionState.OVERDUE:
             return ["A renewal would bring it back."]
     return []
 

@@ -9,15 +9,15 @@ from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
-from latchkey.domain.purchases.summary import Standing
+from latchkey.domain.purchases.summary import SubscriptionState
 
 # Why a subscription gives no access any more.
 _REASON_OF_END = {
-    Standing.PAUSED: "paused",
-    Standing.BILLING_RETRY: "billing_retry",
-    Standing.REFUNDED: "refunded",
-    Standing.OVERDUE: "expired",
-    Standing.ENDED: "expired",
+    SubscriptionState.PAUSED: "paused",
+    SubscriptionState.BILLING_RETRY: "billing_retry",
+    SubscriptionState.REFUNDED: "refunded",
+    SubscriptionState.OVERDUE: "expired",
+    SubscriptionState.ENDED: "expired",
 }
 
 
@@ -109,7 +109,7 @@ def _reason(case: Case) -> str:
     if access.is_active(case.now):
         if isinstance(source, Purchase):
             return {PurchaseKind.PROMOTIONAL: "granted", PurchaseKind.TEMPORARY: "temporary"}.get(source.kind, "active")
-        if case.standing is Standing.IN_GRACE:
+        if case.standing is SubscriptionState.IN_GRACE:
             return "grace_period"
         return "trial" if case.period is not None and case.period.period_type is PeriodType.TRIAL else "active"
     if access.detached:
@@ -130,7 +130,7 @@ def _end_of_period(case: Case, subscription: Subscription) -> str:
     assert period is not None
     if case.standing is not None:
         # A refund that came after the end took no access.
-        late = case.standing is Standing.REFUNDED and not subscription.cut_short
+        late = case.standing is SubscriptionState.REFUNDED and not subscription.cut_short
         return "expired" if late else _REASON_OF_END[case.standing]
     if period.cut_short:
         return "refunded"

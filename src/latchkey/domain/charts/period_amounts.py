@@ -12,7 +12,7 @@ from latchkey.domain.purchases.purchase import USD, MoneyBack, PartBack, Purchas
 from latchkey.domain.purchases.subscription import Period
 
 
-class Money(NamedTuple):
+class PeriodMoney(NamedTuple):
     """Millionths. `micros`, `tax` and `commission` are in the fact's currency, the others in USD at the exchange rate
     of the payment. All are parts of the customer's price: proceeds = micros - tax - commission."""
 
@@ -26,25 +26,25 @@ class Money(NamedTuple):
     unconverted: int = 0
 
 
-NO_MONEY = Money()
+NO_MONEY = PeriodMoney()
 
 
-def minus(one: Money, other: Money) -> Money:
-    return Money(*map(sub, one, other))
+def minus(one: PeriodMoney, other: PeriodMoney) -> PeriodMoney:
+    return PeriodMoney(*map(sub, one, other))
 
 
-def negative(one: Money) -> Money:
-    return Money(*map(neg, one))
+def negative(one: PeriodMoney) -> PeriodMoney:
+    return PeriodMoney(*map(neg, one))
 
 
-def money_of(micros: int, price: Price, terms: Terms | None) -> Money:
+def money_of(micros: int, price: Price, terms: Terms | None) -> PeriodMoney:
     """A price, or a part of it."""
     if not micros or not price.known:
         return NO_MONEY
     usd = micros if price.currency == USD else part_in_usd(micros, price, terms)
     tax = (terms.tax or 0.0) if terms is not None else 0.0
     commission = (terms.commission or 0.0) if terms is not None else 0.0
-    paid = Money(micros, round(micros * tax), round(micros * commission))
+    paid = PeriodMoney(micros, round(micros * tax), round(micros * commission))
     if usd is None:
         return paid._replace(unconverted=1)
     return paid._replace(usd=usd, tax_usd=round(usd * tax), commission_usd=round(usd * commission))
@@ -55,10 +55,10 @@ class Back(NamedTuple):
 
     at: Ms
     whole: int
-    money: Money
+    money: PeriodMoney
 
 
-def given_back(bought: Period | Purchase, paid: Money) -> Iterator[Back]:
+def given_back(bought: Period | Purchase, paid: PeriodMoney) -> Iterator[Back]:
     """Each on its own day. Of several refunds in a row without a reversal between them the first one counts. A whole
     refund gives back what partial ones have left.
 
@@ -67,7 +67,7 @@ def given_back(bought: Period | Purchase, paid: Money) -> Iterator[Back]:
     """
     # Given back in part so far, and by the whole refund that stands.
     part = NO_MONEY
-    rest: Money | None = None
+    rest: PeriodMoney | None = None
     told: list[PartBack | MoneyBack] = [*bought.parts_back, *bought.money_back]
     for fact in sorted(told, key=_moment):
         if isinstance(fact, PartBack):
@@ -91,11 +91,11 @@ def _moment(fact: PartBack | MoneyBack) -> tuple[Ms, int]:
     return fact.at, -1 if isinstance(fact, PartBack) else fact.number
 
 
-def _part(bought: Period | Purchase, micros: int) -> Money:
+def _part(bought: Period | Purchase, micros: int) -> PeriodMoney:
     return money_of(min(micros, bought.price.micros), bought.price, bought.terms)
 
 
-def _between(less: Money, more: Money) -> Money:
+def _between(less: PeriodMoney, more: PeriodMoney) -> PeriodMoney:
     """What is missing from one amount to the other. Each amount that no rate is known for counts for itself."""
     found = minus(more, less)
     return found._replace(unconverted=more.unconverted if found.micros > 0 else -less.unconverted)

@@ -71,7 +71,7 @@ class PeriodRow(Struct, frozen=True, omit_defaults=True):
     told_at: Ms | None = None
 
 
-class Failure(Struct, frozen=True):
+class FailedRenewal(Struct, frozen=True):
     """A renewal that failed, as the event says. The state of a subscription knows only of its newest period."""
 
     purchase: str
@@ -94,12 +94,12 @@ def attributes_of(customer: Customer, chosen: Sequence[str]) -> str | None:
     return "\x1f".join(sorted(f"{name}={known[name].value}" for name in chosen if name in known)) or None
 
 
-def failure(event: Event) -> Failure | None:
+def failure(event: Event) -> FailedRenewal | None:
     """What a BILLING_ISSUE event says. All others say nothing here."""
     if event.type is not EventType.BILLING_ISSUE:
         return None
     assert event.transaction_id is not None, "it is about a period"
-    return Failure(
+    return FailedRenewal(
         purchase_pseudonym(event.store or "", event.original_transaction_id or ""),
         period_pseudonym(event.transaction_id),
         event.at,

@@ -126,7 +126,7 @@ def merge(source: Customer, target: Customer, now: Ms) -> Merged:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedPurchases:
     """`target_before` already holds the purchases, so the difference to `target` is only the TRANSFER event."""
 
     source: Customer
@@ -134,7 +134,9 @@ class Moved:
     target: Customer
 
 
-def transfer(source: Customer, target: Customer, now: Ms, *, keys: frozenset[tuple[str, str]] | None = None) -> Moved:
+def transfer(
+    source: Customer, target: Customer, now: Ms, *, keys: frozenset[tuple[str, str]] | None = None
+) -> MovedPurchases:
     """Move purchases (all, or those named by store and id) from one customer to another."""
     if source.aliases == target.aliases:
         raise Refusal("Both ids name the same customer; there is nothing to transfer.", param="target_customer_id")
@@ -156,7 +158,7 @@ def transfer(source: Customer, target: Customer, now: Ms, *, keys: frozenset[tup
     # The current id first: a receiver takes the first element as the source user.
     others = tuple(alias for alias in source.aliases if alias != source.app_user_id)
     told = _told_of_transfer(received, (source.app_user_id, *others), now)
-    return Moved(left, received, told)
+    return MovedPurchases(left, received, told)
 
 
 def bought_in(customer: Customer, app_ids: Collection[str]) -> frozenset[tuple[str, str]]:

@@ -13,10 +13,10 @@ from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Cause, Period, PeriodType, Subscription
-from latchkey.domain.purchases.summary import Standing, standing_of
+from latchkey.domain.purchases.summary import SubscriptionState, standing_of
 
 
-class Kind(StrEnum):
+class SpanKind(StrEnum):
     TRIAL = "trial"
     INTRO = "intro"
     PAID = "paid"
@@ -30,11 +30,11 @@ class Kind(StrEnum):
 
 
 _KIND_OF_PERIOD = {
-    PeriodType.TRIAL: Kind.TRIAL,
-    PeriodType.INTRO: Kind.INTRO,
-    PeriodType.PROMOTIONAL: Kind.GRANTED,
+    PeriodType.TRIAL: SpanKind.TRIAL,
+    PeriodType.INTRO: SpanKind.INTRO,
+    PeriodType.PROMOTIONAL: SpanKind.GRANTED,
 }
-_KIND_OF_PURCHASE = {PurchaseKind.PROMOTIONAL: Kind.GRANTED, PurchaseKind.TEMPORARY: Kind.TEMPORARY}
+_KIND_OF_PURCHASE = {PurchaseKind.PROMOTIONAL: SpanKind.GRANTED, PurchaseKind.TEMPORARY: SpanKind.TEMPORARY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ NOTHING = Past({}, {})
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    kind: Kind
+class TimelineSpan:
+    kind: SpanKind
     start: Ms
     # None never ends.
     end: Ms | None
@@ -69,23 +69,23 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class TimelineMark:
     at: Ms
     words: str
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class PurchaseTimeline:
     """One subscription, one-time purchase or grant."""
 
     title: str
     store: str
     id: str
-    spans: tuple[Span, ...]
-    marks: tuple[Mark, ...] = ()
+    spans: tuple[TimelineSpan, ...]
+    marks: tuple[TimelineMark, ...] = ()
 
 
-def lives(customer: Customer, catalog: Catalog, now: Ms, past: Past = NOTHING) -> list[Life]:
+def lives(customer: Customer, catalog: Catalog, now: Ms, past: Past = NOTHING) -> list[PurchaseTimeline]:
     """Everything that ever gave this customer access, in the order it began. What is used up at once is left out.
     `past`: what events say of failed payments and pauses before the current period."""
     found = [_of_subscription(one, now, past) for one in customer.subscriptions]
@@ -93,7 +93,7 @@ def lives(customer: Customer, catalog: Catalog, now: Ms, past: Past = NOTHING) -
     return sorted((one for one in found if one.spans), key=lambda one: (one.spans[0].start, one.store, one.id))
 
 
-def latest(lives: Sequence[Life], most: int) -> list[Life]:
+def latest(lives: Sequence[PurchaseTimeline], most: int) -> list[PurchaseTimeline]:
     """The last ones of all stretches of time, as many as somebody would read; lives without any are left out."""
     starts = sorted((span.start for life in lives for span in life.spans), reverse=True)
     if len(starts) <= most:
@@ -103,13 +103,13 @@ def latest(lives: Sequence[Life], most: int) -> list[Life]:
     return [one for one in trimmed if one.spans]
 
 
-def _of_subscription(subscription: Subscription, now: Ms, past: Past) -> Life:
+def _of_subscription(subscription: Subscription, now: Ms, past: Past) -> PurchaseTimeline:
     spans = tuple(one for one in _spans(subscription, now, past) if one.end is None or one.end > one.start)
     marks = tuple(sorted({*_marks(subscription), *_past_marks(subscription, past)}, key=lambda one: one.at))
-    return Life(subscription.current.product_id, subscription.store, subscription.id, spans, marks)
+    return PurchaseTimeline(subscription.current.product_id, subscription.store, subscription.id, spans, marks)
 
 
-def _spans(subscription: Subscription, now: Ms, past: Past) -> Iterator[Span]:
+def _spans(subscription: Subscription, now: Ms, past: Past) -> Iterator[TimelineSpan]:
     told_until: Ms | None = None
     for index, period in enumerate(subscription.periods):
         following = subscription.periods[index + 1] if index + 1 < len(subscription.periods) else None
@@ -118,76 +118,76 @@ def _spans(subscription: Subscription, now: Ms, past: Past) -> Iterator[Span]:
             yield from _between(subscription, past, told_until, period)
         # The payment came late, within the grace period: access went on, though it was not paid yet.
         if start < period.purchased_at:
-            yield Span(Kind.GRACE, start, period.purchased_at, period.product_id, period.id)
+            yield TimelineSpan(SpanKind.GRACE, start, period.purchased_at, period.product_id, period.id)
         stop = period.ends_at if following is None else min(period.ends_at, following.starts_at)
-        kind = _KIND_OF_PERIOD.get(period.period_type, Kind.PAID)
+        kind = _KIND_OF_PERIOD.get(period.period_type, SpanKind.PAID)
         end = min(period.access_ends_at, stop)
-        yield Span(kind, period.purchased_at, end, period.product_id, period.id, period.price)
+        yield TimelineSpan(kind, period.purchased_at, end, period.product_id, period.id, period.price)
         if period.refunded_at is not None and end < stop:
-            yield Span(Kind.REFUNDED, end, stop, period.product_id, period.id)
+            yield TimelineSpan(SpanKind.REFUNDED, end, stop, period.product_id, period.id)
         told_until = stop
     yield from _afterwards(subscription, now)
 
 
-def _between(subscription: Subscription, past: Past, start: Ms, following: Period) -> Iterator[Span]:
+def _between(subscription: Subscription, past: Past, start: Ms, following: Period) -> Iterator[TimelineSpan]:
     """The time between two periods: a pause, a grace period and a payment that failed, or nothing."""
     key, end = (subscription.store, subscription.id), following.starts_at
     product, id = following.product_id, following.id
     if any(start <= at < end for at in past.paused.get(key, ())):
-        yield Span(Kind.PAUSE, start, end, product, id)
+        yield TimelineSpan(SpanKind.PAUSE, start, end, product, id)
         return
     # A payment fails at the end of a period, or up to a day before it.
     failed = [one for one in past.failed.get(key, ()) if start - DAY <= one.at < end]
     if failed and following.cause is Cause.RENEWAL:
         grace_until = min(max((one.grace_until or start for one in failed), default=start), end)
         if grace_until > start:
-            yield Span(Kind.GRACE, start, grace_until, product, id)
+            yield TimelineSpan(SpanKind.GRACE, start, grace_until, product, id)
             start = grace_until
-        yield Span(Kind.RETRY, start, end, product, id)
+        yield TimelineSpan(SpanKind.RETRY, start, end, product, id)
     else:
-        yield Span(Kind.GAP, start, end, product, id)
+        yield TimelineSpan(SpanKind.GAP, start, end, product, id)
 
 
-def _past_marks(subscription: Subscription, past: Past) -> Iterator[Mark]:
+def _past_marks(subscription: Subscription, past: Past) -> Iterator[TimelineMark]:
     for one in past.failed.get((subscription.store, subscription.id), ()):
-        yield Mark(one.at, "Payment failed")
+        yield TimelineMark(one.at, "Payment failed")
 
 
-def _afterwards(subscription: Subscription, now: Ms) -> Iterator[Span]:
+def _afterwards(subscription: Subscription, now: Ms) -> Iterator[TimelineSpan]:
     """What follows the last period: a grace period, a pause, or a payment that does not come."""
     current, end = subscription.current, subscription.access_ends_at
     if subscription.in_grace:
-        yield Span(Kind.GRACE, current.ends_at, end, current.product_id, current.id)
+        yield TimelineSpan(SpanKind.GRACE, current.ends_at, end, current.product_id, current.id)
     standing, pause = standing_of(subscription, now), subscription.status.pause
-    if standing in (Standing.PAUSES, Standing.PAUSED) and pause is not None:
-        yield Span(Kind.PAUSE, current.ends_at, pause.ends_at, current.product_id, current.id)
-    elif standing is Standing.BILLING_RETRY:
-        yield Span(Kind.RETRY, end, now, current.product_id, current.id)
+    if standing in (SubscriptionState.PAUSES, SubscriptionState.PAUSED) and pause is not None:
+        yield TimelineSpan(SpanKind.PAUSE, current.ends_at, pause.ends_at, current.product_id, current.id)
+    elif standing is SubscriptionState.BILLING_RETRY:
+        yield TimelineSpan(SpanKind.RETRY, end, now, current.product_id, current.id)
 
 
-def _marks(subscription: Subscription) -> Iterator[Mark]:
+def _marks(subscription: Subscription) -> Iterator[TimelineMark]:
     for before, after in zip(subscription.periods, subscription.periods[1:], strict=False):
         if before.product_id != after.product_id:
-            yield Mark(after.purchased_at, f"Changed from {before.product_id} to {after.product_id}")
+            yield TimelineMark(after.purchased_at, f"Changed from {before.product_id} to {after.product_id}")
     for period in subscription.periods:
         for fact in period.money_back:
-            yield Mark(fact.at, "Refund reversed" if fact.reversal else "Refunded")
+            yield TimelineMark(fact.at, "Refund reversed" if fact.reversal else "Refunded")
     status = subscription.status
     if status.renewal_off_at is not None and not status.auto_renew:
-        yield Mark(status.renewal_off_at, "Renewal turned off")
+        yield TimelineMark(status.renewal_off_at, "Renewal turned off")
     if status.billing_issue_at is not None:
-        yield Mark(status.billing_issue_at, "Payment failed")
+        yield TimelineMark(status.billing_issue_at, "Payment failed")
 
 
-def _of_purchase(purchase: Purchase) -> Life:
+def _of_purchase(purchase: Purchase) -> PurchaseTimeline:
     end = purchase.access_ends_at
-    kind = _KIND_OF_PURCHASE.get(purchase.kind, Kind.PAID)
-    paid = purchase.price if kind is Kind.PAID else None
+    kind = _KIND_OF_PURCHASE.get(purchase.kind, SpanKind.PAID)
+    paid = purchase.price if kind is SpanKind.PAID else None
     spans = []
     if end is None or end > purchase.purchased_at:
-        spans.append(Span(kind, purchase.purchased_at, end, purchase.product_id, purchase.id, paid))
-    marks = [Mark(one.at, "Refund reversed" if one.reversal else "Refunded") for one in purchase.money_back]
+        spans.append(TimelineSpan(kind, purchase.purchased_at, end, purchase.product_id, purchase.id, paid))
+    marks = [TimelineMark(one.at, "Refund reversed" if one.reversal else "Refunded") for one in purchase.money_back]
     if purchase.revoked_at is not None:
-        marks.append(Mark(purchase.revoked_at, "Revoked"))
+        marks.append(TimelineMark(purchase.revoked_at, "Revoked"))
     title = purchase.entitlement_id or purchase.product_id
-    return Life(title, purchase.store, purchase.id, tuple(spans), tuple(marks))
+    return PurchaseTimeline(title, purchase.store, purchase.id, tuple(spans), tuple(marks))

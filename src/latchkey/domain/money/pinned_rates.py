@@ -68,7 +68,7 @@ _YEAR: Ms = 365 * DAY
 _LAPSE: Ms = 60 * DAY
 
 
-class Missing(NamedTuple):
+class MissingRate(NamedTuple):
     """The amount in USD of a payment in production is an estimate: no rate was given for this currency and day."""
 
     currency: str
@@ -77,13 +77,13 @@ class Missing(NamedTuple):
 
 class Pinned(NamedTuple):
     customer: Customer
-    missing: frozenset[Missing] = frozenset()
+    missing: frozenset[MissingRate] = frozenset()
 
 
 def pinned(customer: Customer, tariff: Tariff) -> Pinned:
     """The customer with terms for all payments whose price is known."""
     subscriptions, purchases = customer.subscriptions, customer.purchases
-    missing: set[Missing] = set()
+    missing: set[MissingRate] = set()
     if any(map(_waits, subscriptions)):
         subscriptions = tuple(_subscription(one, tariff, missing) for one in subscriptions)
     if any(map(_purchase_waits, purchases)):
@@ -103,7 +103,7 @@ def _purchase_waits(purchase: Purchase) -> bool:
     return purchase.terms is None and purchase.kind is PurchaseKind.ONE_TIME and purchase.price.known
 
 
-def _subscription(subscription: Subscription, tariff: Tariff, missing: set[Missing]) -> Subscription:
+def _subscription(subscription: Subscription, tariff: Tariff, missing: set[MissingRate]) -> Subscription:
     if not _waits(subscription):
         return subscription
 
@@ -135,7 +135,7 @@ def _subscription(subscription: Subscription, tariff: Tariff, missing: set[Missi
     )
 
 
-def _purchase(purchase: Purchase, tariff: Tariff, missing: set[Missing]) -> Purchase:
+def _purchase(purchase: Purchase, tariff: Tariff, missing: set[MissingRate]) -> Purchase:
     if not _purchase_waits(purchase):
         return purchase
     terms = tariff.terms(purchase.price, purchase.store, purchase.country, purchase.purchased_at, subscription=False)
@@ -143,9 +143,9 @@ def _purchase(purchase: Purchase, tariff: Tariff, missing: set[Missing]) -> Purc
     return replace(purchase, terms=terms)
 
 
-def _note(missing: set[Missing], price: Price, terms: Terms, at: Ms, environment: Environment) -> None:
+def _note(missing: set[MissingRate], price: Price, terms: Terms, at: Ms, environment: Environment) -> None:
     if environment is Environment.PRODUCTION and is_estimate(price, terms.rate):
-        missing.add(Missing(price.currency, at // DAY))
+        missing.add(MissingRate(price.currency, at // DAY))
 
 
 def in_first_year(subscription: Subscription, period: Period) -> bool:

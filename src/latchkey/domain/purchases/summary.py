@@ -21,7 +21,7 @@ from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 
 
-class Standing(StrEnum):
+class SubscriptionState(StrEnum):
     # Access runs.
     RENEWS = "renews"
     # Renewal is off, or the store said that the subscription is over: access ends with the time that was paid for.
@@ -44,26 +44,26 @@ class Standing(StrEnum):
     ENDED = "ended"
 
 
-def standing_of(subscription: Subscription, now: Ms) -> Standing:
+def standing_of(subscription: Subscription, now: Ms) -> SubscriptionState:
     current, status = subscription.current, subscription.status
     refunded = current.refunded_at is not None
     # No store renews, resumes or tries a payment again after a refund, not even after one that is dated ahead.
     goes_on = status.goes_on and not refunded
     if subscription.access_ends_at > now:
         if current.ends_at <= now:
-            return Standing.IN_GRACE
+            return SubscriptionState.IN_GRACE
         if not goes_on:
-            return Standing.ENDS
+            return SubscriptionState.ENDS
         if status.billing_issue_at is not None:
-            return Standing.PAYMENT_FAILED
-        return Standing.PAUSES if status.pause is not None else Standing.RENEWS
+            return SubscriptionState.PAYMENT_FAILED
+        return SubscriptionState.PAUSES if status.pause is not None else SubscriptionState.RENEWS
     if refunded:
-        return Standing.REFUNDED
+        return SubscriptionState.REFUNDED
     if not goes_on:
-        return Standing.ENDED
+        return SubscriptionState.ENDED
     if status.billing_issue_at is not None:
-        return Standing.BILLING_RETRY
-    return Standing.PAUSED if status.pause is not None else Standing.OVERDUE
+        return SubscriptionState.BILLING_RETRY
+    return SubscriptionState.PAUSED if status.pause is not None else SubscriptionState.OVERDUE
 
 
 # What V2 says of a subscription or a purchase at a moment: its status, whether it renews, its dates, what it grants.
@@ -93,15 +93,15 @@ class PurchaseStatus(StrEnum):
 
 
 _STATUS = {
-    Standing.IN_GRACE: SubscriptionStatus.IN_GRACE_PERIOD,
-    Standing.BILLING_RETRY: SubscriptionStatus.IN_BILLING_RETRY,
-    Standing.PAUSED: SubscriptionStatus.PAUSED,
+    SubscriptionState.IN_GRACE: SubscriptionStatus.IN_GRACE_PERIOD,
+    SubscriptionState.BILLING_RETRY: SubscriptionStatus.IN_BILLING_RETRY,
+    SubscriptionState.PAUSED: SubscriptionStatus.PAUSED,
     # A renewal that the store has not reported is not paid as far as anybody knows.
-    Standing.OVERDUE: SubscriptionStatus.EXPIRED,
-    Standing.REFUNDED: SubscriptionStatus.EXPIRED,
-    Standing.ENDED: SubscriptionStatus.EXPIRED,
+    SubscriptionState.OVERDUE: SubscriptionStatus.EXPIRED,
+    SubscriptionState.REFUNDED: SubscriptionStatus.EXPIRED,
+    SubscriptionState.ENDED: SubscriptionStatus.EXPIRED,
 }
-_NOTHING_FOLLOWS = frozenset({Standing.ENDS, Standing.REFUNDED, Standing.ENDED})
+_NOTHING_FOLLOWS = frozenset({SubscriptionState.ENDS, SubscriptionState.REFUNDED, SubscriptionState.ENDED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ def _of_subscription(subscription: Subscription, catalog: Catalog, now: Ms) -> S
     if access and status is SubscriptionStatus.EXPIRED:
         # The last period is over, by a refund, while an earlier one still runs.
         status = SubscriptionStatus.ACTIVE
-    next_product = subscription.status.next_product_id if standing is Standing.RENEWS else None
+    next_product = subscription.status.next_product_id if standing is SubscriptionState.RENEWS else None
     period_end = running.access_ends_at
     return Summary(
         status=status,
@@ -190,10 +190,10 @@ def _running(subscription: Subscription, now: Ms) -> Period:
     return current
 
 
-def _renewal(standing: Standing, next_product: str | None) -> AutoRenewal:
+def _renewal(standing: SubscriptionState, next_product: str | None) -> AutoRenewal:
     if standing in _NOTHING_FOLLOWS:
         return AutoRenewal.WILL_NOT_RENEW
-    if standing is Standing.PAUSES:
+    if standing is SubscriptionState.PAUSES:
         return AutoRenewal.WILL_PAUSE
     return AutoRenewal.WILL_CHANGE_PRODUCT if next_product is not None else AutoRenewal.WILL_RENEW
 

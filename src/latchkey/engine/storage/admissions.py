@@ -8,7 +8,7 @@ from msgspec import Struct
 from latchkey.database.pool import Connection
 from latchkey.database.sql import query
 from latchkey.domain.access.api_key import KeyRules, rules_of
-from latchkey.domain.leases import Count, Lease
+from latchkey.domain.leases import Lease, LeaseCount
 
 _ADMIT = query("admit_requests")
 _ADMIT_WITH_LEASES = query("admit_with_leases")
@@ -53,7 +53,7 @@ class RuledKey(NamedTuple):
     rules: KeyRules | None
 
 
-async def admit(connection: Connection, counts: Mapping[bytes, Count]) -> dict[bytes, Admitted]:
+async def admit(connection: Connection, counts: Mapping[bytes, LeaseCount]) -> dict[bytes, Admitted]:
     """Counts requests, given by the hash of their key. Unknown and revoked keys are left out."""
     if without_leases(counts.values()):
         rows = await connection.fetch(_ADMIT, list(counts), [one.wanted for one in counts.values()])
@@ -73,11 +73,11 @@ async def rules_of_keys(connection: Connection, hashes: Sequence[bytes]) -> dict
     return {hash: RuledKey(id, rules_of(expires_at, networks)) for hash, id, expires_at, networks in rows}
 
 
-def without_leases(counts: Iterable[Count]) -> bool:
+def without_leases(counts: Iterable[LeaseCount]) -> bool:
     return all(one.without_leases for one in counts)
 
 
-def columns(counts: Collection[Count]) -> tuple[list[int], list[int], list[int], list[int], list[int | None]]:
+def columns(counts: Collection[LeaseCount]) -> tuple[list[int], list[int], list[int], list[int], list[int | None]]:
     """As the statements take them."""
     return (
         [one.wanted for one in counts],

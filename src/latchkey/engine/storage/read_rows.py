@@ -17,7 +17,7 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.instants import Ms
-from latchkey.domain.leases import Count
+from latchkey.domain.leases import LeaseCount
 from latchkey.engine.storage.admissions import columns, without_leases
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.records import PurchaseKey, Stored
@@ -74,16 +74,16 @@ _LOAD = query("project_settings")
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class ProjectCatalog:
     catalog: Catalog
     restore_behavior: RestoreBehavior
 
 
-async def load_projects(connection: Connection, catalogs: Catalogs, ids: Iterable[str]) -> dict[str, Project]:
+async def load_projects(connection: Connection, catalogs: Catalogs, ids: Iterable[str]) -> dict[str, ProjectCatalog]:
     """By id; a project that does not exist is left out."""
     rows = await connection.fetch(_LOAD, sorted(ids))
     return {
-        row["id"]: Project(
+        row["id"]: ProjectCatalog(
             await catalogs.priced(connection, row["id"], row["catalog_version"], row["rates_version"]),
             RestoreBehavior(row["restore_behavior"]),
         )
@@ -100,7 +100,7 @@ _ADMIT_WITH_LEASES = query("admit_reads_with_leases")
 _LEASED = query("read_leased")
 
 
-class Row(Struct, frozen=True, gc=False):
+class StoredRow(Struct, frozen=True, gc=False):
     """A customer, not yet decoded: one that cannot be decoded fails only its own request."""
 
     key: int
@@ -137,7 +137,7 @@ class AdmittedForReads(Struct, frozen=True, array_like=True, gc=False):
     leased_us: int | None = None
 
 
-class Known(Struct, frozen=True, gc=False):
+class CachedKey(Struct, frozen=True, gc=False):
     """A key and its catalog as a statement found them. `read_leased` finds nothing if either has changed."""
 
     hash: bytes
@@ -153,7 +153,7 @@ _NO_CATALOG = Catalog()
 
 async def read(
     connection: Connection, catalogs: Catalogs, project_ids: Sequence[str], app_user_ids: Sequence[str]
-) -> list[Row | None]:
+) -> list[StoredRow | None]:
     """The customers, in the requested order; None where there is none."""
     try:
         rows = await connection.fetch(_READ, project_ids, app_user_ids)
@@ -165,7 +165,9 @@ async def read(
         if project_id is not None
     }
     return [
-        Row(key, state, known[project_id, version], clock_now, due_at, LastSeen(at, platform, system, app, country))
+        StoredRow(
+            key, state, known[project_id, version], clock_now, due_at, LastSeen(at, platform, system, app, country)
+        )
         if key is not None
         else None
         for project_id, version, key, state, clock_now, due_at, at, platform, system, app, country in rows
@@ -175,10 +177,10 @@ async def read(
 async def admit(
     connection: Connection,
     catalogs: Catalogs,
-    counts: Mapping[bytes, Count],
+    counts: Mapping[bytes, LeaseCount],
     amounts: Sequence[int],
     app_user_ids: Sequence[str | None],
-) -> tuple[list[tuple[AdmittedForReads, Known] | None], list[Row | None]]:
+) -> tuple[list[tuple[AdmittedForReads, CachedKey] | None], list[StoredRow | None]]:
     """Reads with keys: for each key how to count its reads, and how many there are; and all ids, those of the first key
     first. None as an id only authenticates the key.
 
@@ -195,7 +197,7 @@ async def admit(
         raise InvalidValueError(str(error)) from error
     # Only the first row of each key contains the key's data. Places begin with 1.
     admitted = {row["place"] - 1: _ADMITTED.decode(of_key) for row in rows if (of_key := row["of_key"]) is not None}
-    keys: list[tuple[AdmittedForReads, Known] | None] = []
+    keys: list[tuple[AdmittedForReads, CachedKey] | None] = []
     catalog_at: list[Catalog] = []
     for hash, first, amount in zip(counts, firsts, amounts, strict=True):
         key = admitted.get(first)
@@ -204,19 +206,19 @@ async def admit(
             catalog_at += [_NO_CATALOG] * amount
             continue
         catalog = await catalogs.at(connection, key.project_id, key.catalog_version)
-        keys.append((key, Known(hash, key.revision, key.project_id, key.catalog_version, catalog)))
+        keys.append((key, CachedKey(hash, key.revision, key.project_id, key.catalog_version, catalog)))
         catalog_at += [catalog] * amount
-    found: list[Row | None] = [None] * len(app_user_ids)
+    found: list[StoredRow | None] = [None] * len(app_user_ids)
     for place, row_key, state, clock_now, due_at, at, platform, system, app, country, _of_key in rows:
         if row_key is not None:
             seen = LastSeen(at, platform, system, app, country)
-            found[place - 1] = Row(row_key, state, catalog_at[place - 1], clock_now, due_at, seen)
+            found[place - 1] = StoredRow(row_key, state, catalog_at[place - 1], clock_now, due_at, seen)
     return keys, found
 
 
 async def read_leased(
-    connection: Connection, known: Known, app_user_ids: Sequence[str | None]
-) -> list[Row | None] | None:
+    connection: Connection, known: CachedKey, app_user_ids: Sequence[str | None]
+) -> list[StoredRow | None] | None:
     """Reads with one key that a lease covers, in the requested order. None: the key or the catalog has changed."""
     try:
         rows = await connection.fetch(
@@ -227,11 +229,11 @@ async def read_leased(
     if not rows:
         return None
     catalog = known.catalog
-    found: list[Row | None] = [None] * len(app_user_ids)
+    found: list[StoredRow | None] = [None] * len(app_user_ids)
     for place, key, state, clock_now, due_at, at, platform, system, app, country in rows:
         if key is not None:
             seen = LastSeen(at, platform, system, app, country)
-            found[place - 1] = Row(key, state, catalog, clock_now, due_at, seen)
+            found[place - 1] = StoredRow(key, state, catalog, clock_now, due_at, seen)
     return found
 
 

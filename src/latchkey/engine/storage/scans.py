@@ -16,7 +16,7 @@ _MENTIONING = query("customers_mentioning")
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ScannedRange:
     # The key of its last customer.
     ends_at: int
     customers: int
@@ -31,15 +31,15 @@ class Mentioning:
     clock_now: Ms | None
 
 
-async def next_stretch(connection: Connection, project_id: str, after: int, limit: int) -> Stretch | None:
+async def next_stretch(connection: Connection, project_id: str, after: int, limit: int) -> ScannedRange | None:
     """The next `limit` customers after this key; None at the end."""
     row = await connection.fetchrow(_STRETCH, project_id, after, limit)
     assert row is not None, "an aggregate always has a row"
-    return None if row["ends_at"] is None else Stretch(row["ends_at"], row["customers"], row["last"])
+    return None if row["ends_at"] is None else ScannedRange(row["ends_at"], row["customers"], row["last"])
 
 
 async def mentioning(
-    connection: Connection, project_id: str, after: int, stretch: Stretch, words: Sequence[str]
+    connection: Connection, project_id: str, after: int, stretch: ScannedRange, words: Sequence[str]
 ) -> list[Mentioning]:
     """The customers of a range whose stored state contains one of the words; see `mention`."""
     rows = await connection.fetch(_MENTIONING, project_id, after, stretch.ends_at, list(words))

@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct, json
 from latchkey.database.errors import OutdatedError
 from latchkey.database.pool import Connection
 from latchkey.database.sql import query
-from latchkey.domain.charts.period_rows import Failure, PeriodRow
+from latchkey.domain.charts.period_rows import FailedRenewal, PeriodRow
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.events.dialect import vendor_selectors
 from latchkey.domain.instants import Ms
@@ -53,7 +53,7 @@ class Owned(Struct, frozen=True):
     id: str
 
 
-class Transaction(Struct, frozen=True):
+class TransactionOwner(Struct, frozen=True):
     """A period whose id does not tell which subscription it belongs to."""
 
     store: str
@@ -89,11 +89,11 @@ class Writes(Struct):
     saved: list[Save] = []
     created: list[Create] = []
     owned: list[Owned] = []
-    transactions: list[Transaction] = []
+    transactions: list[TransactionOwner] = []
     coins: list[Coins] = []
     # For the charts.
     periods: list[PeriodRow] = []
-    failures: list[Failure] = []
+    failures: list[FailedRenewal] = []
     # Customers whose purchases changed without an event: customer lists follow the feed and would miss them.
     marked: list[int] = []
     # In the order of the feed.

@@ -31,17 +31,17 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
-class Certificates:
+class LocalCertificates:
     authority: Path
     cert: Path
     key: Path
 
 
-def ensure_certificates(folder: Path, addresses: list[Address], now_ms: int) -> Certificates:
+def ensure_certificates(folder: Path, addresses: list[Address], now_ms: int) -> LocalCertificates:
     """The authority and a certificate for localhost and `addresses`: created if missing, renewed before they expire."""
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
     folder.mkdir(mode=0o700, exist_ok=True)
-    made = Certificates(folder / "authority.pem", folder / "server.pem", folder / "server.key")
+    made = LocalCertificates(folder / "authority.pem", folder / "server.pem", folder / "server.key")
     authority_key = folder / "authority.key"
     wanted = dict.fromkeys([ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1"), *addresses])
     authority = _read(made.authority, authority_key)

@@ -16,7 +16,7 @@ from latchkey.process.local_ca.trust_stores import (
     CERTUTIL_FROM,
     Authority,
     CannotTrustError,
-    Store,
+    TrustStore,
     browser_stores,
     read_authority,
     system_stores,
@@ -75,9 +75,9 @@ def local_authority(path: Path) -> Authority:
     return authority
 
 
-def gathered(console: Console, only: Only | None, home: Path | None = None) -> list[Store]:
+def gathered(console: Console, only: Only | None, home: Path | None = None) -> list[TrustStore]:
     """The trust stores of this machine; prints what is missing to reach some of them."""
-    found: list[Store] = [] if only is Only.BROWSERS else system_stores()
+    found: list[TrustStore] = [] if only is Only.BROWSERS else system_stores()
     if not found and only is not Only.BROWSERS:
         console.print("No system trust store was found (neither Debian's nor Fedora's), so it is skipped.")
     if only is not Only.SYSTEM:
@@ -91,7 +91,7 @@ def gathered(console: Console, only: Only | None, home: Path | None = None) -> l
     return found
 
 
-def put_in(console: Console, authority: Authority, stores: list[Store], ask: Ask) -> int:
+def put_in(console: Console, authority: Authority, stores: list[TrustStore], ask: Ask) -> int:
     missing = [store for store in stores if authority.name not in store.names()]
     if not missing:
         console.print(f"{authority.name} is already trusted." if stores else "There is no trust store to add it to.")
@@ -106,7 +106,7 @@ def put_in(console: Console, authority: Authority, stores: list[Store], ask: Ask
     )
 
 
-def take_out(console: Console, authority: Authority | None, stores: list[Store], ask: Ask) -> int:
+def take_out(console: Console, authority: Authority | None, stores: list[TrustStore], ask: Ask) -> int:
     held = [(store, name) for store in stores for name in store.names() if authority is None or name == authority.name]
     if not held:
         console.print("No trust store on this machine contains it.")
@@ -120,7 +120,7 @@ def take_out(console: Console, authority: Authority | None, stores: list[Store],
     )
 
 
-Step = tuple[Store, str, Callable[[], None]]
+Step = tuple[TrustStore, str, Callable[[], None]]
 
 
 def _carry_out(console: Console, steps: list[Step], ask: Ask, afterwards: str) -> int:

@@ -47,7 +47,7 @@ def read_authority(path: Path) -> tuple[Authority, x509.Certificate]:
     return Authority(path, str(name.value)), certificate
 
 
-class Store(Protocol):
+class TrustStore(Protocol):
     @property
     def title(self) -> str: ...
 
@@ -191,7 +191,7 @@ def _ran(*words: str) -> subprocess.CompletedProcess[str]:
         raise CannotTrustError(f"`{words[0]}` could not be run: {error}.") from None
 
 
-def system_stores(platform: str = sys.platform, root: Path = Path("/")) -> list[Store]:
+def system_stores(platform: str = sys.platform, root: Path = Path("/")) -> list[TrustStore]:
     if platform == "win32":
         raise CannotTrustError("Windows is not supported. In WSL it is, for the browsers that run there.")
     if platform == "darwin":
@@ -206,7 +206,7 @@ def system_stores(platform: str = sys.platform, root: Path = Path("/")) -> list[
     return []
 
 
-def browser_stores(home: Path, certutil: str, platform: str = sys.platform) -> list[Store]:
+def browser_stores(home: Path, certutil: str, platform: str = sys.platform) -> list[TrustStore]:
     """The stores of the browsers that this user has used, and of an installed Chromium that was not used yet."""
     own, snap = home / ".pki/nssdb", home / "snap/chromium/current/.pki/nssdb"
     chromium = [folder for folder in (own, snap) if (folder / "cert9.db").exists()]

@@ -17,7 +17,13 @@ import uvloop
 from latchkey import logs
 from latchkey.observability.peer_metrics import ProcessIdentity
 from latchkey.process.service import load_api, run_process
-from latchkey.process.supervision.supervisor_channel import Orders, decode, hear_and_die_with, live, settings_from_wire
+from latchkey.process.supervision.supervisor_channel import (
+    ChildOrders,
+    decode,
+    hear_and_die_with,
+    live,
+    settings_from_wire,
+)
 from latchkey.settings import Settings
 
 
@@ -40,7 +46,7 @@ def main() -> None:
         runner.run(_run(settings, orders, supervisor, lines))
 
 
-async def _run(settings: Settings, orders: Orders, supervisor: socket.socket, lines: BufferedReader) -> None:
+async def _run(settings: Settings, orders: ChildOrders, supervisor: socket.socket, lines: BufferedReader) -> None:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     restarting: tuple[str, ...] = ()

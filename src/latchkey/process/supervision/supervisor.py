@@ -29,7 +29,7 @@ from latchkey.process.supervision.child_health import (
 )
 from latchkey.process.supervision.fork_server import forget_settings, fork, may_fork
 from latchkey.process.supervision.listeners import DidNotBecomeReadyError, beside
-from latchkey.process.supervision.supervisor_channel import Orders, encode, settings_to_wire
+from latchkey.process.supervision.supervisor_channel import ChildOrders, encode, settings_to_wire
 from latchkey.settings import Settings
 
 log = structlog.get_logger()
@@ -177,7 +177,7 @@ class Supervisor:
             settings = child.settings if child.settings is not None else settings_to_wire(self._settings)
             service = tuple(one.name for one in self.children if one.module == SERVICE)
             metrics = self._metrics.fileno() if self._metrics is not None else None
-            orders = Orders(settings, child.roles, listening, child.name, service, self._family, metrics)
+            orders = ChildOrders(settings, child.roles, listening, child.name, service, self._family, metrics)
             child.line.send(encode(orders))
 
     async def _watch(self, child: Child) -> None:

@@ -17,7 +17,7 @@ from latchkey.settings import File, Settings
 _PATHS = tuple(name for name, kind in get_type_hints(Settings, include_extras=True).items() if kind == File)
 
 
-class Orders(msgspec.Struct, frozen=True):
+class ChildOrders(msgspec.Struct, frozen=True):
     """Sent through the socket, so that secrets are not in arguments or the environment."""
 
     settings: dict[str, Any]
@@ -30,12 +30,12 @@ class Orders(msgspec.Struct, frozen=True):
     metrics: int | None = None
 
 
-def encode(orders: Orders) -> bytes:
+def encode(orders: ChildOrders) -> bytes:
     return msgspec.json.encode(orders) + b"\n"
 
 
-def decode(line: bytes) -> Orders:
-    return msgspec.json.decode(line, type=Orders)
+def decode(line: bytes) -> ChildOrders:
+    return msgspec.json.decode(line, type=ChildOrders)
 
 
 def settings_to_wire(settings: Settings) -> dict[str, Any]:

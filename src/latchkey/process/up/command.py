@@ -16,12 +16,12 @@ import typer
 from rich.console import Console
 
 from latchkey import logs
-from latchkey.cli.data_folder import Connection, DashboardConnection, DataFolder, PushConnection, StoreConnection
+from latchkey.cli.data_folder import Connection, DashboardConnection, DataFolder, EmulatorConnection, PushConnection
 from latchkey.database.embedded.postgres import EmbeddedServer
 from latchkey.database.migrate import migrate, pending
 from latchkey.database.pool import Database, connect
 from latchkey.now import real_now
-from latchkey.process.local_ca.authority import Certificates, ensure_certificates, may_sign_for
+from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates, may_sign_for
 from latchkey.process.supervision.child_health import Child
 from latchkey.process.supervision.listeners import CannotListenError, bind, bind_metrics, wait_until_answering
 from latchkey.process.supervision.start import Timings
@@ -97,7 +97,7 @@ def up(
             parts.kill()
 
 
-def show(console: Console, parts: Parts, chosen: UpSettings) -> None:
+def show(console: Console, parts: UpParts, chosen: UpSettings) -> None:
     with console.status("Starting") as status:
         up = False
 
@@ -119,7 +119,7 @@ def show(console: Console, parts: Parts, chosen: UpSettings) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class UpParts:
     """What `up` is made of."""
 
     folder: DataFolder
@@ -146,7 +146,7 @@ class Parts:
 
 
 @contextlib.contextmanager
-def claimed(data: Path, chosen: UpSettings, *, with_stores: bool, history: bool | None = None) -> Iterator[Parts]:
+def claimed(data: Path, chosen: UpSettings, *, with_stores: bool, history: bool | None = None) -> Iterator[UpParts]:
     """The folder and the ports, for as long as `up` runs. What another program has taken is reported here."""
     host, port = chosen.given.host, chosen.given.port
     folder = DataFolder(data)
@@ -166,12 +166,14 @@ def claimed(data: Path, chosen: UpSettings, *, with_stores: bool, history: bool 
                 child.later = child.reserve = True
             supervisor = Supervisor(children, output=log, metrics=metrics)
             selling = Supervisor([stores.child] if stores is not None else [], output=log)
-            yield Parts(folder, server, listening[0], consumer, stores, supervisor, selling, Timings(), history is True)
+            yield UpParts(
+                folder, server, listening[0], consumer, stores, supervisor, selling, Timings(), history is True
+            )
     finally:
         server.stop()
 
 
-async def run(parts: Parts, chosen: UpSettings, said: Said, started: Callable[[Connection], None]) -> None:
+async def run(parts: UpParts, chosen: UpSettings, said: Said, started: Callable[[Connection], None]) -> None:
     host, port = chosen.given.host, chosen.given.port
     signal = StopSignal()
     signal.hurry = parts.kill
@@ -207,9 +209,9 @@ async def run(parts: Parts, chosen: UpSettings, said: Said, started: Callable[[C
 
 
 async def prepare(
-    parts: Parts,
+    parts: UpParts,
     chosen: UpSettings,
-    certificates: Certificates,
+    certificates: LocalCertificates,
     push: PushConnection,
     signal: StopSignal,
     said: Said,
@@ -251,10 +253,10 @@ async def prepare(
 class Prepared:
     demo: Demo
     password: str | None
-    stores: dict[str, StoreConnection]
+    stores: dict[str, EmulatorConnection]
 
 
-async def prepare_database(parts: Parts, settings: Settings, said: Said) -> Prepared:
+async def prepare_database(parts: UpParts, settings: Settings, said: Said) -> Prepared:
     folder, public_keys = parts.folder, dict[str, str]()
     connection = await connect(settings.database_url, application_name="latchkey up")
     try:
@@ -285,8 +287,8 @@ async def prepare_database(parts: Parts, settings: Settings, said: Said) -> Prep
 
 def describe(
     settings: Settings,
-    parts: Parts,
-    certificates: Certificates,
+    parts: UpParts,
+    certificates: LocalCertificates,
     push: PushConnection,
     prepared: Prepared,
     address: str,

@@ -21,7 +21,7 @@ from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
 from latchkey.domain.refusal import NotFound
 from latchkey.now import real_now
-from latchkey.process.local_ca.authority import Certificates
+from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.process.supervision.listeners import bind_wished
 from latchkey.settings import Settings
 from latchkey.subjects.api_keys.usecases import create_secret_key, find_key
@@ -104,7 +104,7 @@ class DemoConsumer:
             await store.close()
 
     def settings(
-        self, service_url: str, project_id: str, certificates: Certificates, push: PushConnection
+        self, service_url: str, project_id: str, certificates: LocalCertificates, push: PushConnection
     ) -> dict[str, Any]:
         """The consumer's settings, as its process takes them."""
         kept = self._kept

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from latchkey.cli.data_folder import Connection, StoreConnection, read_json, write_json
-from latchkey.process.local_ca.authority import Certificates
+from latchkey.cli.data_folder import Connection, EmulatorConnection, read_json, write_json
+from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.process.supervision.child_health import Child
 from latchkey.process.supervision.listeners import bind_wished
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, STORE_APPS
@@ -68,9 +68,9 @@ class DemoStores:
             f"{PROJECT_ID}/{app_id}={self._control_url(store)}" for store, (app_id, _, _) in STORE_APPS.items()
         )
 
-    def connections(self, public_keys: dict[str, str]) -> dict[str, StoreConnection]:
+    def connections(self, public_keys: dict[str, str]) -> dict[str, EmulatorConnection]:
         return {
-            store: StoreConnection(
+            store: EmulatorConnection(
                 app_id=app_id,
                 public_api_key=public_keys[store],
                 api_url=f"http://{_HOST}:{self._port(store, 'api')}",
@@ -79,7 +79,7 @@ class DemoStores:
             for store, (app_id, _, _) in STORE_APPS.items()
         }
 
-    def tell(self, connection: Connection, certificates: Certificates) -> None:
+    def tell(self, connection: Connection, certificates: LocalCertificates) -> None:
         """What their process has to know."""
         told = StoresOrders(
             service_url=connection.base_url,

@@ -15,7 +15,7 @@ import uvloop
 
 from latchkey import logs
 from latchkey.cli.data_folder import read_json, write_json
-from latchkey.cli.emulate.folder import Authority, Folder
+from latchkey.cli.emulate.folder import Authority, EmulatorFolder
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.emulator_server import keep_time, running
 from latchkey.http_client import HttpClient, HttpError
@@ -51,7 +51,7 @@ async def serve(told: StoresOrders, stop: asyncio.Event) -> None:
 
 
 async def _live(told: StoresOrders, one: StoreOrders, http: HttpClient, authority: Authority) -> None:
-    folder = Folder(Path(one.folder)).prepare()
+    folder = EmulatorFolder(Path(one.folder)).prepare()
     store = _open(one, folder, authority)
 
     async def connect(base_url: str) -> None:
@@ -72,7 +72,12 @@ class _Connecting:
     """Saves the credentials of one store in the service, where that is needed, and asks where notifications go."""
 
     def __init__(
-        self, http: HttpClient, told: StoresOrders, one: StoreOrders, folder: Folder, credentials: dict[str, Any]
+        self,
+        http: HttpClient,
+        told: StoresOrders,
+        one: StoreOrders,
+        folder: EmulatorFolder,
+        credentials: dict[str, Any],
     ) -> None:
         self._http = http
         self._url = f"{told.service_url}/v2/projects/{told.project_id}/apps/{one.app_id}/credentials"
@@ -127,7 +132,7 @@ class _Connecting:
         return msgspec.json.decode(reply.body, type=dict[str, Any])
 
 
-def _open(one: StoreOrders, folder: Folder, authority: Authority) -> Emulator[Any, Any]:
+def _open(one: StoreOrders, folder: EmulatorFolder, authority: Authority) -> Emulator[Any, Any]:
     if one.name == "apple":
         return folder.apple(bundle_id=_PACKAGE, app_apple_id=None, production=None, extra_ca=authority)
     if one.name == "stripe":

@@ -15,7 +15,7 @@ import msgspec
 
 from latchkey.cli.data_folder import PushConnection, write_json
 from latchkey.now import real_now
-from latchkey.process.local_ca.authority import Certificates
+from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.process.supervision.listeners import bind_wished
 from latchkey.push.sandbox.sandbox_app import Sandbox
 from latchkey.push.sandbox.sandbox_database import SandboxDatabase
@@ -33,7 +33,7 @@ class _Kept(msgspec.Struct):
 
 @contextlib.asynccontextmanager
 async def push_sandbox(
-    folder: Path, certificates: Certificates, *, host: str, shown_host: str, port: int = 0, first_port: int = 0
+    folder: Path, certificates: LocalCertificates, *, host: str, shown_host: str, port: int = 0, first_port: int = 0
 ) -> AsyncIterator[PushConnection]:
     """On `port` if given, else on the last port, else on `first_port`; if that is taken, on any free port."""
     kept = _remembered(folder)

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from latchkey.cli.data_folder import write_private
-from latchkey.process.local_ca.authority import Certificates
+from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.process.safety import problems_of_connections
 from latchkey.settings import LOOPBACK, PREFIX, ROLES, Settings, SettingsRefusedError, available_cpus, gather
 
@@ -50,7 +50,7 @@ class UpSettings:
 
     def settings(
         self,
-        certificates: Certificates,
+        certificates: LocalCertificates,
         authorities: Path,
         *,
         store_hosts: tuple[str, ...] = (),

@@ -3,8 +3,8 @@
 from uuid import uuid4
 
 from latchkey.domain.instants import DAY
-from latchkey.stores.adapter import Extension, Target
-from latchkey.stores.apple.api import AppStoreApi, Declined, Unknown
+from latchkey.stores.adapter import ActionTarget, Extension
+from latchkey.stores.apple.api import AppStoreApi, Declined, UnknownTransaction
 from latchkey.stores.errors import ActionRefused
 
 NO_CANCELLATION = "Apple lets only the customer cancel: in the subscriptions of their Apple account."
@@ -18,12 +18,12 @@ _WORDS = {
 }
 
 
-async def extend(api: AppStoreApi, target: Target, extension: Extension) -> None:
+async def extend(api: AppStoreApi, target: ActionTarget, extension: Extension) -> None:
     days = _days(target, extension)
     body = {"extendByDays": days, "extendReasonCode": extension.reason, "requestIdentifier": str(uuid4())}
     try:
         await api.extend(target.handle, body, target.environment)
-    except Unknown as error:
+    except UnknownTransaction as error:
         raise ActionRefused(error.message) from None
     except Declined as declined:
         if not declined.code:
@@ -32,7 +32,7 @@ async def extend(api: AppStoreApi, target: Target, extension: Extension) -> None
         raise ActionRefused(_WORDS.get(declined.code, declined.message)) from None
 
 
-def _days(target: Target, extension: Extension) -> int:
+def _days(target: ActionTarget, extension: Extension) -> int:
     if not target.subscription or target.ends_at is None:
         raise ActionRefused("Only a subscription that renews can be extended.")
     by = extension.by if extension.by is not None else (extension.until or 0) - target.ends_at

@@ -11,21 +11,21 @@ import msgspec
 from latchkey.domain.instants import HOUR, LATEST, Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.stores.adapter import (
+    ActionTarget,
     AppReceipt,
     ConnectedApp,
     Extension,
     Incoming,
     Notification,
-    Reading,
-    Seen,
-    Target,
+    SeenPurchase,
+    StoreReading,
 )
 from latchkey.stores.apple import actions as acting
 from latchkey.stores.apple import credentials as fields
-from latchkey.stores.apple.api import AppStoreApi, Declined, LastTransaction, Unknown
+from latchkey.stores.apple.api import AppStoreApi, Declined, LastTransaction, UnknownTransaction
 from latchkey.stores.apple.credentials import AppleCredentials
-from latchkey.stores.apple.opening import Notice, Opener, reopened
-from latchkey.stores.apple.payloads import RenewalInfo, Transaction, shaped
+from latchkey.stores.apple.opening import OpenedNotification, Opener, reopened
+from latchkey.stores.apple.payloads import AppleTransaction, RenewalInfo, shaped
 from latchkey.stores.apple.receipts import is_receipt, open_receipt
 from latchkey.stores.apple.signatures import NotSigned, is_jws, payload_of
 from latchkey.stores.apple.snapshots import STORE, Renewal, purchases
@@ -103,30 +103,30 @@ class AppleAdapter:
             ) from None
         return _journalled(self._connection(app).opener, signed)
 
-    async def read(self, app: ConnectedApp, payload: str) -> Reading:
+    async def read(self, app: ConnectedApp, payload: str) -> StoreReading:
         notice = reopened(payload)
         note = await self._answered(app, notice)
         if notice.transaction is None:
-            return Reading(note=note or f"{notice.payload.kind} is about no purchase.")
+            return StoreReading(note=note or f"{notice.payload.kind} is about no purchase.")
         about = notice.payload.about
         renewals: tuple[Renewal, ...] = ()
         if notice.renewal is not None:
             renewals = (Renewal(shaped(notice.renewal, RenewalInfo), about.status if about is not None else None),)
-        transaction = shaped(notice.transaction, Transaction)
-        return Reading(seen=purchases(app.app_id, (transaction,), renewals, complete=False), note=note)
+        transaction = shaped(notice.transaction, AppleTransaction)
+        return StoreReading(seen=purchases(app.app_id, (transaction,), renewals, complete=False), note=note)
 
-    async def read_receipt(self, app: ConnectedApp, receipt: AppReceipt) -> Reading:
+    async def read_receipt(self, app: ConnectedApp, receipt: AppReceipt) -> StoreReading:
         token = (receipt.token or "").strip()
         connection = self._connection(app)
         try:
             if not token and receipt.app_transaction:
                 told = connection.opener.app_transaction(receipt.app_transaction.strip())
                 version = told.original_application_version
-                return Reading(note="The app was downloaded; nothing has been bought.", app_version=version)
+                return StoreReading(note="The app was downloaded; nothing has been bought.", app_version=version)
             if is_jws(token):
                 transaction = connection.opener.transaction(token)
                 version = _app_version(connection.opener, receipt.app_transaction)
-                return Reading(seen=purchases(app.app_id, (transaction,), complete=False), app_version=version)
+                return StoreReading(seen=purchases(app.app_id, (transaction,), complete=False), app_version=version)
         except (NotAuthentic, NotSigned, Misdirected) as error:
             raise InvalidReceipt(f"The receipt proves no purchase. {error.message}") from None
         except Malformed as error:
@@ -142,30 +142,30 @@ class AppleAdapter:
         if not is_jws(token):
             return bool(token) and is_receipt(token)
         try:
-            told = shaped(payload_of(token), Transaction)
+            told = shaped(payload_of(token), AppleTransaction)
         except Malformed:
             return False
         over = told.revocation_date is not None or (told.expires_date or LATEST) <= now
         return not over and set(receipt.product_ids) == {told.product_id}
 
-    async def read_again(self, app: ConnectedApp, handle: str, environment: Environment) -> Reading:
+    async def read_again(self, app: ConnectedApp, handle: str, environment: Environment) -> StoreReading:
         seen = await self._everything(app, self._connection(app), handle, environment)
         found = tuple(one for one in seen if one.handle == handle)
-        return Reading(seen=found, note="" if found else "Apple no longer lists this purchase.")
+        return StoreReading(seen=found, note="" if found else "Apple no longer lists this purchase.")
 
     async def acknowledge(self, app: ConnectedApp, handle: str, product_id: str, *, subscription: bool) -> None:
         """Apple takes nothing back that was not acknowledged; the app finishes its transactions itself."""
 
-    async def cancel(self, app: ConnectedApp, target: Target) -> None:  # noqa: ARG002 - as every store
+    async def cancel(self, app: ConnectedApp, target: ActionTarget) -> None:  # noqa: ARG002 - as every store
         raise ActionRefused(acting.NO_CANCELLATION)
 
-    async def revoke(self, app: ConnectedApp, target: Target) -> None:  # noqa: ARG002
+    async def revoke(self, app: ConnectedApp, target: ActionTarget) -> None:  # noqa: ARG002
         raise ActionRefused(acting.NO_REFUND)
 
-    async def refund(self, app: ConnectedApp, target: Target, *, revoke: bool) -> None:  # noqa: ARG002
+    async def refund(self, app: ConnectedApp, target: ActionTarget, *, revoke: bool) -> None:  # noqa: ARG002
         raise ActionRefused(acting.NO_REFUND)
 
-    async def extend(self, app: ConnectedApp, target: Target, extension: Extension) -> None:
+    async def extend(self, app: ConnectedApp, target: ActionTarget, extension: Extension) -> None:
         await acting.extend(self._connection(app).api, target, extension)
 
     async def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
@@ -201,7 +201,7 @@ class AppleAdapter:
                 self._connections.popitem(last=False)
         return known
 
-    async def _answered(self, app: ConnectedApp, notice: Notice) -> str:
+    async def _answered(self, app: ConnectedApp, notice: OpenedNotification) -> str:
         """Answers a consumption request where that is set up. Says what was done."""
         payload, transaction = notice.payload, notice.transaction
         if payload.notification_type != "CONSUMPTION_REQUEST" or transaction is None:
@@ -213,24 +213,24 @@ class AppleAdapter:
         if self._now() - payload.signed_date > _CONSUMPTION_ANSWERED_WITHIN:
             return "Apple asked how far the purchase was used, too long ago for an answer."
         try:
-            id = shaped(transaction, Transaction).transaction_id
+            id = shaped(transaction, AppleTransaction).transaction_id
             await connection.api.answer_consumption(id, consumption.body(), notice.environment)
-        except (Declined, Unknown) as error:
+        except (Declined, UnknownTransaction) as error:
             return f"The answer to Apple's question how far the purchase was used was not taken. {error.message}"
         return "Apple was told how far the purchase was used."
 
-    async def _storekit_1(self, app: ConnectedApp, connection: _Connection, token: str) -> Reading:
+    async def _storekit_1(self, app: ConnectedApp, connection: _Connection, token: str) -> StoreReading:
         # In a thread: a receipt may have megabytes, and whoever sends it is not known.
         opened = await asyncio.to_thread(open_receipt, token, connection.credentials.root_certificates)
         if opened.bundle_id != connection.credentials.bundle_id:
             raise InvalidReceipt("The receipt proves no purchase. It is from another app.")
         if opened.transaction_id is None:
-            return Reading(note="The receipt lists no purchase.")
-        refused: list[Unknown | Declined | CredentialsRefused] = []
+            return StoreReading(note="The receipt lists no purchase.")
+        refused: list[UnknownTransaction | Declined | CredentialsRefused] = []
         for environment in connection.api.environments:
             try:
-                return Reading(seen=await self._everything(app, connection, opened.transaction_id, environment))
-            except (Unknown, Declined, CredentialsRefused) as error:
+                return StoreReading(seen=await self._everything(app, connection, opened.transaction_id, environment))
+            except (UnknownTransaction, Declined, CredentialsRefused) as error:
                 refused.append(error)
         # An app that is not in the App Store yet is refused by production. Only if nobody takes the key it is no good.
         kind = CredentialsRefused if all(isinstance(one, CredentialsRefused) for one in refused) else StoreDown
@@ -238,7 +238,7 @@ class AppleAdapter:
 
     async def _everything(
         self, app: ConnectedApp, connection: _Connection, transaction_id: str, environment: Environment
-    ) -> tuple[Seen, ...]:
+    ) -> tuple[SeenPurchase, ...]:
         """All purchases of the customer who made this transaction. The history is read first: what happens between the
         two requests is then in the second answer."""
         signed = await connection.api.history(transaction_id, environment)
@@ -262,7 +262,7 @@ def _journalled(opener: Opener, signed: str) -> Notification:
     subject = None
     if transaction is not None:
         try:
-            subject = shaped(transaction, Transaction).handle
+            subject = shaped(transaction, AppleTransaction).handle
         except Malformed:
             # It is authentic, so it is kept. Processing will say what is wrong with it.
             subject = None

@@ -15,7 +15,7 @@ from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.stores.apple.credentials import AppleCredentials, signing_key
 from latchkey.stores.errors import CredentialsRefused, StoreDown
-from latchkey.stores.http import Answer, StoreHttp
+from latchkey.stores.http import StoreHttp, StoreResponse
 
 _HOSTS = {
     Environment.PRODUCTION: "https://api.storekit.apple.com",
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 # Both are a StoreDown for whoever does not look closer: it is visible, tried again, and loses nothing.
-class Unknown(StoreDown):
+class UnknownTransaction(StoreDown):
     """Apple does not know this transaction in this environment."""
 
 
@@ -168,7 +168,7 @@ class AppStoreApi:
         """The signed test notification, once Apple has sent it."""
         try:
             found = await self._get(environment, f"/inApps/v1/notifications/test/{_in_path(token)}", _Sent)
-        except (Declined, Unknown):
+        except (Declined, UnknownTransaction):
             return None
         return found.signed_payload
 
@@ -193,7 +193,7 @@ class AppStoreApi:
         *,
         query: dict[str, str] | None = None,
         body: dict[str, Any] | None = None,
-    ) -> Answer:
+    ) -> StoreResponse:
         base = self._credentials.api_base_url or _HOSTS[environment]
         headers = {"Authorization": f"Bearer {self._bearer()}"}
         answer = await self._http.request(method, base + path, headers=headers, query=query, json=body)
@@ -205,7 +205,7 @@ class AppStoreApi:
         if code in _TRY_AGAIN:
             raise StoreDown(f"Apple asks to try again ({code}).")
         if answer.status == 404 and code in (4040001, 4040005, 4040010):
-            raise Unknown(f"Apple does not know the transaction ({code}).")
+            raise UnknownTransaction(f"Apple does not know the transaction ({code}).")
         raise Declined(f"Apple answered {answer.status} ({code or 'no code'}).", code)
 
     def _bearer(self) -> str:
@@ -228,7 +228,7 @@ def _in_path(part: str) -> str:
     return quote(part, safe="")
 
 
-def _code(answer: Answer) -> int:
+def _code(answer: StoreResponse) -> int:
     try:
         return msgspec.json.decode(answer.body, type=_Refusal).error_code
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):

@@ -28,7 +28,7 @@ class _Good:
     until: float
 
 
-class Chains:
+class CertificateChains:
     """The library's check of a chain, made once for each pair of leaf and intermediate.
 
     Whether a chain is good depends on its certificates, the roots and the moment for which it is checked. The first two

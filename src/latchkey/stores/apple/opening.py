@@ -6,12 +6,12 @@ from latchkey.domain.purchases.purchase import Environment
 from latchkey.stores.apple.credentials import AppleCredentials
 from latchkey.stores.apple.payloads import (
     Addressed,
+    AppleTransaction,
     AppTransaction,
     Data,
     NotificationPayload,
     P,
     RenewalInfo,
-    Transaction,
     environment_of,
     shaped,
 )
@@ -20,7 +20,7 @@ from latchkey.stores.errors import Malformed, Misdirected
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class OpenedNotification:
     """A notification with what was nested in it, still as JSON."""
 
     payload: NotificationPayload
@@ -37,7 +37,7 @@ class Opener:
         self._app_apple_id = credentials.app_apple_id
         self._signatures: Signatures = signatures_under(credentials.root_certificates)
 
-    def notification(self, signed: str) -> Notice:
+    def notification(self, signed: str) -> OpenedNotification:
         payload = shaped(self._signatures.open(signed), NotificationPayload)
         about = payload.about
         if about is None:
@@ -52,10 +52,10 @@ class Opener:
         if about.signed_renewal_info is not None:
             renewal = self._signatures.open(about.signed_renewal_info)
             _same_environment(shaped(renewal, Addressed).environment, environment)
-        return Notice(payload, environment, transaction, renewal)
+        return OpenedNotification(payload, environment, transaction, renewal)
 
-    def transaction(self, signed: str) -> Transaction:
-        transaction = self._own(signed, Transaction)
+    def transaction(self, signed: str) -> AppleTransaction:
+        transaction = self._own(signed, AppleTransaction)
         _known(transaction.environment)
         return transaction
 
@@ -105,7 +105,7 @@ def _known(told: str | None) -> Environment:
     return environment
 
 
-def reopened(signed: str) -> Notice:
+def reopened(signed: str) -> OpenedNotification:
     """A notification from the journal: it was checked before it got there."""
     payload = shaped(payload_of(signed), NotificationPayload)
     about = payload.about
@@ -113,4 +113,4 @@ def reopened(signed: str) -> Notice:
         raise Malformed("The notification names no app.")
     nested = (about.signed_transaction_info, about.signed_renewal_info)
     transaction, renewal = (None if one is None else payload_of(one) for one in nested)
-    return Notice(payload, _known(about.told_environment), transaction, renewal)
+    return OpenedNotification(payload, _known(about.told_environment), transaction, renewal)

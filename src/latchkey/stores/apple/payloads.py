@@ -26,7 +26,7 @@ class _Payload(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     pass
 
 
-class Transaction(_Payload, frozen=True, kw_only=True):
+class AppleTransaction(_Payload, frozen=True, kw_only=True):
     transaction_id: Text
     original_transaction_id: Text
     bundle_id: Text

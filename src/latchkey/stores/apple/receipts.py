@@ -24,7 +24,7 @@ from latchkey.stores.apple.credentials import to_der
 from latchkey.stores.errors import InvalidReceipt, StoreDown
 
 if TYPE_CHECKING:
-    from latchkey.stores.apple.certificate_chains import Chains
+    from latchkey.stores.apple.certificate_chains import CertificateChains
 
 # A receipt lists every purchase that the customer ever made in the app. Most have 10 KB, some several hundred.
 LARGEST_RECEIPT = 4 * 1024 * 1024
@@ -162,11 +162,11 @@ class _Message:
 
 
 @lru_cache(maxsize=64)
-def _chains_under(root_certificates: tuple[str, ...]) -> Chains:
-    from latchkey.stores.apple.certificate_chains import Chains
+def _chains_under(root_certificates: tuple[str, ...]) -> CertificateChains:
+    from latchkey.stores.apple.certificate_chains import CertificateChains
 
     # Not strict: the authorities of receipts are older than the rules of today.
-    return Chains(to_der(root_certificates), strict=False)
+    return CertificateChains(to_der(root_certificates), strict=False)
 
 
 def _is_receipt_root_missing(intermediate: x509.Certificate, root_certificates: tuple[str, ...]) -> bool:

@@ -49,9 +49,9 @@ class Signatures:
     """Opens signed objects under one set of roots."""
 
     def __init__(self, roots: Sequence[bytes]) -> None:
-        from latchkey.stores.apple.certificate_chains import Chains
+        from latchkey.stores.apple.certificate_chains import CertificateChains
 
-        self._chains = Chains(roots)
+        self._chains = CertificateChains(roots)
 
     def open(self, signed: str) -> bytes:
         """The payload. NotAuthentic if the signature or its chain is not right, NotSigned if it is no signed object.

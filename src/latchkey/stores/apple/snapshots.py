@@ -9,8 +9,8 @@ from latchkey.domain.money.amounts import UNKNOWN, Price
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Ownership, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 from latchkey.domain.stores.store import APP_STORE
-from latchkey.stores.adapter import Seen
-from latchkey.stores.apple.payloads import RenewalInfo, Transaction, environment_of
+from latchkey.stores.adapter import SeenPurchase
+from latchkey.stores.apple.payloads import AppleTransaction, RenewalInfo, environment_of
 from latchkey.stores.apple.storefronts import country_of
 from latchkey.stores.errors import Malformed
 
@@ -36,11 +36,11 @@ class Renewal:
 
 
 def purchases(
-    app_id: str, transactions: Iterable[Transaction], renewals: Iterable[Renewal] = (), *, complete: bool
-) -> tuple[Seen, ...]:
+    app_id: str, transactions: Iterable[AppleTransaction], renewals: Iterable[Renewal] = (), *, complete: bool
+) -> tuple[SeenPurchase, ...]:
     """Every purchase that these transactions belong to. `complete`: Apple was asked for all transactions."""
-    subscriptions: dict[str, dict[str, Transaction]] = {}
-    single: dict[str, Transaction] = {}
+    subscriptions: dict[str, dict[str, AppleTransaction]] = {}
+    single: dict[str, AppleTransaction] = {}
     for transaction in transactions:
         if transaction.is_subscription:
             line = subscriptions.setdefault(transaction.original_transaction_id, {})
@@ -57,7 +57,7 @@ def purchases(
     return (*seen, *(_one_time(app_id, one) for one in single.values()))
 
 
-def _subscription(app_id: str, line: list[Transaction], renewal: Renewal | None, complete: bool) -> Seen:
+def _subscription(app_id: str, line: list[AppleTransaction], renewal: Renewal | None, complete: bool) -> SeenPurchase:
     latest = line[-1]
     snapshot = Subscription(
         store=STORE,
@@ -68,7 +68,7 @@ def _subscription(app_id: str, line: list[Transaction], renewal: Renewal | None,
         status=_without_word(latest) if renewal is None else _status(latest, renewal),
         ownership=_ownership(latest),
     )
-    return Seen(
+    return SeenPurchase(
         snapshot=snapshot,
         account_token=_account_token(line),
         handle=latest.handle,
@@ -76,7 +76,7 @@ def _subscription(app_id: str, line: list[Transaction], renewal: Renewal | None,
     )
 
 
-def _one_time(app_id: str, transaction: Transaction) -> Seen:
+def _one_time(app_id: str, transaction: AppleTransaction) -> SeenPurchase:
     revoked_at = transaction.revocation_date
     family_ended = revoked_at is not None and _is_family_end(transaction)
     purchase = Purchase(
@@ -95,10 +95,10 @@ def _one_time(app_id: str, transaction: Transaction) -> Seen:
         revoked_at=revoked_at if family_ended else None,
         told_at=transaction.signed_date,
     )
-    return Seen(snapshot=purchase, account_token=_account_token([transaction]), handle=transaction.handle)
+    return SeenPurchase(snapshot=purchase, account_token=_account_token([transaction]), handle=transaction.handle)
 
 
-def _period(transaction: Transaction) -> Period:
+def _period(transaction: AppleTransaction) -> Period:
     if transaction.expires_date is None:
         raise Malformed("Transaction: a subscription without expiresDate")
     ends_at = transaction.expires_date
@@ -120,7 +120,7 @@ def _period(transaction: Transaction) -> Period:
     )
 
 
-def _cause(transaction: Transaction) -> Cause:
+def _cause(transaction: AppleTransaction) -> Cause:
     reason = transaction.transaction_reason
     if reason == "RENEWAL" or (reason is None and not transaction.is_first):
         return Cause.RENEWAL
@@ -131,7 +131,7 @@ def _cause(transaction: Transaction) -> Cause:
     return Cause.RENEWAL if with_offer and not transaction.is_first else Cause.PURCHASE
 
 
-def _period_type(transaction: Transaction) -> PeriodType:
+def _period_type(transaction: AppleTransaction) -> PeriodType:
     if transaction.offer_discount_type == _FREE_TRIAL:
         return PeriodType.TRIAL
     if transaction.offer_discount_type is not None:
@@ -142,7 +142,7 @@ def _period_type(transaction: Transaction) -> PeriodType:
     return PeriodType.NORMAL
 
 
-def _price(transaction: Transaction) -> Price:
+def _price(transaction: AppleTransaction) -> Price:
     if transaction.is_family_shared or transaction.offer_discount_type == _FREE_TRIAL:
         return Price(0, transaction.currency or "USD")
     if transaction.price is None or transaction.currency is None:
@@ -151,18 +151,18 @@ def _price(transaction: Transaction) -> Price:
     return Price(transaction.price * 1000, transaction.currency)
 
 
-def _money_back(transaction: Transaction) -> tuple[MoneyBack, ...]:
+def _money_back(transaction: AppleTransaction) -> tuple[MoneyBack, ...]:
     if transaction.revocation_date is None or _is_family_end(transaction):
         return ()
     return (MoneyBack(transaction.revocation_date),)
 
 
-def _is_family_end(transaction: Transaction) -> bool:
+def _is_family_end(transaction: AppleTransaction) -> bool:
     """Of a revoked transaction: whether it was shared and is no longer, so that no money went back to this customer."""
     return transaction.is_family_shared or transaction.revocation_type == "FAMILY_REVOKE"
 
 
-def _without_word(latest: Transaction) -> Status:
+def _without_word(latest: AppleTransaction) -> Status:
     """A transaction alone says nothing about renewal, but when it was made renewal was on. Dated then, this never
     replaces what Apple has said since."""
     if latest.revocation_date is not None and _is_family_end(latest):
@@ -170,7 +170,7 @@ def _without_word(latest: Transaction) -> Status:
     return Status(as_of=Moment(latest.purchase_date))
 
 
-def _status(latest: Transaction, renewal: Renewal) -> Status:
+def _status(latest: AppleTransaction, renewal: Renewal) -> Status:
     info = renewal.info
     stands = _derived(info) if renewal.status is None else renewal.status
     # Apple turns renewal off as well when it gives up on a payment. Then nobody has cancelled.
@@ -200,7 +200,7 @@ def _derived(info: RenewalInfo) -> int:
     return _ACTIVE if info.expiration_intent is None else _EXPIRED
 
 
-def _due_at(latest: Transaction, info: RenewalInfo) -> Ms | None:
+def _due_at(latest: AppleTransaction, info: RenewalInfo) -> Ms | None:
     """When the running period ends. A transaction that was refunded or replaced may be an older one."""
     older = latest.revocation_date is not None or latest.is_upgraded
     return info.renewal_date if older and info.renewal_date is not None else latest.expires_date
@@ -212,7 +212,7 @@ def _grace_ends_at(info: RenewalInfo, stands: int, due_at: Ms | None) -> Ms | No
     return due_at + _SHORTEST_GRACE if stands == _GRACE_PERIOD and due_at is not None else None
 
 
-def _ended(latest: Transaction, info: RenewalInfo, stands: int) -> Reason | None:
+def _ended(latest: AppleTransaction, info: RenewalInfo, stands: int) -> Reason | None:
     if stands == _REVOKED:
         return Reason.UNKNOWN if _is_family_end(latest) else Reason.CUSTOMER_SUPPORT
     if stands != _EXPIRED:
@@ -221,18 +221,18 @@ def _ended(latest: Transaction, info: RenewalInfo, stands: int) -> Reason | None
     return Reason.UNSUBSCRIBE if off else _ENDED_BY.get(info.expiration_intent or 0, Reason.UNKNOWN)
 
 
-def _ownership(transaction: Transaction) -> Ownership:
+def _ownership(transaction: AppleTransaction) -> Ownership:
     return Ownership.FAMILY_SHARED if transaction.is_family_shared else Ownership.PURCHASED
 
 
-def _environment(transaction: Transaction) -> Environment:
+def _environment(transaction: AppleTransaction) -> Environment:
     environment = environment_of(transaction.environment)
     if environment is None:
         raise Malformed("Transaction: environment is neither Production nor Sandbox")
     return environment
 
 
-def _account_token(line: list[Transaction]) -> str | None:
+def _account_token(line: list[AppleTransaction]) -> str | None:
     """The newest that the app has given. Apple takes UUIDs only."""
     for transaction in reversed(line):
         try:

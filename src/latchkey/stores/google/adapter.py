@@ -9,26 +9,26 @@ from typing import Any
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.stores.adapter import (
+    ActionTarget,
     AppReceipt,
     ConnectedApp,
     Extension,
     GivenBack,
     Incoming,
     Notification,
-    Reading,
-    Target,
+    StoreReading,
 )
 from latchkey.stores.errors import InvalidReceipt, StoreDown
 from latchkey.stores.google import credentials as given_credentials
 from latchkey.stores.google import line, periods, prepaid, product, push, subscription
 from latchkey.stores.google import notification as told
 from latchkey.stores.google.access_token import AccessTokens
-from latchkey.stores.google.actions import Acting
-from latchkey.stores.google.chains import Chains
+from latchkey.stores.google.actions import GoogleActions
+from latchkey.stores.google.chains import PurchaseChains
 from latchkey.stores.google.credentials import GoogleCredentials
 from latchkey.stores.google.publisher import Publisher
-from latchkey.stores.google.push import Certificates
-from latchkey.stores.google.refusal import Gone, Unknown
+from latchkey.stores.google.push import GoogleCertificates
+from latchkey.stores.google.refusal import Gone, UnknownPurchase
 from latchkey.stores.google.resources import ACTIVE, UNACKNOWLEDGED, VoidedPurchase, millis
 from latchkey.stores.http import StoreHttp
 
@@ -49,11 +49,11 @@ class GoogleAdapter:
         self._now = now
         self._http = http = http or StoreHttp("Google", now)
         # Tokens and certificates live by the real time, also where the service follows the clock of a store emulator.
-        self._certificates = Certificates(http, _real_now)
+        self._certificates = GoogleCertificates(http, _real_now)
         self._tokens = AccessTokens(http, _real_now)
         self._publisher = Publisher(http, self._tokens, now)
-        self._chains = Chains(self._publisher)
-        self._acting = Acting(self._publisher)
+        self._chains = PurchaseChains(self._publisher)
+        self._acting = GoogleActions(self._publisher)
 
     def parse_credentials(self, given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> GoogleCredentials:
         return given_credentials.parse(given, allowed_hosts)
@@ -68,7 +68,7 @@ class GoogleAdapter:
     async def verify(self, app: ConnectedApp, incoming: Incoming) -> Notification:
         return await push.verify(app.credentials, incoming, self._certificates)
 
-    async def read(self, app: ConnectedApp, payload: str) -> Reading:
+    async def read(self, app: ConnectedApp, payload: str) -> StoreReading:
         said = told.decode(payload)
         try:
             if (one := said.subscription_notification) is not None:
@@ -82,23 +82,23 @@ class GoogleAdapter:
                     return await self._voided(app, voided)
                 except Gone:
                     return await self._refunded_later(app, voided)
-        except Unknown:
-            return Reading(note="Google knows no such purchase.")
+        except UnknownPurchase:
+            return StoreReading(note="Google knows no such purchase.")
         except Gone:
-            return Reading(note=_TOO_OLD)
+            return StoreReading(note=_TOO_OLD)
         if said.test_notification is not None:
-            return Reading(note="A test notification: the connection works.")
-        return Reading(note="A notification that this version of Latchkey does not know.")
+            return StoreReading(note="A test notification: the connection works.")
+        return StoreReading(note="A notification that this version of Latchkey does not know.")
 
-    async def read_receipt(self, app: ConnectedApp, receipt: AppReceipt) -> Reading:
+    async def read_receipt(self, app: ConnectedApp, receipt: AppReceipt) -> StoreReading:
         if receipt.token is None or _POSSIBLE.fullmatch(receipt.token) is None or "#" in receipt.token:
             raise InvalidReceipt("The receipt has no purchase token of Google Play.")
         try:
             return await self._either(app, receipt.token)
-        except Unknown:
+        except UnknownPurchase:
             raise InvalidReceipt("Google knows no purchase with this token in this app.") from None
         except Gone:
-            return Reading(note=_TOO_OLD)
+            return StoreReading(note=_TOO_OLD)
 
     def looks_real(self, receipt: AppReceipt, now: Ms) -> bool:  # noqa: ARG002 - as every store
         return receipt.token is not None and _USUAL.fullmatch(receipt.token) is not None
@@ -108,14 +108,14 @@ class GoogleAdapter:
         app: ConnectedApp,
         handle: str,
         environment: Environment,  # noqa: ARG002 - a token says it itself
-    ) -> Reading:
+    ) -> StoreReading:
         try:
             token = await self._token_of_order(app, handle) if _ORDER.fullmatch(handle) else _token_of(handle)
             return await self._either(app, token, with_history=True)
-        except Unknown:
-            return Reading(note="Google knows no such purchase.")
+        except UnknownPurchase:
+            return StoreReading(note="Google knows no such purchase.")
         except Gone:
-            return Reading(note=_TOO_OLD)
+            return StoreReading(note=_TOO_OLD)
 
     async def acknowledge(self, app: ConnectedApp, handle: str, product_id: str, *, subscription: bool) -> None:
         # A prepaid plan is a one-time purchase to Latchkey and a subscription to Google. Only those have a base plan.
@@ -125,21 +125,21 @@ class GoogleAdapter:
             await self._publisher.acknowledge(app, token, name, subscription=is_subscription)
         except Gone:
             return
-        except Unknown:
+        except UnknownPurchase:
             # Also the answer to a second acknowledgement, or to one of a purchase that was cancelled meanwhile.
             if await self._waits(app, token, is_subscription):
                 raise StoreDown("Google does not take the acknowledgement of a purchase that waits for it.") from None
 
-    async def cancel(self, app: ConnectedApp, target: Target) -> None:
+    async def cancel(self, app: ConnectedApp, target: ActionTarget) -> None:
         await self._acting.cancel(app, target)
 
-    async def revoke(self, app: ConnectedApp, target: Target) -> None:
+    async def revoke(self, app: ConnectedApp, target: ActionTarget) -> None:
         await self._acting.revoke(app, target)
 
-    async def refund(self, app: ConnectedApp, target: Target, *, revoke: bool) -> None:
+    async def refund(self, app: ConnectedApp, target: ActionTarget, *, revoke: bool) -> None:
         await self._acting.refund(app, target, revoke=revoke)
 
-    async def extend(self, app: ConnectedApp, target: Target, extension: Extension) -> None:
+    async def extend(self, app: ConnectedApp, target: ActionTarget, extension: Extension) -> None:
         await self._acting.extend(app, target, extension)
 
     async def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
@@ -152,11 +152,11 @@ class GoogleAdapter:
     async def close(self) -> None:
         await self._http.close()
 
-    async def _either(self, app: ConnectedApp, token: str, *, with_history: bool = False) -> Reading:
+    async def _either(self, app: ConnectedApp, token: str, *, with_history: bool = False) -> StoreReading:
         """A token does not say whether it is of a subscription. Only if Google knows neither, there is no purchase."""
         try:
             return await self._subscription(app, token, with_history=with_history)
-        except Unknown:
+        except UnknownPurchase:
             return await self._product(app, token)
 
     async def _token_of_order(self, app: ConnectedApp, order_id: str) -> str:
@@ -164,7 +164,7 @@ class GoogleAdapter:
         the purchase waits until the app shows it."""
         order = await self._publisher.order(app, order_id)
         if order is None or not order.purchase_token:
-            raise Unknown("Google knows no such order, or does not tell of orders.")
+            raise UnknownPurchase("Google knows no such order, or does not tell of orders.")
         return order.purchase_token
 
     async def _subscription(
@@ -176,10 +176,10 @@ class GoogleAdapter:
         with_history: bool = False,
         beside: tuple[str, ...] = (),
         told_at: Ms | None = None,
-    ) -> Reading:
+    ) -> StoreReading:
         purchase = await self._publisher.subscription(app, token)
         if note := subscription.why_nothing_follows(purchase):
-            return Reading(note=note)
+            return StoreReading(note=note)
         chain = await self._chains.of(app, purchase)
         topped_up = await self._chains.prepaid_before(app, purchase, chain)
         needed = (*line.running_orders(purchase), *beside)
@@ -188,7 +188,7 @@ class GoogleAdapter:
         told_of, resume = False, None
         if (ask_for_pause or with_history) and purchase.subscription_state == ACTIVE:
             told_of, resume = await self._publisher.planned_pause(app, purchase.items[0].product_id, token)
-        around = subscription.Around(
+        around = subscription.PurchaseContext(
             orders=orders,
             chain=chain,
             topped_up=topped_up,
@@ -208,17 +208,17 @@ class GoogleAdapter:
             one = await self._publisher.product(app, token)
             paid = one.purchase_state_context.purchase_state == product.PURCHASED
             return paid and one.acknowledgement_state == UNACKNOWLEDGED
-        except (Unknown, Gone):
+        except (UnknownPurchase, Gone):
             return False
 
-    async def _product(self, app: ConnectedApp, token: str) -> Reading:
+    async def _product(self, app: ConnectedApp, token: str) -> StoreReading:
         purchase = await self._publisher.product(app, token)
         orders = await self._publisher.orders(app, [purchase.order_id] if purchase.order_id else [])
         return product.read(app.app_id, token, purchase, orders.get(purchase.order_id or ""))
 
-    async def _voided(self, app: ConnectedApp, voided: told.VoidedTold) -> Reading:
+    async def _voided(self, app: ConnectedApp, voided: told.VoidedTold) -> StoreReading:
         if voided.refund_type == told.PARTIAL_REFUND:
-            return Reading(note="Only a part of the quantity was refunded.")
+            return StoreReading(note="Only a part of the quantity was refunded.")
         if voided.product_type == told.ONE_TIME:
             return await self._product(app, voided.purchase_token)
         beside = (voided.order_id,) if voided.order_id else ()
@@ -226,16 +226,16 @@ class GoogleAdapter:
             return await self._subscription(app, voided.purchase_token, beside=beside)
         try:
             return await self._subscription(app, voided.purchase_token, beside=beside)
-        except Unknown:
+        except UnknownPurchase:
             return await self._product(app, voided.purchase_token)
 
-    async def _refunded_later(self, app: ConnectedApp, voided: told.VoidedTold) -> Reading:
+    async def _refunded_later(self, app: ConnectedApp, voided: told.VoidedTold) -> StoreReading:
         """Google forgets a purchase 60 days after its end, and its orders later: only the refund can be told."""
         at = periods.refunded_at(await self._publisher.order(app, voided.order_id) if voided.order_id else None)
         if at is None:
-            return Reading(note=_TOO_OLD)
+            return StoreReading(note=_TOO_OLD)
         back = GivenBack(handle=voided.purchase_token, transaction_id=voided.order_id, at=at)
-        return Reading(given_back=(back,), note=_TOO_OLD)
+        return StoreReading(given_back=(back,), note=_TOO_OLD)
 
 
 def _real_now() -> Ms:
@@ -248,7 +248,7 @@ def _token_of(handle: str) -> str:
 
 def _notification(app: ConnectedApp, voided: VoidedPurchase, until: Ms) -> Notification:
     at = millis(voided.voided_time_millis) or until
-    said = told.Told(
+    said = told.GoogleNotification(
         package_name=app.credentials.package_name,
         event_time_millis=at,
         voided_purchase_notification=told.VoidedTold(purchase_token=voided.purchase_token, order_id=voided.order_id),

@@ -6,7 +6,7 @@ from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.google.line import Chain
 from latchkey.stores.google.prepaid import Earlier
 from latchkey.stores.google.publisher import Publisher
-from latchkey.stores.google.refusal import Gone, Unknown
+from latchkey.stores.google.refusal import Gone, UnknownPurchase
 from latchkey.stores.google.resources import SubscriptionPurchase
 
 # Google names the purchase before for as long as a subscription lives. Whoever upgrades more often than this while
@@ -15,7 +15,7 @@ LONGEST = 10
 _MOST_KEPT = 2_000
 
 
-class Chains:
+class PurchaseChains:
     """Keeps what was read of purchases that were replaced: it does not change any more."""
 
     def __init__(self, publisher: Publisher) -> None:
@@ -56,7 +56,7 @@ class Chains:
             return self._kept[key]
         try:
             old = await self._publisher.subscription(app, token)
-        except (Unknown, Gone):
+        except (UnknownPurchase, Gone):
             old = None
         if old is None or old.is_replaced:
             self._kept[key] = old

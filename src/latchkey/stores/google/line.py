@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.subscription import Cause, Period, PeriodType
 from latchkey.stores.google import periods
-from latchkey.stores.google.resources import EXPIRED, LineItem, Order, SubscriptionPurchase, instant
+from latchkey.stores.google.resources import EXPIRED, GoogleOrder, LineItem, SubscriptionPurchase, instant
 
 # The purchases that one replaced, newest first, by their tokens. None: Google no longer tells of it.
 Chain = tuple[tuple[str, SubscriptionPurchase | None], ...]
@@ -46,21 +46,26 @@ class _Part:
     # The purchase before it, where this one took its place while it ran.
     took_over: SubscriptionPurchase | None = None
 
-    def began(self, order: Order | None, ends_at: Ms) -> Ms:
+    def began(self, order: GoogleOrder | None, ends_at: Ms) -> Ms:
         paid_at = periods.paid_at(order) if order is not None else None
         return instant(self.purchase.start_time) or paid_at or ends_at
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SubscriptionLine:
     # Oldest first; the last is the one at hand.
     parts: tuple[_Part, ...]
-    orders: Mapping[str, Order]
+    orders: Mapping[str, GoogleOrder]
 
     @classmethod
     def of(
-        cls, purchase: SubscriptionPurchase, item: LineItem, order_id: str, orders: Mapping[str, Order], chain: Chain
-    ) -> Line:
+        cls,
+        purchase: SubscriptionPurchase,
+        item: LineItem,
+        order_id: str,
+        orders: Mapping[str, GoogleOrder],
+        chain: Chain,
+    ) -> SubscriptionLine:
         known: list[SubscriptionPurchase] = []
         for _, old in chain:
             if old is None or not old.items or old.items[0].latest_successful_order_id is None:

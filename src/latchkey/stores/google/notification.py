@@ -58,7 +58,7 @@ class TestTold(msgspec.Struct):
     pass
 
 
-class Told(msgspec.Struct, rename="camel", omit_defaults=True):
+class GoogleNotification(msgspec.Struct, rename="camel", omit_defaults=True):
     package_name: str
     # Google writes a text.
     event_time_millis: int = 0
@@ -68,20 +68,20 @@ class Told(msgspec.Struct, rename="camel", omit_defaults=True):
     test_notification: TestTold | None = None
 
 
-def decode(data: bytes | str) -> Told:
+def decode(data: bytes | str) -> GoogleNotification:
     try:
         # Not strict: numbers may be written as texts.
-        return msgspec.convert(msgspec.json.decode(data), Told, strict=False)
+        return msgspec.convert(msgspec.json.decode(data), GoogleNotification, strict=False)
     except (msgspec.MsgspecError, RecursionError, UnicodeError, OverflowError):
         raise Malformed("The data of the push is not a notification of Google Play.") from None
 
 
-def encode(told: Told) -> str:
+def encode(told: GoogleNotification) -> str:
     """Only what Latchkey reads: nothing else that a sender put in reaches the journal."""
     return msgspec.json.encode(told).decode()
 
 
-def kind_of(told: Told) -> str:
+def kind_of(told: GoogleNotification) -> str:
     if told.subscription_notification is not None:
         number = told.subscription_notification.notification_type
         return SUBSCRIPTION_TYPES.get(number, f"SUBSCRIPTION/{number}")
@@ -93,7 +93,7 @@ def kind_of(told: Told) -> str:
     return "TEST" if told.test_notification is not None else "UNKNOWN"
 
 
-def subject_of(told: Told) -> str | None:
+def subject_of(told: GoogleNotification) -> str | None:
     for one in (
         told.subscription_notification,
         told.one_time_product_notification,

@@ -12,7 +12,7 @@ from latchkey.domain.instants import MINUTE, Ms
 from latchkey.domain.money.amounts import FREE, UNKNOWN, Price
 from latchkey.domain.purchases.purchase import MoneyBack, PartBack, merge_parts
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType
-from latchkey.stores.google.resources import LineItem, OfferDetails, Order, OrderItem, instant, product_of
+from latchkey.stores.google.resources import GoogleOrder, LineItem, OfferDetails, OrderItem, instant, product_of
 
 # Google does not date its answers; `settle` does.
 NOW = Moment(0)
@@ -38,7 +38,7 @@ def history(order_id: str) -> list[str]:
     return [first, *(f"{first}..{renewal}" for renewal in range(number))]
 
 
-def item_of(order: Order | None, product_id: str) -> OrderItem | None:
+def item_of(order: GoogleOrder | None, product_id: str) -> OrderItem | None:
     """The part of an order that is about a product. An order of one item is about whatever it names."""
     if order is None:
         return None
@@ -46,7 +46,7 @@ def item_of(order: Order | None, product_id: str) -> OrderItem | None:
     return found[0] if found else order.line_items[0] if len(order.line_items) == 1 else None
 
 
-def paid_end(order: Order | None, product_id: str) -> Ms | None:
+def paid_end(order: GoogleOrder | None, product_id: str) -> Ms | None:
     """Until when an order has paid. Only the order knows it while a grace period runs."""
     item = item_of(order, product_id)
     details = item.subscription_details if item is not None else None
@@ -58,7 +58,7 @@ def is_revoked(ends_at: Ms, paid_until: Ms | None) -> bool:
     return paid_until is not None and ends_at < paid_until - _CUT_SHORT
 
 
-def refunded_at(order: Order | None) -> Ms | None:
+def refunded_at(order: GoogleOrder | None) -> Ms | None:
     """When all of an order's money was given back. A part of it changes nothing."""
     if order is None or order.state != _REFUNDED:
         return None
@@ -67,7 +67,7 @@ def refunded_at(order: Order | None) -> Ms | None:
     return told or instant(order.last_event_time) or instant(order.create_time)
 
 
-def money_back(order: Order | None, ends_at: Ms, paid_until: Ms | None) -> tuple[MoneyBack, ...]:
+def money_back(order: GoogleOrder | None, ends_at: Ms, paid_until: Ms | None) -> tuple[MoneyBack, ...]:
     """A refund that left the user the access is none: Google does not count such an order as voided either."""
     at = refunded_at(order)
     if at is None:
@@ -78,14 +78,14 @@ def money_back(order: Order | None, ends_at: Ms, paid_until: Ms | None) -> tuple
     return (MoneyBack(at),) if at >= ends_at else ()
 
 
-def given_back(order: Order | None) -> int:
+def given_back(order: GoogleOrder | None) -> int:
     """Millionths that went back in part, while the order was kept."""
     if order is None or order.state != _PARTIALLY_REFUNDED:
         return 0
     return sum(micros for _, micros in _parts(order))
 
 
-def parts_back(order: Order | None) -> tuple[PartBack, ...]:
+def parts_back(order: GoogleOrder | None) -> tuple[PartBack, ...]:
     """Since when how much had gone back in part, also if the rest followed later."""
     if order is None or order.state not in (_PARTIALLY_REFUNDED, _REFUNDED):
         return ()
@@ -96,7 +96,7 @@ def parts_back(order: Order | None) -> tuple[PartBack, ...]:
     return merge_parts(*told)
 
 
-def _parts(order: Order) -> list[tuple[Ms | None, int]]:
+def _parts(order: GoogleOrder) -> list[tuple[Ms | None, int]]:
     """Google does not say for which of several items."""
     if len(order.line_items) > 1:
         return []
@@ -108,13 +108,13 @@ def _parts(order: Order) -> list[tuple[Ms | None, int]]:
     ]
 
 
-def country_of(order: Order | None, region: str | None) -> str | None:
+def country_of(order: GoogleOrder | None, region: str | None) -> str | None:
     """Of the buyer's address, else of the purchase: ISO 3166 with two letters."""
     found = (order.buyer_address.buyer_country if order is not None else None) or region
     return found.upper() if found is not None and _COUNTRY.fullmatch(found) else None
 
 
-def price_of(order: Order | None, product_id: str) -> Price | None:
+def price_of(order: GoogleOrder | None, product_id: str) -> Price | None:
     """What was paid, with tax and after discounts."""
     item = item_of(order, product_id)
     if order is None or item is None:
@@ -123,13 +123,13 @@ def price_of(order: Order | None, product_id: str) -> Price | None:
     return money.price if money is not None else None
 
 
-def paid_at(order: Order) -> Ms | None:
+def paid_at(order: GoogleOrder) -> Ms | None:
     """An order is created at the first attempt and processed when the payment has succeeded."""
     event = order.order_history.processed_event
     return (instant(event.event_time) if event is not None else None) or instant(order.create_time)
 
 
-def phase_of(order: Order | None, item: LineItem) -> PeriodType:
+def phase_of(order: GoogleOrder | None, item: LineItem) -> PeriodType:
     """Of the order where it is known: the phase of the purchase may have moved on to one that is not paid yet."""
     ordered = item_of(order, item.product_id)
     if ordered is not None and (details := ordered.subscription_details) is not None:
@@ -142,7 +142,7 @@ def phase_of(order: Order | None, item: LineItem) -> PeriodType:
 
 
 def period(
-    item: LineItem, order_id: str, order: Order | None, *, started_at: Ms, ends_at: Ms, replaces: bool = False
+    item: LineItem, order_id: str, order: GoogleOrder | None, *, started_at: Ms, ends_at: Ms, replaces: bool = False
 ) -> Period:
     """The period that an order has paid for. `started_at` is when the subscription was granted; `replaces`: the
     purchase took the place of another one, which may have been granted earlier."""
@@ -168,7 +168,7 @@ def period(
 
 
 def told(
-    item: LineItem, ids: Iterable[str], orders: Mapping[str, Order], *, started_at: Ms, replaces: bool
+    item: LineItem, ids: Iterable[str], orders: Mapping[str, GoogleOrder], *, started_at: Ms, replaces: bool
 ) -> Iterator[Period]:
     """The periods of these orders, as far as they are known, of whatever product each was."""
     for one in ids:
@@ -179,7 +179,7 @@ def told(
             yield period(named, one, orders[one], started_at=started_at, ends_at=ends_at, replaces=replaces)
 
 
-def product_before(item: LineItem, order_id: str, orders: Mapping[str, Order]) -> str | None:
+def product_before(item: LineItem, order_id: str, orders: Mapping[str, GoogleOrder]) -> str | None:
     """What the order before this one was for."""
     known = history(order_id)
     ordered = item_of(orders.get(known[-2]), item.product_id) if len(known) > 1 else None
@@ -192,7 +192,7 @@ def _plan(ordered: OrderItem) -> OfferDetails:
 
 
 def _began(
-    order: Order | None, product_id: str, number: int, started_at: Ms, ends_at: Ms, *, replaces: bool
+    order: GoogleOrder | None, product_id: str, number: int, started_at: Ms, ends_at: Ms, *, replaces: bool
 ) -> tuple[Ms, Ms | None]:
     """When it was paid, and where its time began if that was earlier."""
     if number == 0 and not replaces:
@@ -207,7 +207,7 @@ def _began(
     return at, start if start is not None and start < at else None
 
 
-def _price(item: LineItem, order: Order | None, kind: PeriodType) -> Price:
+def _price(item: LineItem, order: GoogleOrder | None, kind: PeriodType) -> Price:
     plan = item.auto_renewing_plan
     listed = plan.recurring_price.price if plan is not None and plan.recurring_price is not None else None
     paid = price_of(order, item.product_id)

@@ -12,7 +12,7 @@ from latchkey.domain.money.amounts import UNKNOWN
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.stores.errors import StoreDown
 from latchkey.stores.google import periods
-from latchkey.stores.google.resources import LineItem, Order, SubscriptionPurchase, instant
+from latchkey.stores.google.resources import GoogleOrder, LineItem, SubscriptionPurchase, instant
 
 # The prepaid purchases that one replaced, newest first, by their tokens.
 Earlier = tuple[tuple[str, SubscriptionPurchase], ...]
@@ -25,7 +25,7 @@ def orders_of(earlier: Earlier) -> tuple[str, ...]:
 
 
 def bought(
-    app_id: str, store: str, purchase: SubscriptionPurchase, item: LineItem, id: str, order: Order | None
+    app_id: str, store: str, purchase: SubscriptionPurchase, item: LineItem, id: str, order: GoogleOrder | None
 ) -> Purchase:
     ends_at, paid_until = _end(item), periods.paid_end(order, item.product_id)
     back = periods.money_back(order, ends_at, paid_until)
@@ -50,7 +50,7 @@ def bought(
 
 
 def taken_over(
-    app_id: str, store: str, newest: SubscriptionPurchase, earlier: Earlier, orders: Mapping[str, Order]
+    app_id: str, store: str, newest: SubscriptionPurchase, earlier: Earlier, orders: Mapping[str, GoogleOrder]
 ) -> Iterator[tuple[str, Purchase]]:
     """The purchases that others took over from, oldest first, by their tokens. Each ends, without an event, where
     the next one begins: only the next one says when access ends."""
@@ -68,7 +68,7 @@ def taken_over(
         yield token, _ended_by(made, after, orders)
 
 
-def _ended_by(made: Purchase, after: SubscriptionPurchase, orders: Mapping[str, Order]) -> Purchase:
+def _ended_by(made: Purchase, after: SubscriptionPurchase, orders: Mapping[str, GoogleOrder]) -> Purchase:
     items = after.items
     order = orders.get(items[0].latest_successful_order_id or "") if items else None
     refunded_at = periods.refunded_at(order) if after.is_prepaid else None
@@ -81,7 +81,7 @@ def _ended_by(made: Purchase, after: SubscriptionPurchase, orders: Mapping[str, 
     return replace(made, resolved_at=began if resolved else None)
 
 
-def _first_paid_at(items: tuple[LineItem, ...], orders: Mapping[str, Order]) -> Ms | None:
+def _first_paid_at(items: tuple[LineItem, ...], orders: Mapping[str, GoogleOrder]) -> Ms | None:
     order_id = items[0].latest_successful_order_id if items else None
     order = orders.get(periods.split(order_id)[0]) if order_id is not None else None
     return periods.paid_at(order) if order is not None else None

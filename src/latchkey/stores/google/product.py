@@ -3,22 +3,22 @@
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import UNKNOWN
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind
-from latchkey.stores.adapter import Reading, Seen
+from latchkey.stores.adapter import SeenPurchase, StoreReading
 from latchkey.stores.errors import StoreDown
 from latchkey.stores.google import periods
-from latchkey.stores.google.resources import UNACKNOWLEDGED, Order, ProductItem, ProductPurchase, instant
+from latchkey.stores.google.resources import UNACKNOWLEDGED, GoogleOrder, ProductItem, ProductPurchase, instant
 from latchkey.stores.google.subscription import ADD_ON, STORE, made_up_id
 
 PURCHASED, CANCELLED, PENDING = "PURCHASED", "CANCELLED", "PENDING"
 
 
-def read(app_id: str, token: str, purchase: ProductPurchase, order: Order | None) -> Reading:
+def read(app_id: str, token: str, purchase: ProductPurchase, order: GoogleOrder | None) -> StoreReading:
     state = purchase.purchase_state_context.purchase_state
     if state == PENDING:
-        return Reading(note="The purchase is waiting for its payment.")
+        return StoreReading(note="The purchase is waiting for its payment.")
     completed_at = instant(purchase.purchase_completion_time)
     if completed_at is None and state == CANCELLED:
-        return Reading(note="The purchase was called off before it was paid.")
+        return StoreReading(note="The purchase was called off before it was paid.")
     if state not in (PURCHASED, CANCELLED):
         raise StoreDown("Google tells of a purchase in a state that this version of Latchkey does not know.")
     at = completed_at or (periods.paid_at(order) if order is not None else None)
@@ -26,7 +26,7 @@ def read(app_id: str, token: str, purchase: ProductPurchase, order: Order | None
         raise StoreDown("Google tells of a purchase without the time of its payment.")
     # A refund that left the user the purchase is none.
     back = (MoneyBack(_cancelled_at(order, at)),) if state == CANCELLED else ()
-    return Reading(
+    return StoreReading(
         seen=tuple(
             _seen(app_id, token, purchase, item, order, at, back, number)
             for number, item in enumerate(purchase.product_line_item)
@@ -34,7 +34,7 @@ def read(app_id: str, token: str, purchase: ProductPurchase, order: Order | None
     )
 
 
-def _cancelled_at(order: Order | None, paid_at: Ms) -> Ms:
+def _cancelled_at(order: GoogleOrder | None, paid_at: Ms) -> Ms:
     """The same moment in every reading. The money is back as soon as the order says so too; without a right to read
     orders, the purchase counts as never made."""
     if order is None:
@@ -52,15 +52,15 @@ def _seen(
     token: str,
     purchase: ProductPurchase,
     item: ProductItem,
-    order: Order | None,
+    order: GoogleOrder | None,
     at: Ms,
     back: tuple[MoneyBack, ...],
     number: int,
-) -> Seen:
+) -> SeenPurchase:
     """Whether it should be used up, Google does not know: the catalog does."""
     suffix = f"{ADD_ON}{item.product_id}" if number else ""
     test = purchase.test_purchase_context is not None
-    return Seen(
+    return SeenPurchase(
         snapshot=Purchase(
             kind=PurchaseKind.ONE_TIME,
             store=STORE,

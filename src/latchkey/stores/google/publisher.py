@@ -8,18 +8,18 @@ from latchkey.domain.instants import MINUTE, Ms
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import CredentialsRefused, StoreDown, StoreError
 from latchkey.stores.google.access_token import AccessTokens
-from latchkey.stores.google.refusal import Gone, Unknown, refusal, refusal_of_action
+from latchkey.stores.google.refusal import Gone, UnknownPurchase, refusal, refusal_of_action
 from latchkey.stores.google.resources import (
+    GoogleOrder,
+    GoogleOrders,
     OldSubscription,
-    Order,
-    Orders,
     ProductPurchase,
     SubscriptionPurchase,
     VoidedPurchase,
     VoidedPurchases,
     millis,
 )
-from latchkey.stores.http import Answer, StoreHttp
+from latchkey.stores.http import StoreHttp, StoreResponse
 
 T = TypeVar("T")
 
@@ -50,7 +50,9 @@ class Publisher:
     async def product(self, app: ConnectedApp, token: str) -> ProductPurchase:
         return await self._get(app, f"/purchases/productsv2/tokens/{_part(token)}", ProductPurchase)
 
-    async def orders(self, app: ConnectedApp, needed: Iterable[str], welcome: Iterable[str] = ()) -> dict[str, Order]:
+    async def orders(
+        self, app: ConnectedApp, needed: Iterable[str], welcome: Iterable[str] = ()
+    ) -> dict[str, GoogleOrder]:
         """Those that can be read; of the `welcome` ones the last come first. An order that cannot be read leaves a gap.
         Where Google cannot be asked now, the reading waits a while: with its order a period is told more exactly."""
         try:
@@ -63,7 +65,7 @@ class Publisher:
         self._without_orders.pop(app.app_id, None)
         return found
 
-    async def _orders(self, app: ConnectedApp, must: list[str], welcome: list[str]) -> dict[str, Order]:
+    async def _orders(self, app: ConnectedApp, must: list[str], welcome: list[str]) -> dict[str, GoogleOrder]:
         also = [one for one in welcome if one not in must][-_MOST_ORDERS:]
         if len(must) + len(also) > 1:
             try:
@@ -75,26 +77,26 @@ class Publisher:
             except StoreError:
                 # One that Google does not know fails the call for all.
                 also = also[-_MOST_ONE_BY_ONE:]
-        found: dict[str, Order] = {}
+        found: dict[str, GoogleOrder] = {}
         for order_id in (*must, *also):
             if (order := await self.order(app, order_id)) is not None:
                 found[order_id] = order
         return found
 
-    async def order(self, app: ConnectedApp, order_id: str) -> Order | None:
+    async def order(self, app: ConnectedApp, order_id: str) -> GoogleOrder | None:
         """None where Google does not tell of it."""
         try:
-            return await self._get(app, f"/orders/{_part(order_id)}", Order)
+            return await self._get(app, f"/orders/{_part(order_id)}", GoogleOrder)
         except StoreDown:
             raise
         except StoreError:
             return None
 
-    async def _many_orders(self, app: ConnectedApp, asked: list[str]) -> dict[str, Order]:
-        found: dict[str, Order] = {}
+    async def _many_orders(self, app: ConnectedApp, asked: list[str]) -> dict[str, GoogleOrder]:
+        found: dict[str, GoogleOrder] = {}
         for first in range(0, len(asked), _ORDERS_AT_ONCE):
             query = urlencode([("orderIds", one) for one in asked[first : first + _ORDERS_AT_ONCE]])
-            page = await self._get(app, f"/orders:batchGet?{query}", Orders)
+            page = await self._get(app, f"/orders:batchGet?{query}", GoogleOrders)
             found |= {order.order_id: order for order in page.orders}
         return found
 
@@ -143,13 +145,15 @@ class Publisher:
         """A call that needs the right package, a key that works, and the right to see orders."""
         try:
             await self._get(app, "/purchases/voidedpurchases?maxResults=1&type=1", VoidedPurchases)
-        except (Unknown, Gone):
+        except (UnknownPurchase, Gone):
             raise CredentialsRefused("Google knows no app with this package_name.") from None
 
     async def _get(self, app: ConnectedApp, path: str, type: type[T]) -> T:
         return (await self._call(app, "GET", path)).json(type, "Google")
 
-    async def _call(self, app: ConnectedApp, method: str, path: str, body: Mapping[str, Any] | None = None) -> Answer:
+    async def _call(
+        self, app: ConnectedApp, method: str, path: str, body: Mapping[str, Any] | None = None
+    ) -> StoreResponse:
         answer = await self._answer(app, method, path, body)
         if not 200 <= answer.status < 300:
             refused: StoreError = refusal(answer)
@@ -163,7 +167,7 @@ class Publisher:
             refused: StoreError = refusal_of_action(answer)
             raise refused
 
-    async def _answer(self, app: ConnectedApp, method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
+    async def _answer(self, app: ConnectedApp, method: str, path: str, body: Mapping[str, Any] | None) -> StoreResponse:
         credentials = app.credentials
         package = _part(credentials.package_name)
         url = f"{credentials.api_base_url}/androidpublisher/v3/applications/{package}{path}"
@@ -177,7 +181,7 @@ class Publisher:
             self._tokens.forget(app)
         return answer
 
-    async def _send(self, method: str, url: str, token: str, body: Mapping[str, Any] | None) -> Answer:
+    async def _send(self, method: str, url: str, token: str, body: Mapping[str, Any] | None) -> StoreResponse:
         headers = {"Authorization": f"Bearer {token}"}
         return await self._http.request(method, url, headers=headers, json=body)
 
@@ -185,5 +189,5 @@ class Publisher:
 def _part(text: str) -> str:
     """One part of a path. Dots alone would lead upwards, in whatever way they are written: nothing has such a name."""
     if not text.strip("."):
-        raise Unknown("Google knows no such purchase.")
+        raise UnknownPurchase("Google knows no such purchase.")
     return quote(text, safe="")

@@ -17,7 +17,7 @@ from latchkey.domain.instants import DAY, EARLIEST, HOUR, LATEST, MINUTE, SECOND
 from latchkey.stores.adapter import Incoming, Notification
 from latchkey.stores.errors import Malformed, Misdirected, NotAuthentic, StoreDown
 from latchkey.stores.google.credentials import GoogleCredentials
-from latchkey.stores.google.notification import Told, decode, encode, kind_of, subject_of
+from latchkey.stores.google.notification import GoogleNotification, decode, encode, kind_of, subject_of
 from latchkey.stores.http import StoreHttp
 
 # Google says about 6 hours. Whatever an answer says, it is asked again within a day and not at every push.
@@ -43,7 +43,7 @@ class _Kept:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class Certificates:
+class GoogleCertificates:
     def __init__(self, http: StoreHttp, now: Callable[[], Ms]) -> None:
         self._http = http
         self._now = now
@@ -127,7 +127,7 @@ class _Envelope(msgspec.Struct):
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
 
 
-async def verify(credentials: GoogleCredentials, incoming: Incoming, certificates: Certificates) -> Notification:
+async def verify(credentials: GoogleCredentials, incoming: Incoming, certificates: GoogleCertificates) -> Notification:
     """The sender is checked before a byte of the body is read."""
     if len(incoming.body) > LARGEST_BODY:
         raise Malformed(f"A notification of Google Play has at most {LARGEST_BODY} bytes.")
@@ -153,7 +153,7 @@ async def verify(credentials: GoogleCredentials, incoming: Incoming, certificate
     )
 
 
-async def check_sender(credentials: GoogleCredentials, authorization: str, certificates: Certificates) -> None:
+async def check_sender(credentials: GoogleCredentials, authorization: str, certificates: GoogleCertificates) -> None:
     scheme, _, token = authorization.partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or not token:
@@ -194,7 +194,7 @@ def _guarded(read: Any) -> Any:
         raise NotAuthentic("The push token is not valid: its signature, its form or its time is wrong.") from None
 
 
-def _unwrapped(body: bytes) -> tuple[Told, str]:
+def _unwrapped(body: bytes) -> tuple[GoogleNotification, str]:
     try:
         message = _ENVELOPE.decode(body).message
     except (msgspec.MsgspecError, RecursionError, UnicodeError):

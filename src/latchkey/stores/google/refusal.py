@@ -5,7 +5,7 @@ import re
 import msgspec
 
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, NoAnswer, StoreDown, StoreError
-from latchkey.stores.http import Answer
+from latchkey.stores.http import StoreResponse
 
 _WORD = re.compile(r"[A-Za-z_]{1,60}")
 _QUOTA = frozenset(
@@ -18,7 +18,7 @@ class Gone(StoreError):
     """Google had this purchase or order, and no longer tells of it."""
 
 
-class Unknown(StoreError):
+class UnknownPurchase(StoreError):
     """Google is certain that there is no such purchase or order."""
 
 
@@ -40,7 +40,7 @@ def reason_word(text: str) -> str:
     return text if _WORD.fullmatch(text) else ""
 
 
-def refusal(answer: Answer) -> StoreError:
+def refusal(answer: StoreResponse) -> StoreError:
     """What an answer that is not 200 means. Only an error in Google's own format counts as Google's."""
     said, status = _said(answer), answer.status
     if status == 401:
@@ -57,11 +57,11 @@ def refusal(answer: Answer) -> StoreError:
     if status == 410:
         return Gone("Google no longer tells of this purchase.")
     if status == 404 or (status == 400 and words & {"invalid", "badRequest", "INVALID_ARGUMENT"}):
-        return Unknown("Google knows no such purchase.")
+        return UnknownPurchase("Google knows no such purchase.")
     return StoreDown(f"Google answered {status} ({reason}).")
 
 
-def refusal_of_action(answer: Answer) -> StoreError:
+def refusal_of_action(answer: StoreResponse) -> StoreError:
     """The same for something that Google was asked to do: whatever Google refuses in its own form was not done."""
     refused, said = refusal(answer), _said(answer)
     if isinstance(refused, CredentialsRefused) or said is None or _words(said) & _QUOTA:
@@ -71,7 +71,7 @@ def refusal_of_action(answer: Answer) -> StoreError:
     return ActionRefused(f"Google does not do this for the purchase as it stands ({_reason(said) or answer.status}).")
 
 
-def _said(answer: Answer) -> _Detail | None:
+def _said(answer: StoreResponse) -> _Detail | None:
     try:
         return msgspec.json.decode(answer.body, type=_Body).error
     except (msgspec.MsgspecError, RecursionError, UnicodeError):

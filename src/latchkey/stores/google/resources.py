@@ -39,7 +39,7 @@ class Empty(Resource, frozen=True):
     """Something whose presence is all that it says."""
 
 
-class Money(Resource, frozen=True):
+class GoogleMoney(Resource, frozen=True):
     currency_code: str = ""
     # Whole units, written as a text; the rest in billionths.
     units: int | str = 0
@@ -56,7 +56,7 @@ class Money(Resource, frozen=True):
 
 class RecurringPlan(Resource, frozen=True):
     auto_renew_enabled: bool = False
-    recurring_price: Money | None = None
+    recurring_price: GoogleMoney | None = None
     installment_details: InstallmentPlan | None = None
 
 
@@ -182,7 +182,7 @@ class OrderedSubscription(Resource, frozen=True):
 
 class OrderItem(Resource, frozen=True):
     product_id: str = ""
-    total: Money | None = None
+    total: GoogleMoney | None = None
     subscription_details: OrderedSubscription | None = None
 
 
@@ -191,7 +191,7 @@ class OrderEvent(Resource, frozen=True):
 
 
 class RefundDetails(Resource, frozen=True):
-    total: Money | None = None
+    total: GoogleMoney | None = None
 
 
 class PartialRefund(Resource, frozen=True):
@@ -212,20 +212,20 @@ class OrderHistory(Resource, frozen=True):
     cancellation_event: OrderEvent | None = None
 
 
-class Order(Resource, frozen=True):
+class GoogleOrder(Resource, frozen=True):
     order_id: str = ""
     purchase_token: str = ""
     state: str = ""
     create_time: str | None = None
     last_event_time: str | None = None
-    total: Money | None = None
+    total: GoogleMoney | None = None
     line_items: tuple[OrderItem, ...] = ()
     order_history: OrderHistory = OrderHistory()
     buyer_address: BuyerAddress = BuyerAddress()
 
 
-class Orders(Resource, frozen=True):
-    orders: tuple[Order, ...] = ()
+class GoogleOrders(Resource, frozen=True):
+    orders: tuple[GoogleOrder, ...] = ()
 
 
 class OldSubscription(Resource, frozen=True):

@@ -10,10 +10,10 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Reason
 from latchkey.domain.purchases.subscription import PAUSE_NOT_TOLD, Pause, Status, Subscription
 from latchkey.domain.stores.store import PLAY_STORE
-from latchkey.stores.adapter import Reading, Seen
+from latchkey.stores.adapter import SeenPurchase, StoreReading
 from latchkey.stores.errors import StoreDown
 from latchkey.stores.google import periods, prepaid
-from latchkey.stores.google.line import Chain, Line, running_orders
+from latchkey.stores.google.line import Chain, SubscriptionLine, running_orders
 from latchkey.stores.google.resources import (
     ACTIVE,
     CANCELED,
@@ -24,8 +24,8 @@ from latchkey.stores.google.resources import (
     PENDING,
     PENDING_CANCELED,
     UNACKNOWLEDGED,
+    GoogleOrder,
     LineItem,
-    Order,
     SubscriptionPurchase,
     instant,
     product_of,
@@ -40,10 +40,10 @@ NO_ORDER = "GPT."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class PurchaseContext:
     """What was read beside the purchase."""
 
-    orders: Mapping[str, Order]
+    orders: Mapping[str, GoogleOrder]
     # The purchases that this one replaced, newest first, by their tokens. None: Google no longer tells of it.
     chain: Chain = ()
     # The prepaid purchases that it, or the first of the chain, has replaced.
@@ -70,23 +70,25 @@ def why_nothing_follows(purchase: SubscriptionPurchase) -> str:
     return "" if purchase.items else "The purchase has no item with an end."
 
 
-def read(app_id: str, token: str, purchase: SubscriptionPurchase, around: Around) -> Reading:
+def read(app_id: str, token: str, purchase: SubscriptionPurchase, around: PurchaseContext) -> StoreReading:
     if note := why_nothing_follows(purchase):
-        return Reading(note=note)
+        return StoreReading(note=note)
     newest = (_seen(app_id, token, purchase, item, around) for item in purchase.items)
     # Last what has ended: by then the customer has what took its place.
     ended = (*_vanished(app_id, token, purchase, around), *_given_up(app_id, purchase, around))
-    return Reading(seen=(*_topped_up(app_id, purchase, around), *newest, *ended))
+    return StoreReading(seen=(*_topped_up(app_id, purchase, around), *newest, *ended))
 
 
-def _suffix(product_id: str, purchase: SubscriptionPurchase, order: Order | None) -> str:
+def _suffix(product_id: str, purchase: SubscriptionPurchase, order: GoogleOrder | None) -> str:
     """Of an add-on: whatever is not the first of what was bought together."""
     listed = [one.product_id for one in order.line_items] if order is not None else []
     first = listed[0] if product_id in listed else purchase.items[0].product_id
     return "" if product_id == first else f"{ADD_ON}{product_id}"
 
 
-def _vanished(app_id: str, token: str, purchase: SubscriptionPurchase, around: Around) -> Iterator[Seen]:
+def _vanished(
+    app_id: str, token: str, purchase: SubscriptionPurchase, around: PurchaseContext
+) -> Iterator[SeenPurchase]:
     """What was paid for together with what is left, and is no longer part of the purchase. Google does not date it:
     `settle` keeps what was told first."""
     present = {one.product_id for one in purchase.line_items}
@@ -107,7 +109,7 @@ def _vanished(app_id: str, token: str, purchase: SubscriptionPurchase, around: A
                     status=Status(as_of=periods.NOW, ended=Reason.UNSUBSCRIBE),
                 )
                 account = _account_token(purchase)
-                yield Seen(
+                yield SeenPurchase(
                     snapshot=snapshot,
                     account_token=account,
                     handle=token + suffix,
@@ -116,14 +118,14 @@ def _vanished(app_id: str, token: str, purchase: SubscriptionPurchase, around: A
                 )
 
 
-def _topped_up(app_id: str, purchase: SubscriptionPurchase, around: Around) -> Iterator[Seen]:
+def _topped_up(app_id: str, purchase: SubscriptionPurchase, around: PurchaseContext) -> Iterator[SeenPurchase]:
     """The prepaid purchases that this one, or the first of its chain, has replaced."""
     first = around.chain[-1][1] if around.chain else purchase
     if first is None:
         return
     older = dict(around.topped_up)
     for token, made in prepaid.taken_over(app_id, STORE, first, around.topped_up, around.orders):
-        yield Seen(
+        yield SeenPurchase(
             snapshot=made,
             account_token=_account_token(older[token]),
             handle=token,
@@ -132,7 +134,7 @@ def _topped_up(app_id: str, purchase: SubscriptionPurchase, around: Around) -> I
         )
 
 
-def _given_up(app_id: str, purchase: SubscriptionPurchase, around: Around) -> Iterator[Seen]:
+def _given_up(app_id: str, purchase: SubscriptionPurchase, around: PurchaseContext) -> Iterator[SeenPurchase]:
     """The subscription that a prepaid plan has replaced. It goes on in none, so it ended there."""
     if not purchase.is_prepaid or not around.chain:
         return
@@ -140,7 +142,7 @@ def _given_up(app_id: str, purchase: SubscriptionPurchase, around: Around) -> It
     order_id = old.items[0].latest_successful_order_id if old is not None and old.items else None
     if old is None or order_id is None or not old.is_replaced:
         return
-    line = Line.of(old, old.items[0], order_id, around.orders, tuple(older))
+    line = SubscriptionLine.of(old, old.items[0], order_id, around.orders, tuple(older))
     running = line.periods(_instant(old.items[0].expiry_time))[-1]
     snapshot = Subscription(
         store=STORE,
@@ -152,15 +154,17 @@ def _given_up(app_id: str, purchase: SubscriptionPurchase, around: Around) -> It
     )
     replaces = tuple(one for one, _ in older)
     account = _account_token(old)
-    yield Seen(
+    yield SeenPurchase(
         snapshot=snapshot, account_token=account, handle=token, unordered=True, replaces=replaces, complete=False
     )
 
 
-def _seen(app_id: str, token: str, purchase: SubscriptionPurchase, item: LineItem, around: Around) -> Seen:
+def _seen(
+    app_id: str, token: str, purchase: SubscriptionPurchase, item: LineItem, around: PurchaseContext
+) -> SeenPurchase:
     order_id = item.latest_successful_order_id or made_up_id(token)
     suffix = _suffix(item.product_id, purchase, around.orders.get(order_id))
-    seen = Seen(
+    seen = SeenPurchase(
         snapshot=prepaid.bought(app_id, STORE, purchase, item, order_id + suffix, around.orders.get(order_id))
         if item.prepaid_plan is not None
         else _subscription(app_id, purchase, item, order_id, suffix, around),
@@ -179,10 +183,10 @@ def _seen(app_id: str, token: str, purchase: SubscriptionPurchase, item: LineIte
 
 
 def _subscription(
-    app_id: str, purchase: SubscriptionPurchase, item: LineItem, order_id: str, suffix: str, around: Around
+    app_id: str, purchase: SubscriptionPurchase, item: LineItem, order_id: str, suffix: str, around: PurchaseContext
 ) -> Subscription:
     # An add-on has no history but its own.
-    line = Line.of(purchase, item, order_id, around.orders, () if suffix else around.chain)
+    line = SubscriptionLine.of(purchase, item, order_id, around.orders, () if suffix else around.chain)
     status, ends_at = _standing(purchase, item, around.orders.get(order_id), around)
     whole = line.periods(ends_at)
     return Subscription(
@@ -196,7 +200,9 @@ def _subscription(
     )
 
 
-def _standing(purchase: SubscriptionPurchase, item: LineItem, order: Order | None, around: Around) -> tuple[Status, Ms]:
+def _standing(
+    purchase: SubscriptionPurchase, item: LineItem, order: GoogleOrder | None, around: PurchaseContext
+) -> tuple[Status, Ms]:
     """How the subscription stands, and where its running period ends.
 
     While a payment is missing, `expiryTime` is the end of the grace period; how long was paid, only the order says. A
@@ -262,7 +268,7 @@ def _who_canceled(purchase: SubscriptionPurchase) -> tuple[Reason | None, Ms | N
     return (Reason.DEVELOPER_INITIATED if context.developer_initiated_cancellation is not None else None), None
 
 
-def _planned_pause(purchase: SubscriptionPurchase, around: Around) -> Pause | None:
+def _planned_pause(purchase: SubscriptionPurchase, around: PurchaseContext) -> Pause | None:
     """A pause that begins when the running period ends."""
     resumes_at = _resume_time(purchase, around)
     if resumes_at is None:
@@ -270,7 +276,7 @@ def _planned_pause(purchase: SubscriptionPurchase, around: Around) -> Pause | No
     return Pause(0, resumes_at)
 
 
-def _resume_time(purchase: SubscriptionPurchase, around: Around) -> Ms | None:
+def _resume_time(purchase: SubscriptionPurchase, around: PurchaseContext) -> Ms | None:
     context = purchase.paused_state_context
     return (instant(context.auto_resume_time) if context is not None else None) or around.planned_resume
 

@@ -30,7 +30,7 @@ API_VERSION = "2026-10-28.endive"
 _MOST_CLIENTS = 1000
 
 
-class Unknown(StoreError):
+class UnknownObject(StoreError):
     """Stripe is certain that it has no such object in this account and mode."""
 
 
@@ -81,7 +81,7 @@ def acting() -> Iterator[None]:
     except stripe.StripeError as error:
         refused = refusal(error)
         code = word(error.code)
-        if isinstance(refused, Unknown):
+        if isinstance(refused, UnknownObject):
             raise ActionRefused("Stripe has no such object in this account and mode.") from None
         if isinstance(error, stripe.InvalidRequestError | stripe.CardError):
             raise ActionRefused(f"Stripe does not do this as things stand ({code or error.http_status}).") from None
@@ -98,7 +98,7 @@ def refusal(error: Any) -> StoreError:
     if isinstance(error, stripe.PermissionError):
         return CredentialsRefused("Stripe refuses the api_key: it lacks a permission (403).")
     if isinstance(error, stripe.InvalidRequestError) and (status == 404 or error.code == "resource_missing"):
-        return Unknown("Stripe knows no such object.")
+        return UnknownObject("Stripe knows no such object.")
     return StoreDown(f"Stripe answered {status} ({word(error.code) or 'without a code'}).")
 
 

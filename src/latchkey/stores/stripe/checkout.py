@@ -3,17 +3,17 @@
 import msgspec
 
 from latchkey.domain.purchases.purchase import Environment, PartBack, Purchase, PurchaseKind, merge_parts
-from latchkey.stores.adapter import Reading, Seen
+from latchkey.stores.adapter import SeenPurchase, StoreReading
 from latchkey.stores.stripe.amounts import micros, price_of
 from latchkey.stores.stripe.refunds import GoneBack
 from latchkey.stores.stripe.resources import (
     Charge,
-    Customer,
+    CheckoutSession,
     Intent,
-    Listed,
-    Price,
-    Session,
     SessionItem,
+    StripeCustomer,
+    StripeList,
+    StripePrice,
     product_of,
 )
 from latchkey.stores.stripe.sold import PRODUCT_KEY
@@ -21,7 +21,7 @@ from latchkey.stores.stripe.sold import PRODUCT_KEY
 ITEM = "#"
 
 
-def why_nothing_follows(session: Session) -> str:
+def why_nothing_follows(session: CheckoutSession) -> str:
     """For the journal. Empty where something was bought."""
     if session.mode != "payment":
         return "The checkout session is about no purchase."
@@ -30,14 +30,14 @@ def why_nothing_follows(session: Session) -> str:
     return "" if session.line_items is not None and session.line_items.data else "Nothing was bought."
 
 
-def session_of(intent: Intent) -> Session | None:
+def session_of(intent: Intent) -> CheckoutSession | None:
     """A payment that was sold in a form of a web page, as a checkout session with one item. None: it was not."""
     product, _, price = intent.metadata.get(PRODUCT_KEY, "").partition(":")
     if not product or not price:
         return None
-    sold = Price(id=price, product=product, currency=intent.currency)
+    sold = StripePrice(id=price, product=product, currency=intent.currency)
     item = SessionItem(id=intent.id, amount_total=intent.amount_received, currency=intent.currency, price=sold)
-    return Session(
+    return CheckoutSession(
         id=intent.id,
         mode="payment",
         created=intent.created,
@@ -46,33 +46,33 @@ def session_of(intent: Intent) -> Session | None:
         customer=intent.customer,
         metadata=intent.metadata,
         payment_intent=intent.id,
-        line_items=Listed(data=[item]),
+        line_items=StripeList(data=[item]),
     )
 
 
-def account_of(session: Session, key: str) -> str | None:
+def account_of(session: CheckoutSession, key: str) -> str | None:
     if named := (session.metadata or {}).get(key) or session.client_reference_id:
         return named
     if isinstance(session.customer, str):
         return session.customer
     try:
-        customer = msgspec.convert(session.customer, Customer | None)
+        customer = msgspec.convert(session.customer, StripeCustomer | None)
     except msgspec.MsgspecError:
         return None
     return (customer.metadata.get(key) or customer.id) if customer is not None else None
 
 
 def read(
-    app_id: str, store: str, session: Session, charges: tuple[Charge, ...], back: GoneBack, account: str | None
-) -> Reading:
+    app_id: str, store: str, session: CheckoutSession, charges: tuple[Charge, ...], back: GoneBack, account: str | None
+) -> StoreReading:
     if note := why_nothing_follows(session):
-        return Reading(note=note)
+        return StoreReading(note=note)
     assert session.line_items is not None
     items = [one for one in session.line_items.data if one.price is not None]
     several, total = len(items) > 1, sum(one.amount_total for one in items)
-    return Reading(
+    return StoreReading(
         seen=tuple(
-            Seen(
+            SeenPurchase(
                 snapshot=_purchase(app_id, store, session, one, charges, back, total, several=several),
                 account_token=account,
                 handle=f"{session.id}{ITEM}{one.id}" if several else session.id,
@@ -86,7 +86,7 @@ def read(
 def _purchase(
     app_id: str,
     store: str,
-    session: Session,
+    session: CheckoutSession,
     item: SessionItem,
     charges: tuple[Charge, ...],
     back: GoneBack,

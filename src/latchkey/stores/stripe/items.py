@@ -8,7 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from latchkey.domain.instants import Ms
-from latchkey.stores.stripe.resources import Invoice, InvoiceItem, Item, Line, Subscription
+from latchkey.stores.stripe.resources import (
+    InvoiceItem,
+    InvoiceLine,
+    StripeInvoice,
+    StripeSubscription,
+    SubscriptionItem,
+)
 
 # What Stripe does in one request has the same second, or nearly.
 _TOGETHER = 60
@@ -21,7 +27,7 @@ class Succession:
     # Oldest first. The first one gives the succession its id.
     ids: list[str]
     # None: it was removed.
-    item: Item | None
+    item: SubscriptionItem | None
     # In seconds, as Stripe counts.
     began: int
     products: set[str]
@@ -30,14 +36,14 @@ class Succession:
 
 
 @dataclass(frozen=True)
-class Parts:
+class ItemLines:
     """The lines of an invoice that are about one succession."""
 
-    invoice: Invoice
-    lines: tuple[Line, ...]
+    invoice: StripeInvoice
+    lines: tuple[InvoiceLine, ...]
 
     @property
-    def main(self) -> Line | None:
+    def main(self) -> InvoiceLine | None:
         """The line of the period: what is paid for next, or else what a change has begun."""
         regular = [one for one in self.lines if not one.is_proration]
         begun = [one for one in self.lines if one.is_proration and one.amount > 0]
@@ -55,7 +61,7 @@ class Parts:
 
 class Items:
     def __init__(
-        self, subscription: Subscription, invoices: Iterable[Invoice], pending: tuple[InvoiceItem, ...]
+        self, subscription: StripeSubscription, invoices: Iterable[StripeInvoice], pending: tuple[InvoiceItem, ...]
     ) -> None:
         self._invoices = [one for one in invoices if one.status != "void"]
         self._pending = pending
@@ -70,10 +76,10 @@ class Items:
     def successions(self) -> tuple[Succession, ...]:
         return tuple(self._found)
 
-    def parts(self, of: Succession, invoice: Invoice) -> Parts:
-        return Parts(invoice, tuple(one for one in invoice.lines.data if self._owner(one, invoice) is of))
+    def parts(self, of: Succession, invoice: StripeInvoice) -> ItemLines:
+        return ItemLines(invoice, tuple(one for one in invoice.lines.data if self._owner(one, invoice) is of))
 
-    def owner_of(self, invoice: Invoice) -> Succession | None:
+    def owner_of(self, invoice: StripeInvoice) -> Succession | None:
         """Whose invoice it is, where it is of several."""
         owners = [self._owner(one, invoice) for one in invoice.lines.data]
         return next((one for one in self._found if one in owners), None)
@@ -85,13 +91,13 @@ class Items:
             products.add(item.product)
         return Succession([id], item, item.created if item is not None else self._first(lines, products), products)
 
-    def _first(self, lines: list[Line], products: set[str]) -> int:
+    def _first(self, lines: list[InvoiceLine], products: set[str]) -> int:
         """When an item began that is gone: with its first line, or with what a change to it has cost."""
         all_lines = (one for invoice in self._invoices for one in invoice.lines.data)
         debits = (one for one in all_lines if one.is_proration and one.amount > 0 and one.product in products)
         return min(one.period.start for one in (*lines, *debits))
 
-    def _lines(self, id: str) -> list[tuple[Invoice, Line]]:
+    def _lines(self, id: str) -> list[tuple[StripeInvoice, InvoiceLine]]:
         return [(of, one) for of in self._invoices for one in of.lines.data if one.item_id == id]
 
     def _complete(self, gone: Succession) -> None:
@@ -127,7 +133,7 @@ class Items:
         debits = {start for start, amount in moves if amount > 0}
         return max((start for start, amount in moves if amount < 0 and start not in debits), default=None)
 
-    def _owner(self, line: Line, invoice: Invoice, gone: Succession | None = None) -> Succession | None:
+    def _owner(self, line: InvoiceLine, invoice: StripeInvoice, gone: Succession | None = None) -> Succession | None:
         """A credit for what was removed lowers what the others cost, unless it is asked for (`gone`)."""
         if line.item_id is None and not line.is_proration:
             return None
@@ -139,7 +145,7 @@ class Items:
             return found
         return next((one for one in self._found if one.item is not None), None)
 
-    def _named(self, line: Line, invoice: Invoice) -> Succession | None:
+    def _named(self, line: InvoiceLine, invoice: StripeInvoice) -> Succession | None:
         """A proration names no item in an invoice, but the price, and comes with the one that it was changed from."""
         if line.item_id is not None:
             return next((one for one in self._found if line.item_id in one.ids), None)

@@ -45,7 +45,7 @@ EVENT_TYPES = (
 )
 
 
-class Told(msgspec.Struct, omit_defaults=True):
+class StripeNotification(msgspec.Struct, omit_defaults=True):
     """What the journal keeps: only ids that lead to the state."""
 
     type: str
@@ -65,7 +65,7 @@ class _Data(msgspec.Struct):
     object: dict[str, Any]
 
 
-class Event(msgspec.Struct):
+class StripeEvent(msgspec.Struct):
     id: str
     type: str
     created: int
@@ -75,7 +75,7 @@ class Event(msgspec.Struct):
     account: str | None = None
 
 
-_EVENT = msgspec.json.Decoder(Event)
+_EVENT = msgspec.json.Decoder(StripeEvent)
 
 
 def verify(credentials: StripeCredentials, incoming: Incoming) -> Notification:
@@ -89,7 +89,7 @@ def verify(credentials: StripeCredentials, incoming: Incoming) -> Notification:
     return notification(credentials, event, {"signature": "HMAC-SHA256, the secret of the webhook endpoint"})
 
 
-def notification(credentials: StripeCredentials, event: Event, checked: dict[str, str]) -> Notification:
+def notification(credentials: StripeCredentials, event: StripeEvent, checked: dict[str, str]) -> Notification:
     if _ID.fullmatch(event.id) is None or _TYPE.fullmatch(event.type) is None:
         raise Malformed("The event has no id or no type.")
     if event.livemode != credentials.livemode:
@@ -112,9 +112,9 @@ def notification(credentials: StripeCredentials, event: Event, checked: dict[str
     )
 
 
-def decode(payload: str) -> Told:
+def decode(payload: str) -> StripeNotification:
     try:
-        return msgspec.json.decode(payload, type=Told)
+        return msgspec.json.decode(payload, type=StripeNotification)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         raise Malformed("The entry is not a notification of Stripe.") from None
 
@@ -143,11 +143,11 @@ def _check_signature(credentials: StripeCredentials, incoming: Incoming) -> None
     )
 
 
-def _told(event: Event) -> Told:
+def _told(event: StripeEvent) -> StripeNotification:
     """The ids in the event's object. Endpoints may use an older version of the API, so nothing else is read."""
     given = event.data.object
     kind = given.get("object")
-    told = Told(type=event.type, created=event.created)
+    told = StripeNotification(type=event.type, created=event.created)
     if kind == "subscription":
         told.subscription = _id(given.get("id"))
     elif kind == "invoice":

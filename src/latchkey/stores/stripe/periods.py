@@ -15,8 +15,16 @@ from latchkey.domain.purchases.purchase import PartBack, merge_parts
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType
 from latchkey.stores.stripe import refunds
 from latchkey.stores.stripe.amounts import micros, price_of
-from latchkey.stores.stripe.items import Items, Parts, Succession
-from latchkey.stores.stripe.resources import Charge, Dispute, Invoice, InvoiceItem, Item, Line, Subscription
+from latchkey.stores.stripe.items import ItemLines, Items, Succession
+from latchkey.stores.stripe.resources import (
+    Charge,
+    Dispute,
+    InvoiceItem,
+    InvoiceLine,
+    StripeInvoice,
+    StripeSubscription,
+    SubscriptionItem,
+)
 
 # Stripe does not date its answers; `settle` does.
 NOW = Moment(0)
@@ -25,11 +33,11 @@ _CLOSE = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class SubscriptionContext:
     """What was read beside the subscription."""
 
     # Oldest first.
-    invoices: tuple[Invoice, ...]
+    invoices: tuple[StripeInvoice, ...]
     # By what an invoice names as its payment.
     charges: Mapping[str, tuple[Charge, ...]] = field(default_factory=dict)
     # By their charge.
@@ -46,7 +54,9 @@ class Around:
     read_at: Ms = 0
 
 
-def of_items(subscription: Subscription, items: Items, of: Succession, around: Around) -> tuple[Period, ...]:
+def of_items(
+    subscription: StripeSubscription, items: Items, of: Succession, around: SubscriptionContext
+) -> tuple[Period, ...]:
     """Oldest first; none while nothing is paid."""
     line: list[Period] = []
     item = of.item
@@ -81,7 +91,9 @@ def of_items(subscription: Subscription, items: Items, of: Succession, around: A
     return tuple(_cut(line))
 
 
-def _period(line: list[Period], parts: Parts, main: Line, around: Around, *, trial: bool) -> Period:
+def _period(
+    line: list[Period], parts: ItemLines, main: InvoiceLine, around: SubscriptionContext, *, trial: bool
+) -> Period:
     invoice, last = parts.invoice, line[-1] if line else None
     start, end = main.period.start * 1000, main.period.end * 1000
     paid_at = (invoice.status_transitions.paid_at or invoice.created) * 1000
@@ -121,14 +133,16 @@ def _period(line: list[Period], parts: Parts, main: Line, around: Around, *, tri
     )
 
 
-def _share(parts: Parts, back: int) -> int:
+def _share(parts: ItemLines, back: int) -> int:
     """The item's part of a partial refund, in millionths."""
     whole = parts.invoice.total - parts.invoice.credit
     part = back if parts.charged >= whole or whole <= 0 else back * parts.charged // whole
     return micros(part, parts.invoice.currency)
 
 
-def _is_trial(subscription: Subscription, item: Item | None, parts: Parts, main: Line, *, first: bool) -> bool:
+def _is_trial(
+    subscription: StripeSubscription, item: SubscriptionItem | None, parts: ItemLines, main: InvoiceLine, *, first: bool
+) -> bool:
     if parts.charged or main.amount:
         return False
     start, end = subscription.trial_start, subscription.trial_end
@@ -149,7 +163,7 @@ def _is_trial(subscription: Subscription, item: Item | None, parts: Parts, main:
     )
 
 
-def _trial_without_invoice(subscription: Subscription, item: Item) -> Period:
+def _trial_without_invoice(subscription: StripeSubscription, item: SubscriptionItem) -> Period:
     assert subscription.trial_start is not None
     assert subscription.trial_end is not None
     return Period(
@@ -166,7 +180,7 @@ def _trial_without_invoice(subscription: Subscription, item: Item) -> Period:
     )
 
 
-def _move_trial_end(line: list[Period], subscription: Subscription) -> None:
+def _move_trial_end(line: list[Period], subscription: StripeSubscription) -> None:
     """The trial ends when the subscription says so. A trial that was given later extends the period it came in."""
     if subscription.trial_start is None or subscription.trial_end is None:
         return
@@ -187,7 +201,7 @@ def _extend(line: list[Period], end: Ms) -> None:
     line[-1] = replace(line[-1], ends_at=max(line[-1].ends_at, end))
 
 
-def _add_changes(line: list[Period], lines: Iterable[Line], main: Line) -> None:
+def _add_changes(line: list[Period], lines: Iterable[InvoiceLine], main: InvoiceLine) -> None:
     """Changes within the period before, that this invoice charges for."""
     for one in sorted(lines, key=lambda one: one.period.start):
         details = one.parent.invoice_item_details if one.parent is not None else None
@@ -198,7 +212,12 @@ def _add_changes(line: list[Period], lines: Iterable[Line], main: Line) -> None:
 
 
 def _add_running_change(
-    line: list[Period], subscription: Subscription, item: Item, around: Around, *, waits: bool
+    line: list[Period],
+    subscription: StripeSubscription,
+    item: SubscriptionItem,
+    around: SubscriptionContext,
+    *,
+    waits: bool,
 ) -> None:
     """Changes since the last paid invoice. What waits for a payment that was tried is not bought yet."""
     for one in sorted(around.pending, key=lambda one: one.period.start):

@@ -8,24 +8,24 @@ import msgspec
 from latchkey.domain.instants import Ms
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import StoreDown
-from latchkey.stores.stripe.api import StripeApi, Unknown, asking
-from latchkey.stores.stripe.notification import EVENT_TYPES, Event
-from latchkey.stores.stripe.periods import Around
+from latchkey.stores.stripe.api import StripeApi, UnknownObject, asking
+from latchkey.stores.stripe.notification import EVENT_TYPES, StripeEvent
+from latchkey.stores.stripe.periods import SubscriptionContext
 from latchkey.stores.stripe.resources import (
     Charge,
-    Customer,
+    CheckoutSession,
     Dispute,
     Intent,
-    Invoice,
     InvoiceItem,
+    InvoiceLine,
     InvoicePayment,
-    Item,
     ItemOfSubscription,
-    Line,
-    Listed,
-    Listing,
-    Session,
-    Subscription,
+    ListedObject,
+    StripeCustomer,
+    StripeInvoice,
+    StripeList,
+    StripeSubscription,
+    SubscriptionItem,
 )
 
 T = TypeVar("T")
@@ -38,34 +38,34 @@ _REFUNDS = "refunds.data.failure_balance_transaction"
 _MOST_TYPES = 20
 
 
-class Reader:
+class StripeReader:
     """Raises Unknown for what Stripe does not have; StoreDown and CredentialsRefused as everywhere."""
 
     def __init__(self, api: StripeApi) -> None:
         self._api = api
 
-    async def subscription(self, app: ConnectedApp, id: str) -> Subscription:
+    async def subscription(self, app: ConnectedApp, id: str) -> StripeSubscription:
         found = await self._get(
-            app, f"subscriptions/{id}", Subscription, expand=["customer", "schedule.phases.items.price"]
+            app, f"subscriptions/{id}", StripeSubscription, expand=["customer", "schedule.phases.items.price"]
         )
         _same_mode(app, found.livemode)
         if found.items.has_more:
-            items, _ = await self._list(app, "subscription_items", Item, {"subscription": id}, _MOST_PAGES)
-            found = msgspec.structs.replace(found, items=Listed(data=items))
+            items, _ = await self._list(app, "subscription_items", SubscriptionItem, {"subscription": id}, _MOST_PAGES)
+            found = msgspec.structs.replace(found, items=StripeList(data=items))
         return found
 
     async def subscription_of_item(self, app: ConnectedApp, item_id: str) -> str:
         return (await self._get(app, f"subscription_items/{item_id}", ItemOfSubscription)).subscription
 
     async def around(
-        self, app: ConnectedApp, subscription: Subscription, *, whole: bool, told_at: Ms | None, read_at: Ms
-    ) -> Around:
+        self, app: ConnectedApp, subscription: StripeSubscription, *, whole: bool, told_at: Ms | None, read_at: Ms
+    ) -> SubscriptionContext:
         pages = _MOST_PAGES if whole else 1
         query = {"subscription": subscription.id, "expand": ["data.payments"]}
-        listed, all_invoices = await self._list(app, "invoices", Invoice, query, pages)
+        listed, all_invoices = await self._list(app, "invoices", StripeInvoice, query, pages)
         invoices = [await self._with_lines(app, one) for one in listed]
         charges = await self._charges(app, subscription, invoices, pages)
-        return Around(
+        return SubscriptionContext(
             invoices=tuple(sorted(invoices, key=lambda one: (one.created, one.id))),
             charges=_grouped(charges, lambda one: one.pays),
             disputes=await self.disputes(app, charges),
@@ -89,8 +89,8 @@ class Reader:
         listed, _ = await self._list(app, "charges", Charge, query, 1)
         return tuple(listed)
 
-    async def session(self, app: ConnectedApp, id: str) -> Session:
-        found = await self._get(app, f"checkout/sessions/{id}", Session, expand=["line_items", "customer"])
+    async def session(self, app: ConnectedApp, id: str) -> CheckoutSession:
+        found = await self._get(app, f"checkout/sessions/{id}", CheckoutSession, expand=["line_items", "customer"])
         _same_mode(app, found.livemode)
         return found
 
@@ -100,7 +100,9 @@ class Reader:
         return found
 
     async def session_of_payment(self, app: ConnectedApp, payment_intent: str) -> str | None:
-        listed, _ = await self._list(app, "checkout/sessions", Listing, {"payment_intent": payment_intent}, 1, limit=1)
+        listed, _ = await self._list(
+            app, "checkout/sessions", ListedObject, {"payment_intent": payment_intent}, 1, limit=1
+        )
         return listed[0].id if listed else None
 
     async def paid_subscription(self, app: ConnectedApp, charge: str | None, payment_intent: str | None) -> str | None:
@@ -112,35 +114,35 @@ class Reader:
             payment = {"type": "charge", "charge": charge}
         listed, _ = await self._list(app, "invoice_payments", InvoicePayment, {"payment": payment}, 1)
         for one in listed:
-            invoice = await self._get(app, f"invoices/{one.invoice}", Invoice)
+            invoice = await self._get(app, f"invoices/{one.invoice}", StripeInvoice)
             if invoice.subscription is not None:
                 return invoice.subscription
         return None
 
-    async def invoice(self, app: ConnectedApp, id: str) -> Invoice:
-        return await self._with_lines(app, await self._get(app, f"invoices/{id}", Invoice))
+    async def invoice(self, app: ConnectedApp, id: str) -> StripeInvoice:
+        return await self._with_lines(app, await self._get(app, f"invoices/{id}", StripeInvoice))
 
     async def payments_of(self, app: ConnectedApp, invoice: str) -> list[str]:
         """The payment intents, or charges without one, that have paid an invoice."""
         listed, _ = await self._list(app, "invoice_payments", InvoicePayment, {"invoice": invoice, "status": "paid"}, 1)
         return [paid for one in listed if (paid := one.payment.payment_intent or one.payment.charge)]
 
-    async def events(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Event]:
+    async def events(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[StripeEvent]:
         """Newest first, as Stripe lists them. It keeps them for 30 days."""
         query: dict[str, Any] = {
             "created": {"gte": since // 1000, "lte": until // 1000 + 1},
             "types": [*EVENT_TYPES[:_MOST_TYPES]],
         }
-        async for one in self._pages(app, "events", Event, query, limit=_PAGE):
+        async for one in self._pages(app, "events", StripeEvent, query, limit=_PAGE):
             yield one
 
     async def check(self, app: ConnectedApp) -> None:
         """Calls that need a key that works and every right that reading needs."""
         for path in ("subscriptions", "invoices", "invoiceitems", "charges", "checkout/sessions", "events"):
-            await self._list(app, path, Listing, {}, 1, limit=1)
+            await self._list(app, path, ListedObject, {}, 1, limit=1)
 
     async def _charges(
-        self, app: ConnectedApp, subscription: Subscription, invoices: list[Invoice], pages: int
+        self, app: ConnectedApp, subscription: StripeSubscription, invoices: list[StripeInvoice], pages: int
     ) -> list[Charge]:
         """All attempts to pay for the subscription. One question about the customer replaces one for each invoice."""
         wanted = {pays for one in invoices for pays in one.paid_by}
@@ -160,7 +162,7 @@ class Reader:
                 found |= {one.id: one for one in await self.charges_of(app, pays)}
         return [*found.values()]
 
-    async def _pending(self, app: ConnectedApp, subscription: Subscription) -> tuple[InvoiceItem, ...]:
+    async def _pending(self, app: ConnectedApp, subscription: StripeSubscription) -> tuple[InvoiceItem, ...]:
         """Changes that will be charged with the next invoice. Nothing else tells of one that was changed back, or when
         an item was removed."""
         if subscription.status not in ("active", "trialing", "past_due"):
@@ -169,23 +171,23 @@ class Reader:
         listed, _ = await self._list(app, "invoiceitems", InvoiceItem, query, 1)
         return tuple(one for one in listed if one.subscription == subscription.id)
 
-    async def _account(self, app: ConnectedApp, subscription: Subscription) -> str | None:
+    async def _account(self, app: ConnectedApp, subscription: StripeSubscription) -> str | None:
         """Whose it is: the subscription says it, or its checkout session, or its customer, or it is the customer's."""
         key, customer = app.credentials.user_id_metadata_key, subscription.customer
         if named := subscription.metadata.get(key):
             return named
         query = {"subscription": subscription.id}
-        listed, _ = await self._list(app, "checkout/sessions", Session, query, 1, limit=1)
+        listed, _ = await self._list(app, "checkout/sessions", CheckoutSession, query, 1, limit=1)
         for one in listed:
             if named := (one.metadata or {}).get(key) or one.client_reference_id:
                 return named
         return account_of(customer, key)
 
-    async def _with_lines(self, app: ConnectedApp, invoice: Invoice) -> Invoice:
+    async def _with_lines(self, app: ConnectedApp, invoice: StripeInvoice) -> StripeInvoice:
         if not invoice.lines.has_more:
             return invoice
-        lines, _ = await self._list(app, f"invoices/{invoice.id}/lines", Line, {}, _MOST_PAGES)
-        return msgspec.structs.replace(invoice, lines=Listed(data=lines))
+        lines, _ = await self._list(app, f"invoices/{invoice.id}/lines", InvoiceLine, {}, _MOST_PAGES)
+        return msgspec.structs.replace(invoice, lines=StripeList(data=lines))
 
     async def _get(self, app: ConnectedApp, path: str, type: type[T], **query: Any) -> T:
         with asking():
@@ -199,7 +201,7 @@ class Reader:
         found: list[T] = []
         asked: dict[str, Any] = {**query, "limit": limit}
         for _ in range(pages):
-            page = await self._get(app, path, Listed[Any], **asked)
+            page = await self._get(app, path, StripeList[Any], **asked)
             found += (_decoded(one, type) for one in page.data)
             if not page.has_more or not page.data:
                 return found, True
@@ -211,7 +213,7 @@ class Reader:
     ) -> AsyncIterator[T]:
         asked: dict[str, Any] = {**query, "limit": limit}
         while True:
-            page = await self._get(app, path, Listed[Any], **asked)
+            page = await self._get(app, path, StripeList[Any], **asked)
             for one in page.data:
                 yield _decoded(one, type)
             if not page.has_more or not page.data:
@@ -219,7 +221,7 @@ class Reader:
             asked["starting_after"] = _id_of(page.data[-1])
 
 
-def account_of(customer: Customer | None, key: str) -> str | None:
+def account_of(customer: StripeCustomer | None, key: str) -> str | None:
     return (customer.metadata.get(key) or customer.id) if customer is not None else None
 
 
@@ -232,7 +234,7 @@ def _grouped(charges: Iterable[Charge], key: Any) -> dict[str, tuple[Charge, ...
 
 def _same_mode(app: ConnectedApp, livemode: bool) -> None:
     if livemode != app.credentials.livemode:
-        raise Unknown("Stripe answered with an object of its other mode.")
+        raise UnknownObject("Stripe answered with an object of its other mode.")
 
 
 def _decoded(given: Any, type: type[T]) -> T:

@@ -13,23 +13,23 @@ def ms(seconds: int | None) -> Ms | None:
     return None if seconds is None else seconds * 1000
 
 
-class Listed(msgspec.Struct, Generic[T]):
+class StripeList(msgspec.Struct, Generic[T]):
     data: list[T] = []
     has_more: bool = False
 
 
-class Address(msgspec.Struct):
+class BillingAddress(msgspec.Struct):
     country: str | None = None
 
 
-class Customer(msgspec.Struct):
+class StripeCustomer(msgspec.Struct):
     id: str
     deleted: bool = False
     metadata: dict[str, str] = {}
-    address: Address | None = None
+    address: BillingAddress | None = None
 
 
-class Price(msgspec.Struct):
+class StripePrice(msgspec.Struct):
     id: str
     # Its id; an object only where somebody expanded it.
     product: str
@@ -43,9 +43,9 @@ class ItemOfSubscription(msgspec.Struct):
     subscription: str
 
 
-class Item(msgspec.Struct):
+class SubscriptionItem(msgspec.Struct):
     id: str
-    price: Price
+    price: StripePrice
     current_period_start: int
     current_period_end: int
     created: int = 0
@@ -80,14 +80,14 @@ class Schedule(msgspec.Struct):
     phases: list[Phase] = []
 
 
-class Subscription(msgspec.Struct):
+class StripeSubscription(msgspec.Struct):
     id: str
     status: str
     created: int
     livemode: bool
     currency: str
-    customer: Customer
-    items: Listed[Item]
+    customer: StripeCustomer
+    items: StripeList[SubscriptionItem]
     start_date: int = 0
     metadata: dict[str, str] = {}
     cancel_at: int | None = None
@@ -102,7 +102,7 @@ class Subscription(msgspec.Struct):
     schedule: Schedule | None = None
 
 
-class Span(msgspec.Struct):
+class StripePeriod(msgspec.Struct):
     start: int
     end: int
 
@@ -142,11 +142,11 @@ class LineParent(msgspec.Struct):
     invoice_item_details: InvoiceItemDetails | None = None
 
 
-class Line(msgspec.Struct):
+class InvoiceLine(msgspec.Struct):
     id: str
     amount: int
     currency: str
-    period: Span
+    period: StripePeriod
     discount_amounts: list[Amount] | None = None
     taxes: list[Tax] | None = None
     pricing: Pricing | None = None
@@ -202,24 +202,24 @@ class InvoiceParent(msgspec.Struct):
     subscription_details: SubscriptionDetails | None = None
 
 
-class Invoice(msgspec.Struct):
+class StripeInvoice(msgspec.Struct):
     id: str
     created: int
     currency: str
     total: int
-    lines: Listed[Line]
+    lines: StripeList[InvoiceLine]
     status: str | None = None
     billing_reason: str | None = None
     # Of a draft: when Stripe charges.
     automatically_finalizes_at: int | None = None
     # Of an invoice that is sent to the customer.
     due_date: int | None = None
-    customer_address: Address | None = None
+    customer_address: BillingAddress | None = None
     # What the customer owes (more than 0) or has in credit (less than 0), before and after this invoice.
     starting_balance: int = 0
     ending_balance: int | None = None
     parent: InvoiceParent | None = None
-    payments: Listed[InvoicePayment] | None = None
+    payments: StripeList[InvoicePayment] | None = None
     status_transitions: Transitions = msgspec.field(default_factory=Transitions)
 
     @property
@@ -255,7 +255,7 @@ class InvoiceItem(msgspec.Struct):
     id: str
     amount: int
     currency: str
-    period: Span
+    period: StripePeriod
     proration: bool = False
     parent: ItemParent | None = None
     pricing: Pricing | None = None
@@ -276,7 +276,7 @@ class InvoiceItem(msgspec.Struct):
         return product_of(details.product, details.price) if details is not None else None
 
 
-class Moved(msgspec.Struct):
+class BalanceMovement(msgspec.Struct):
     """A movement of the account's balance."""
 
     id: str
@@ -289,7 +289,7 @@ class Refund(msgspec.Struct):
     amount: int
     created: int
     status: str | None = None
-    failure_balance_transaction: Moved | None = None
+    failure_balance_transaction: BalanceMovement | None = None
 
     @property
     def failed(self) -> bool:
@@ -301,11 +301,11 @@ class Dispute(msgspec.Struct):
     amount: int
     charge: str
     status: str = ""
-    balance_transactions: list[Moved] = []
+    balance_transactions: list[BalanceMovement] = []
 
 
 class Billed(msgspec.Struct):
-    address: Address | None = None
+    address: BillingAddress | None = None
 
 
 class Charge(msgspec.Struct):
@@ -317,7 +317,7 @@ class Charge(msgspec.Struct):
     disputed: bool = False
     payment_intent: str | None = None
     billing_details: Billed | None = None
-    refunds: Listed[Refund] | None = None
+    refunds: StripeList[Refund] | None = None
 
     @property
     def pays(self) -> str:
@@ -334,10 +334,10 @@ class SessionItem(msgspec.Struct):
     id: str
     amount_total: int
     currency: str
-    price: Price | None = None
+    price: StripePrice | None = None
 
 
-class Session(msgspec.Struct):
+class CheckoutSession(msgspec.Struct):
     """A checkout session."""
 
     id: str
@@ -354,7 +354,7 @@ class Session(msgspec.Struct):
     payment_intent: str | None = None
     subscription: str | None = None
     invoice: str | None = None
-    line_items: Listed[SessionItem] | None = None
+    line_items: StripeList[SessionItem] | None = None
 
 
 class Intent(msgspec.Struct):
@@ -371,7 +371,7 @@ class Intent(msgspec.Struct):
     metadata: dict[str, str] = {}
 
 
-class Listing(msgspec.Struct):
+class ListedObject(msgspec.Struct):
     """Only that something is listed."""
 
     id: str

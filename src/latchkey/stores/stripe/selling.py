@@ -14,17 +14,17 @@ from latchkey.domain.money.amounts import Price
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, StoreDown
 from latchkey.stores.selling import (
-    Account,
-    Begun,
+    BegunCheckout,
+    CheckoutOrder,
+    CheckoutState,
     Confirmation,
     HostedPage,
     NotPayable,
-    Order,
     PaymentForm,
+    ProviderAccount,
     Sale,
-    Standing,
 )
-from latchkey.stores.stripe.api import StripeApi, Unknown, acting, asking
+from latchkey.stores.stripe.api import StripeApi, UnknownObject, acting, asking
 from latchkey.stores.stripe.sold import (
     METHODS,
     OFFERED_KEY,
@@ -62,7 +62,7 @@ class Selling:
         self._hosted = hosted
         self._accounts: dict[tuple[str, int], str] = {}
 
-    async def payment_form(self, app: ConnectedApp, order: Order, account_id: str | None) -> PaymentForm:
+    async def payment_form(self, app: ConnectedApp, order: CheckoutOrder, account_id: str | None) -> PaymentForm:
         if self._hosted:
             raise NotPayable("Apps in Stripe sell on Stripe's embedded page, not in a form.")
         account = await self._account(app, account_id)
@@ -77,9 +77,9 @@ class Selling:
             total=Price(0, price.price.currency) if trial else price.price,
         )
 
-    async def begin_sale(self, app: ConnectedApp, order: Order, account_id: str | None) -> Begun:
+    async def begin_sale(self, app: ConnectedApp, order: CheckoutOrder, account_id: str | None) -> BegunCheckout:
         if not self._hosted:
-            return Begun(page=await self.payment_form(app, order, account_id), handle=None, expires_at=None)
+            return BegunCheckout(page=await self.payment_form(app, order, account_id), handle=None, expires_at=None)
         account = await self._account(app, account_id)
         price = await self._price(app, order, shown=False)
         made = await self._post(
@@ -87,35 +87,35 @@ class Selling:
         )
         if made.client_secret is None:
             raise StoreDown("Stripe answered with a checkout session without a client secret.")
-        return Begun(
+        return BegunCheckout(
             page=HostedPage(account=account, client_secret=made.client_secret),
             handle=made.id,
             expires_at=made.expires_at * 1000 if made.expires_at is not None else None,
         )
 
-    async def confirm_sale(self, app: ConnectedApp, order: Order, handle: str | None) -> Confirmation:
+    async def confirm_sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str | None) -> Confirmation:
         if self._hosted:
             raise NotPayable("Stripe's embedded page completes the payment itself.")
         payment = await (self._payment(app, handle) if handle is not None else self._new_payment(app, order))
-        if payment.standing is not Standing.OPEN or payment.client_secret is None:
+        if payment.standing is not CheckoutState.OPEN or payment.client_secret is None:
             raise NotPayable("The payment is over.")
         # Stripe's events that we listen to name no such payment, and nobody but us creates the subscription of a trial.
         told = payment.id.startswith("sub_")
         return Confirmation(handle=payment.id, client_secret=payment.client_secret, told=told)
 
-    async def sale(self, app: ConnectedApp, order: Order, handle: str) -> Sale:
+    async def sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str) -> Sale:
         if handle.startswith("cs_"):
             session = await self._get(app, f"checkout/sessions/{handle}", OpenSession)
             return Sale(standing=session.standing, receipt=handle)
         payment = await self._payment(app, handle)
-        if handle.startswith("seti_") and payment.standing is Standing.PAID:
+        if handle.startswith("seti_") and payment.standing is CheckoutState.PAID:
             assert isinstance(payment, OpenIntent)
-            return Sale(standing=Standing.PAID, receipt=await self._trial(app, order, payment))
+            return Sale(standing=CheckoutState.PAID, receipt=await self._trial(app, order, payment))
         # The id of a payment is no receipt: V1 shows it.
         secret = payment.client_secret if handle.startswith("pi_") else None
         return Sale(standing=payment.standing, receipt=secret or handle)
 
-    async def _new_payment(self, app: ConnectedApp, order: Order) -> OpenSubscription | OpenIntent:
+    async def _new_payment(self, app: ConnectedApp, order: CheckoutOrder) -> OpenSubscription | OpenIntent:
         price = await self._price(app, order, shown=True)
         whose = _whose(app, order)
         buyer: dict[str, Any] = {"metadata": whose} | ({"email": order.email} if order.email is not None else {})
@@ -151,7 +151,7 @@ class Selling:
         }
         return await self._post(app, "subscriptions", OpenSubscription, key, asked)
 
-    async def _trial(self, app: ConnectedApp, order: Order, saved: OpenIntent) -> str:
+    async def _trial(self, app: ConnectedApp, order: CheckoutOrder, saved: OpenIntent) -> str:
         """The subscription of a saved way to pay; the same one each time."""
         price = await self._price(app, order, shown=True)
         asked = {
@@ -169,7 +169,7 @@ class Selling:
         kind = "setup_intents" if handle.startswith("seti_") else "payment_intents"
         return await self._get(app, f"{kind}/{handle}", OpenIntent)
 
-    async def _price(self, app: ConnectedApp, order: Order, *, shown: bool) -> SoldPrice:
+    async def _price(self, app: ConnectedApp, order: CheckoutOrder, *, shown: bool) -> SoldPrice:
         product, price = parts_of(order.product_id)
         try:
             if price is None:
@@ -177,12 +177,12 @@ class Selling:
                 if price is None:
                     raise ActionRefused(f"The product {product} has no default price at Stripe.")
             found = await self._get(app, f"prices/{_safe(price)}", SoldPrice, expand=["product"])
-        except Unknown:
+        except UnknownObject:
             raise ActionRefused(f"Stripe has no product or price for {order.product_id}.") from None
         check(order, found, shown=shown)
         return found
 
-    async def _account(self, app: ConnectedApp, account_id: str | None) -> Account:
+    async def _account(self, app: ConnectedApp, account_id: str | None) -> ProviderAccount:
         credentials = app.credentials
         if credentials.publishable_key is None:
             raise ActionRefused("The app has no publishable_key. A page needs one to take a payment.")
@@ -195,7 +195,9 @@ class Selling:
                     "The api_key may not read the account. Give the app its stripe_account_id, or the key that right."
                 ) from None
             self._accounts[app.app_id, app.version] = known
-        return Account(account_id=known, publishable_key=credentials.publishable_key, sandbox=not credentials.livemode)
+        return ProviderAccount(
+            account_id=known, publishable_key=credentials.publishable_key, sandbox=not credentials.livemode
+        )
 
     async def _get(self, app: ConnectedApp, path: str, type: type[T], **query: Any) -> T:
         with asking():
@@ -208,7 +210,7 @@ class Selling:
         return _decoded(answer.data, type)
 
 
-def _whose(app: ConnectedApp, order: Order) -> dict[str, str]:
+def _whose(app: ConnectedApp, order: CheckoutOrder) -> dict[str, str]:
     whose = {app.credentials.user_id_metadata_key: order.app_user_id, SELLER_KEY: app.app_id}
     if order.offering is not None:
         whose |= {OFFERING_KEY: order.offering, OFFERED_KEY: order.product_id}

@@ -6,7 +6,7 @@ import msgspec
 
 from latchkey.domain.money.amounts import Price
 from latchkey.stores.errors import ActionRefused
-from latchkey.stores.selling import Order, Standing
+from latchkey.stores.selling import CheckoutOrder, CheckoutState
 from latchkey.stores.stripe.amounts import price_of
 
 # In the metadata of a payment without a checkout session: what was bought, as `product:price`.
@@ -24,18 +24,18 @@ _LANGUAGES = "bg cs da de el en es et fi fil fr hr hu id it ja ko lt lv ms mt nb
 _LOCALES = frozenset([*_LANGUAGES.split(), "en-GB", "es-419", "fr-CA", "pt-BR", "zh-HK", "zh-TW"])
 _STANDING = {
     # A checkout session.
-    "open": Standing.OPEN,
-    "expired": Standing.EXPIRED,
+    "open": CheckoutState.OPEN,
+    "expired": CheckoutState.EXPIRED,
     # A subscription. Whatever else it is called was paid once.
-    "incomplete": Standing.OPEN,
-    "incomplete_expired": Standing.FAILED,
-    "canceled": Standing.FAILED,
+    "incomplete": CheckoutState.OPEN,
+    "incomplete_expired": CheckoutState.FAILED,
+    "canceled": CheckoutState.FAILED,
     # A payment intent or a setup intent.
-    "requires_payment_method": Standing.OPEN,
-    "requires_confirmation": Standing.OPEN,
-    "requires_action": Standing.OPEN,
-    "requires_capture": Standing.PENDING,
-    "processing": Standing.PENDING,
+    "requires_payment_method": CheckoutState.OPEN,
+    "requires_confirmation": CheckoutState.OPEN,
+    "requires_action": CheckoutState.OPEN,
+    "requires_capture": CheckoutState.PENDING,
+    "processing": CheckoutState.PENDING,
 }
 
 
@@ -80,10 +80,12 @@ class OpenSession(msgspec.Struct):
     expires_at: int | None = None
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> CheckoutState:
         if self.status == "complete":
-            return Standing.PAID if self.payment_status in ("paid", "no_payment_required") else Standing.PENDING
-        return _STANDING.get(self.status or "", Standing.OPEN)
+            return (
+                CheckoutState.PAID if self.payment_status in ("paid", "no_payment_required") else CheckoutState.PENDING
+            )
+        return _STANDING.get(self.status or "", CheckoutState.OPEN)
 
 
 class ConfirmationSecret(msgspec.Struct):
@@ -101,8 +103,8 @@ class OpenSubscription(msgspec.Struct):
     latest_invoice: FirstInvoice | str | None = None
 
     @property
-    def standing(self) -> Standing:
-        return _STANDING.get(self.status, Standing.PAID)
+    def standing(self) -> CheckoutState:
+        return _STANDING.get(self.status, CheckoutState.PAID)
 
     @property
     def client_secret(self) -> str | None:
@@ -121,8 +123,8 @@ class OpenIntent(msgspec.Struct):
     payment_method: str | None = None
 
     @property
-    def standing(self) -> Standing:
-        return Standing.PAID if self.status == "succeeded" else _STANDING.get(self.status, Standing.OPEN)
+    def standing(self) -> CheckoutState:
+        return CheckoutState.PAID if self.status == "succeeded" else _STANDING.get(self.status, CheckoutState.OPEN)
 
 
 def parts_of(product_id: str) -> tuple[str, str | None]:
@@ -131,7 +133,7 @@ def parts_of(product_id: str) -> tuple[str, str | None]:
     return product, price or None
 
 
-def check(order: Order, price: SoldPrice, *, shown: bool) -> None:
+def check(order: CheckoutOrder, price: SoldPrice, *, shown: bool) -> None:
     """Refuses what would be sold differently from what the catalog says. `shown`: the page shows the catalog's price.
 
     A price that the buyer chooses, or that depends on the use, is refused: access would cost what the buyer likes."""
@@ -161,7 +163,7 @@ def locale_of(locale: str | None) -> str:
     return name if name in _LOCALES else language if language in _LOCALES else "auto"
 
 
-def session_of(order: Order, price: SoldPrice, metadata: dict[str, str]) -> dict[str, Any]:
+def session_of(order: CheckoutOrder, price: SoldPrice, metadata: dict[str, str]) -> dict[str, Any]:
     """A checkout session for Stripe's embedded page."""
     asked: dict[str, Any] = {
         "mode": "subscription" if order.subscription else "payment",
@@ -182,7 +184,7 @@ def session_of(order: Order, price: SoldPrice, metadata: dict[str, str]) -> dict
     return asked
 
 
-def trial_of(order: Order) -> dict[str, Any]:
+def trial_of(order: CheckoutOrder) -> dict[str, Any]:
     """A trial whose way to pay is lost ends with it, so that nobody has access without a payment."""
     if order.trial_days is None:
         return {}

@@ -9,13 +9,19 @@ from latchkey.domain.purchases.purchase import Environment, Reason
 from latchkey.domain.purchases.subscription import UNTIL_RESUMED, Pause, Period, Status
 from latchkey.domain.purchases.subscription import Invoice as Issued
 from latchkey.domain.purchases.subscription import Subscription as Snapshot
-from latchkey.stores.adapter import Reading, Seen
+from latchkey.stores.adapter import SeenPurchase, StoreReading
 from latchkey.stores.errors import StoreDown
 from latchkey.stores.stripe import periods
 from latchkey.stores.stripe.amounts import price_of
-from latchkey.stores.stripe.items import Items, Parts, Succession
-from latchkey.stores.stripe.periods import Around
-from latchkey.stores.stripe.resources import Invoice, Item, Line, Subscription, product_of
+from latchkey.stores.stripe.items import ItemLines, Items, Succession
+from latchkey.stores.stripe.periods import SubscriptionContext
+from latchkey.stores.stripe.resources import (
+    InvoiceLine,
+    StripeInvoice,
+    StripeSubscription,
+    SubscriptionItem,
+    product_of,
+)
 
 # Divides the subscription from the item in the handle of an item beyond the first.
 ITEM = "#"
@@ -34,7 +40,7 @@ _REASONS = {
 }
 
 
-def read(app_id: str, store: str, subscription: Subscription, around: Around) -> Reading:
+def read(app_id: str, store: str, subscription: StripeSubscription, around: SubscriptionContext) -> StoreReading:
     if subscription.status not in _KNOWN:
         raise StoreDown("Stripe tells of a subscription in a state that this version of Latchkey does not know.")
     items = Items(subscription, around.invoices, around.pending)
@@ -45,30 +51,30 @@ def read(app_id: str, store: str, subscription: Subscription, around: Around) ->
             suffix = f"{ITEM}{succession.ids[0]}" if number else ""
             seen.append(_seen(app_id, store, _Reading(subscription, items, succession, around), line, suffix))
     if seen:
-        return Reading(seen=tuple(seen))
+        return StoreReading(seen=tuple(seen))
     if subscription.status in ("incomplete", "incomplete_expired"):
-        return Reading(note="The subscription waits for its first payment, or never got it.")
-    return Reading(note="No invoice of the subscription is paid yet.")
+        return StoreReading(note="The subscription waits for its first payment, or never got it.")
+    return StoreReading(note="No invoice of the subscription is paid yet.")
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
     """What is read of one item, and of those that it replaced."""
 
-    subscription: Subscription
+    subscription: StripeSubscription
     items: Items
     of: Succession
-    around: Around
+    around: SubscriptionContext
 
-    def parts(self, invoice: Invoice) -> Parts:
+    def parts(self, invoice: StripeInvoice) -> ItemLines:
         return self.items.parts(self.of, invoice)
 
 
-def _seen(app_id: str, store: str, reading: _Reading, line: tuple[Period, ...], suffix: str) -> Seen:
+def _seen(app_id: str, store: str, reading: _Reading, line: tuple[Period, ...], suffix: str) -> SeenPurchase:
     subscription, around = reading.subscription, reading.around
     line, status = _standing(reading, reading.of.item, line) if reading.of.item is not None else _removed(reading, line)
     invoices = (one for one in around.invoices if _was_open(one) and reading.items.owner_of(one) is reading.of)
-    return Seen(
+    return SeenPurchase(
         snapshot=Snapshot(
             store=store,
             id=subscription.id + suffix,
@@ -99,17 +105,17 @@ def _removed(reading: _Reading, line: tuple[Period, ...]) -> tuple[tuple[Period,
     return (*line[:-1], replace(running, ends_at=min(at, running.ends_at))), status
 
 
-def _was_open(invoice: Invoice) -> bool:
+def _was_open(invoice: StripeInvoice) -> bool:
     """Stripe never leaves an invoice over nothing open: it counts as paid at once."""
     return invoice.status_transitions.finalized_at is not None and invoice.total > 0
 
 
-def _issued(invoice: Invoice) -> Issued:
+def _issued(invoice: StripeInvoice) -> Issued:
     at = invoice.status_transitions.finalized_at or invoice.created
     return Issued(invoice.id, at * 1000, price_of(invoice.total, invoice.currency))
 
 
-def _standing(reading: _Reading, item: Item, line: tuple[Period, ...]) -> tuple[tuple[Period, ...], Status]:
+def _standing(reading: _Reading, item: SubscriptionItem, line: tuple[Period, ...]) -> tuple[tuple[Period, ...], Status]:
     subscription = reading.subscription
     status = _renewal(subscription, item, line[-1])
     if subscription.status in _UNPAID:
@@ -142,7 +148,7 @@ def _charged_by(reading: _Reading, running: Period) -> Ms | None:
     return None
 
 
-def _renewal(subscription: Subscription, item: Item, paid: Period) -> Status:
+def _renewal(subscription: StripeSubscription, item: SubscriptionItem, paid: Period) -> Status:
     status = Status(as_of=periods.NOW)
     at = subscription.cancel_at
     if subscription.cancel_at_period_end or (at is not None and at <= item.current_period_end):
@@ -153,13 +159,13 @@ def _renewal(subscription: Subscription, item: Item, paid: Period) -> Status:
     return replace(status, next_product_id=item.product if follows else _next_product(subscription, item))
 
 
-def _reason(subscription: Subscription) -> Reason:
+def _reason(subscription: StripeSubscription) -> Reason:
     details = subscription.cancellation_details
     # Stripe gives no reason where the cancellation was asked for by an older version of its API.
     return _REASONS.get((details.reason if details is not None else None) or "", Reason.UNSUBSCRIBE)
 
 
-def _next_product(subscription: Subscription, item: Item) -> str | None:
+def _next_product(subscription: StripeSubscription, item: SubscriptionItem) -> str | None:
     """What a schedule changes to when the running period is over."""
     schedule = subscription.schedule
     if schedule is None or schedule.status != "active":
@@ -203,9 +209,9 @@ def _with_debt(status: Status, reading: _Reading, running: Period) -> Status:
     return replace(status, billing_issue_at=start, grace_ends_at=max(grace_ends_at, running.ends_at))
 
 
-def _debt(reading: _Reading) -> tuple[Invoice, Line] | None:
+def _debt(reading: _Reading) -> tuple[StripeInvoice, InvoiceLine] | None:
     """The oldest invoice that is not paid, of those after the last paid one."""
-    found: tuple[Invoice, Line] | None = None
+    found: tuple[StripeInvoice, InvoiceLine] | None = None
     for invoice in reversed(reading.around.invoices):
         main = reading.parts(invoice).main
         if main is None:
@@ -217,13 +223,15 @@ def _debt(reading: _Reading) -> tuple[Invoice, Line] | None:
     return found
 
 
-def _last_try(invoice: Invoice, around: Around) -> Ms:
+def _last_try(invoice: StripeInvoice, around: SubscriptionContext) -> Ms:
     """Stripe does not date the end of its retries: it came with the last failed charge."""
     tried = [one.created for pays in invoice.paid_by for one in around.charges.get(pays, ())]
     return max([*tried, invoice.status_transitions.finalized_at or invoice.created]) * 1000
 
 
-def _over(status: Status, subscription: Subscription, line: tuple[Period, ...]) -> tuple[tuple[Period, ...], Status]:
+def _over(
+    status: Status, subscription: StripeSubscription, line: tuple[Period, ...]
+) -> tuple[tuple[Period, ...], Status]:
     running = line[-1]
     ended_at = (subscription.ended_at or subscription.canceled_at or 0) * 1000 or running.ends_at
     details = subscription.cancellation_details

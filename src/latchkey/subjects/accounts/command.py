@@ -12,7 +12,7 @@ from latchkey.cli import output
 from latchkey.cli.command import command
 from latchkey.cli.data_folder import DataFolder, read_json
 from latchkey.cli.output import shown
-from latchkey.cli.project_command import Desk, Office, audited, desk, office
+from latchkey.cli.project_command import Office, ProjectContext, audited, office, project_context
 from latchkey.cli.target_database import is_of_up
 from latchkey.database.pool import Database
 from latchkey.domain.refusal import Conflict, NotFound
@@ -27,9 +27,9 @@ app = typer.Typer(no_args_is_help=True, help="Create, list, invite and remove da
 EmailArgument = Annotated[str, typer.Argument(help="The e-mail address that the person signs in with.")]
 
 
-@command(app, "create", desk)
+@command(app, "create", project_context)
 async def create(
-    at: Desk,
+    at: ProjectContext,
     email: EmailArgument,
     role: Annotated[Role, typer.Option(help=" ".join(f"{role}: {EXPLAINED[role]}" for role in Role))] = Role.OWNER,
     name: Annotated[str, typer.Option(help="The name shown on pages.")] = "",
@@ -57,8 +57,8 @@ async def create(
         _show_link(at, token)
 
 
-@command(app, "list", desk)
-async def show(at: Desk) -> None:
+@command(app, "list", project_context)
+async def show(at: ProjectContext) -> None:
     """List the members of a project."""
     found = await team.members(at.database, at.project_id)
     if at.as_json:
@@ -96,8 +96,8 @@ async def reset_second_factor(at: Office, email: EmailArgument) -> None:
         output.console().print(f"[bold]{account.email}[/bold] signs in with the password alone now.")
 
 
-@command(app, "remove", desk)
-async def remove(at: Desk, email: EmailArgument) -> None:
+@command(app, "remove", project_context)
+async def remove(at: ProjectContext, email: EmailArgument) -> None:
     """Remove a member from a project and end their sessions."""
     account = await _known(at.database, email)
     async with at.audited("member.removed", account.email):

@@ -64,7 +64,7 @@ class KeyChanges(Body):
     allowed_networks: AllowedNetworks | None = None
 
 
-class Rotation(Body):
+class KeyRotation(Body):
     overlap_days: Annotated[
         int, Field(ge=0, le=LONGEST_OVERLAP_DAYS, description="How many more days the old key works.")
     ] = OVERLAP_DAYS
@@ -125,7 +125,7 @@ async def change_api_key(services: Provided, caller: WriteKey, key_id: str, chan
 
 @router.post("/{key_id}/actions/rotate", responses=shows(wire.ApiKey, 201), status_code=201)
 @audited("key.rotated")
-async def rotate_api_key(services: Provided, caller: WriteKey, key_id: str, rotation: Rotation) -> Response:
+async def rotate_api_key(services: Provided, caller: WriteKey, key_id: str, rotation: KeyRotation) -> Response:
     """Create a key that replaces this one. The response shows it; the old one works for `overlap_days` more."""
 
     def check(old: keys.ApiKey, expires_at: int | None) -> None:

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from latchkey.cli import output
 from latchkey.cli.command import command
 from latchkey.cli.output import shown, typed_ahead
-from latchkey.cli.project_command import Desk, desk
+from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.access.api_key import LONGEST_OVERLAP_DAYS, OVERLAP_DAYS
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Refusal
@@ -32,9 +32,9 @@ NetworksOption = Annotated[
 KeyArgument = Annotated[str, typer.Argument(help="The key's id, as `latchkey key list` shows it.")]
 
 
-@command(app, "create", desk)
+@command(app, "create", project_context)
 async def create(
-    at: Desk,
+    at: ProjectContext,
     name: Annotated[str, typer.Option(help="A name for people.")],
     scopes: Annotated[
         str, typer.Option(help="What a secret key may do: read, write, charts (only charts), joined by commas.")
@@ -87,8 +87,8 @@ def _show_once(issued: usecases.IssuedKey, as_json: bool) -> None:
     output.bare(issued.plaintext)
 
 
-@command(app, "list", desk)
-async def show(at: Desk) -> None:
+@command(app, "list", project_context)
+async def show(at: ProjectContext) -> None:
     """List a project's keys. Only the beginning and the end of each key are shown."""
     listed: list[keys.ApiKey] = []
     while page := await usecases.list_keys(at.database, at.project_id, after=listed[-1].id if listed else None):
@@ -113,9 +113,9 @@ async def show(at: Desk) -> None:
     output.show_table(table)
 
 
-@command(app, "edit", desk)
+@command(app, "edit", project_context)
 async def edit(
-    at: Desk,
+    at: ProjectContext,
     key_id: KeyArgument,
     name: Annotated[str | None, typer.Option(help="A new name.")] = None,
     rate_limit: Annotated[
@@ -145,9 +145,9 @@ async def edit(
     at.done(_as_data(key), f"{key.id} ({key.hint}) works {_works(key, real_now())}")
 
 
-@command(app, "rotate", desk)
+@command(app, "rotate", project_context)
 async def rotate(
-    at: Desk,
+    at: ProjectContext,
     key_id: KeyArgument,
     overlap_days: Annotated[
         int, typer.Option(help="How many more days the old key works.", min=0, max=LONGEST_OVERLAP_DAYS)
@@ -165,8 +165,8 @@ async def rotate(
     _show_once(issued, at.as_json)
 
 
-@command(app, "revoke", desk)
-async def revoke(at: Desk, key_id: KeyArgument) -> None:
+@command(app, "revoke", project_context)
+async def revoke(at: ProjectContext, key_id: KeyArgument) -> None:
     """Revoke a key for good. The next request with it is refused."""
     async with at.audited("key.revoked", key_id):
         key = await usecases.revoke_key(at.database, at.project_id, key_id, real_now())

@@ -10,7 +10,7 @@ Outcome = Literal["begun", "done", "refused", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AuditEntry:
     position: int
     project_id: str | None
     at: Ms

@@ -8,7 +8,7 @@ import msgspec
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
-from latchkey.subjects.audit.rules import Entry, Outcome
+from latchkey.subjects.audit.rules import AuditEntry, Outcome
 
 _BEGIN = query("begin_audit_entry")
 _FINISH = query("finish_audit_entry")
@@ -67,21 +67,21 @@ async def page(
     actor: str | None = None,
     since: Ms | None = None,
     until: Ms | None = None,
-) -> list[Entry]:
+) -> list[AuditEntry]:
     """Newest first: what was done in the project, and what its members did to their accounts. `actor` is one without an
     account, such as the command line. From `since` until before `until`: only what was done in the project."""
     rows = await connection.fetch(_LIST, project_id, before, action, limit, account_id, actor, since, until)
     return [_entry(row) for row in rows]
 
 
-async def load(connection: Connection, project_id: str, position: int) -> Entry | None:
+async def load(connection: Connection, project_id: str, position: int) -> AuditEntry | None:
     """None: there is no such entry, or this project may not see it."""
     found = await page(connection, project_id, position + 1, 1)
     return found[0] if found and found[0].position == position else None
 
 
-def _entry(row: Record) -> Entry:
-    return Entry(
+def _entry(row: Record) -> AuditEntry:
+    return AuditEntry(
         position=row["position"],
         project_id=row["project_id"],
         at=row["at"],

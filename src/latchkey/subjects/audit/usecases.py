@@ -7,7 +7,7 @@ from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import Ms
 from latchkey.subjects.accounts.usecases.accounts import account_of_address
 from latchkey.subjects.audit import storage
-from latchkey.subjects.audit.rules import Entry, Outcome
+from latchkey.subjects.audit.rules import AuditEntry, Outcome
 
 LONGEST_SUBJECT = 500
 
@@ -60,7 +60,7 @@ async def entries(
     actor: str | None = None,
     action: str | None = None,
     limit: int = 50,
-) -> list[Entry]:
+) -> list[AuditEntry]:
     """Newest first: what was done in the project, and what its members did to their accounts."""
     before = storage.END if before is None else before
     async with database.acquire() as connection:
@@ -71,14 +71,14 @@ async def entries(
 
 async def between(
     database: Database, project_id: str, *, before: int | None, since: Ms, until: Ms, limit: int
-) -> list[Entry]:
+) -> list[AuditEntry]:
     """Newest first: what was done in the project from `since` until before `until`."""
     async with database.acquire() as connection:
         start = storage.END if before is None else before
         return await storage.page(connection, project_id, start, limit, since=since, until=until)
 
 
-async def entry(database: Database, project_id: str, position: int) -> Entry | None:
+async def entry(database: Database, project_id: str, position: int) -> AuditEntry | None:
     async with database.acquire() as connection:
         return await storage.load(connection, project_id, position)
 

@@ -14,10 +14,10 @@ from latchkey.http.services import Provided, Services
 from latchkey.http.shared_bodies import FilterText, parsed, unprocessable
 from latchkey.subjects.api_keys.usecases import actor_of, load_key
 from latchkey.subjects.bulk_grants import usecases
-from latchkey.subjects.bulk_grants.rules import Terms
+from latchkey.subjects.bulk_grants.rules import GrantTerms
 from latchkey.subjects.segments import render as segments_render
 from latchkey.subjects.segments import wire as segments_wire
-from latchkey.subjects.segments.rules.filter import Filter
+from latchkey.subjects.segments.rules.filter import CustomerFilter
 from latchkey.subjects.segments.usecases import segments
 from latchkey.wire.errors import V2Error
 from latchkey.wire.paging import listed
@@ -58,7 +58,7 @@ async def prepare_bulk_grant(services: Provided, caller: WriteKey, new: NewBulkG
         raise Unprocessable("Give a duration or expires_at, not both.", param="expires_at")
     wanted = await _wanted(services, caller.project_id, new)
     actor = actor_of(await load_key(services.database, caller.project_id, caller.key_id))
-    terms = Terms(
+    terms = GrantTerms(
         entitlement_id=new.entitlement_id,
         duration=None if new.duration == "lifetime" else new.duration,
         ends_at=new.expires_at,
@@ -102,7 +102,7 @@ async def stop_bulk_grant(services: Provided, caller: WriteKey, bulk_grant_id: s
     return await _shown(services, caller.project_id, bulk_grant_id)
 
 
-async def _wanted(services: Services, project_id: str, new: NewBulkGrant) -> Filter | list[str]:
+async def _wanted(services: Services, project_id: str, new: NewBulkGrant) -> CustomerFilter | list[str]:
     given = [one for one in (new.filter, new.segment_id, new.customer_ids) if one is not None]
     if len(given) != 1:
         raise Unprocessable("Give one of filter, segment_id and customer_ids.", param="filter")

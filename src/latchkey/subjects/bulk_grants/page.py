@@ -9,7 +9,7 @@ from latchkey.domain.formats import instant
 from latchkey.domain.instants import LATEST
 from latchkey.domain.refusal import Invalid
 from latchkey.subjects.bulk_grants import usecases
-from latchkey.subjects.bulk_grants.rules import Terms
+from latchkey.subjects.bulk_grants.rules import GrantTerms
 from latchkey.subjects.catalog.usecases.entitlement_catalog import list_entitlements
 from latchkey.subjects.segments.usecases.customer_lists import count
 
@@ -90,12 +90,12 @@ async def stop(visit: Visit) -> Response:
     return await visit.to(visit.path("bulk-grants", id), "Stopped. Customers who got it before keep it.")
 
 
-def _terms(visit: Visit) -> Terms:
+def _terms(visit: Visit) -> GrantTerms:
     until = visit.form.instant("until")
     if until is not None and not 0 < until <= LATEST:
         raise Invalid("That is a date beyond the calendar.", param="until")
     duration = None if until is not None else visit.form.choice("duration", DURATIONS)
-    return Terms(
+    return GrantTerms(
         entitlement_id=visit.form.needed("entitlement_id"),
         duration=None if duration == "lifetime" else duration,
         ends_at=until,

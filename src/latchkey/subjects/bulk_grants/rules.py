@@ -9,7 +9,7 @@ State = Literal["draft", "running", "done", "stopped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class GrantTerms:
     """What is granted."""
 
     entitlement_id: str
@@ -25,7 +25,7 @@ class BulkGrant:
     project_id: str
     id: str
     state: State
-    terms: Terms
+    terms: GrantTerms
     # Where its customers came from, in words.
     source: str
     actor: str

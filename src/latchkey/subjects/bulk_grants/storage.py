@@ -7,7 +7,7 @@ from typing import Literal
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
-from latchkey.subjects.bulk_grants.rules import BulkGrant, Terms
+from latchkey.subjects.bulk_grants.rules import BulkGrant, GrantTerms
 
 _CREATE = query("create_bulk_grant")
 _ADD = query("add_bulk_grant_customers")
@@ -31,7 +31,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class GrantResult:
     number: int
     outcome: Outcome
     error: str | None = None
@@ -41,7 +41,7 @@ async def create(
     connection: Connection,
     project_id: str,
     id: str,
-    terms: Terms,
+    terms: GrantTerms,
     source: str,
     actor: str,
     customers: Sequence[tuple[int, str]],
@@ -108,7 +108,7 @@ async def next_turns(connection: Connection, grant: BulkGrant, after: int, limit
     return [Turn(row["number"], row["customer_key"], row["app_user_id"]) for row in rows]
 
 
-async def record(connection: Connection, grant: BulkGrant, results: Sequence[Result]) -> None:
+async def record(connection: Connection, grant: BulkGrant, results: Sequence[GrantResult]) -> None:
     await connection.execute(
         _RECORD,
         grant.project_id,
@@ -133,7 +133,7 @@ def _grant(row: Record) -> BulkGrant:
         project_id=row["project_id"],
         id=row["id"],
         state=row["state"],
-        terms=Terms(
+        terms=GrantTerms(
             entitlement_id=row["entitlement_id"],
             duration=row["duration"],
             ends_at=row["ends_at"],

@@ -25,9 +25,9 @@ from latchkey.engine.storage import scans
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.bulk_grants import storage
-from latchkey.subjects.bulk_grants.rules import INCOMPLETE, BulkGrant, Terms
-from latchkey.subjects.bulk_grants.storage import Result, Turn
-from latchkey.subjects.segments.rules.filter import Filter, Sort
+from latchkey.subjects.bulk_grants.rules import INCOMPLETE, BulkGrant, GrantTerms
+from latchkey.subjects.bulk_grants.storage import GrantResult, Turn
+from latchkey.subjects.segments.rules.filter import CustomerFilter, Sort
 from latchkey.subjects.segments.usecases.customer_lists import in_words, list_page
 
 MOST_CUSTOMERS = 10_000
@@ -42,8 +42,8 @@ async def draft(
     database: Database,
     catalogs: Catalogs,
     project_id: str,
-    terms: Terms,
-    wanted: Filter | Sequence[str],
+    terms: GrantTerms,
+    wanted: CustomerFilter | Sequence[str],
     actor: str,
     now: Ms,
 ) -> BulkGrant:
@@ -52,7 +52,7 @@ async def draft(
         catalog = (await load_projects(connection, catalogs, {project_id}))[project_id].catalog
     _check(terms, catalog, now)
     unknown: list[str] = []
-    if isinstance(wanted, Filter):
+    if isinstance(wanted, CustomerFilter):
         found, holders, complete = await _of_filter(database, project_id, wanted, terms.entitlement_id, catalog, now)
         source = f"the list: {in_words(wanted)}" if complete else f"the list: {in_words(wanted)}. {INCOMPLETE}"
     else:
@@ -113,7 +113,7 @@ async def stop(database: Database, project_id: str, id: str, now: Ms) -> None:
         raise Conflict(f"This bulk grant does not run: it is {grant.state}.")
 
 
-def _check(terms: Terms, catalog: Catalog, now: Ms) -> None:
+def _check(terms: GrantTerms, catalog: Catalog, now: Ms) -> None:
     if terms.entitlement_id not in catalog.entitlements:
         raise NotFound(f"There is no entitlement {terms.entitlement_id!r} in this project.", param="entitlement_id")
     if terms.duration is not None and terms.duration not in DURATIONS:
@@ -122,16 +122,16 @@ def _check(terms: Terms, catalog: Catalog, now: Ms) -> None:
         raise Refusal("The grant would end in the past.", param="expires_at")
 
 
-def _too_many(wanted: Filter | Sequence[str]) -> Invalid:
+def _too_many(wanted: CustomerFilter | Sequence[str]) -> Invalid:
     return Invalid(f"A bulk grant has at most {MOST_CUSTOMERS:,} customers. Split the list.", param=_param(wanted))
 
 
-def _param(wanted: Filter | Sequence[str]) -> str:
-    return "filter" if isinstance(wanted, Filter) else "customer_ids"
+def _param(wanted: CustomerFilter | Sequence[str]) -> str:
+    return "filter" if isinstance(wanted, CustomerFilter) else "customer_ids"
 
 
 async def _of_filter(
-    database: Database, project_id: str, wanted: Filter, entitlement_id: str, catalog: Catalog, now: Ms
+    database: Database, project_id: str, wanted: CustomerFilter, entitlement_id: str, catalog: Catalog, now: Ms
 ) -> tuple[list[tuple[int, str]], int, bool]:
     """The customers, how many of them have the entitlement, and whether everybody is in the lists."""
     found: list[tuple[int, str]] = []
@@ -227,7 +227,7 @@ async def run_next(changes: Changes, now: Callable[[], Ms], stop: asyncio.Event 
     return True
 
 
-async def _turn(changes: Changes, grant: BulkGrant, turn: Turn) -> Result:
+async def _turn(changes: Changes, grant: BulkGrant, turn: Turn) -> GrantResult:
     terms = grant.terms
     id = event_id(grant.project_id, "bulk_grant", grant.id, turn.customer_key)
 
@@ -247,14 +247,14 @@ async def _turn(changes: Changes, grant: BulkGrant, turn: Turn) -> Result:
     try:
         await changes.make(Change(project_id=grant.project_id, app_user_id=turn.app_user_id, apply=granted))
     except AlreadyHeld:
-        return Result(turn.number, "skipped")
+        return GrantResult(turn.number, "skipped")
     except NotFound as missing:
         # Without the id: the customer was erased, so nothing may keep it.
         gone = missing.param != "entitlement_id"
-        return Result(turn.number, "failed", GONE if gone else missing.message)
+        return GrantResult(turn.number, "failed", GONE if gone else missing.message)
     except Refusal as refusal:
-        return Result(turn.number, "failed", refusal.message)
-    return Result(turn.number, "granted")
+        return GrantResult(turn.number, "failed", refusal.message)
+    return GrantResult(turn.number, "granted")
 
 
 async def forget(connection: Connection, project_id: str, ids: Collection[str], instead: str) -> None:

@@ -8,7 +8,7 @@ from latchkey.cli import output
 from latchkey.cli.command import command
 from latchkey.cli.options import NameOption, typed_duration
 from latchkey.cli.output import shown
-from latchkey.cli.project_command import Desk, desk
+from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.catalog import Credit, ProductType
 from latchkey.domain.formats import duration, money
 from latchkey.domain.refusal import Invalid
@@ -37,8 +37,8 @@ CreditsOption = Annotated[
 ]
 
 
-@command(app_product, "list", desk)
-async def show_list_product(at: Desk) -> None:
+@command(app_product, "list", project_context)
+async def show_list_product(at: ProjectContext) -> None:
     """List the products on sale."""
     found: list[rules.Product] = []
     while page := await product_catalog.list_products(
@@ -58,8 +58,8 @@ async def show_list_product(at: Desk) -> None:
     )
 
 
-@command(app_product, "show", desk)
-async def show_one(at: Desk, product: ProductArgument) -> None:
+@command(app_product, "show", project_context)
+async def show_one(at: ProjectContext, product: ProductArgument) -> None:
     """Show one product."""
     one = await product_catalog.load_product(at.database, at.project_id, product)
     if at.as_json:
@@ -81,9 +81,9 @@ async def show_one(at: Desk, product: ProductArgument) -> None:
     )
 
 
-@command(app_product, "create", desk)
+@command(app_product, "create", project_context)
 async def create_product(
-    at: Desk,
+    at: ProjectContext,
     product: ProductArgument,
     price: Annotated[float, typer.Option(help="The price, such as 9.99.")],
     currency: Annotated[str, typer.Option(help="The currency's code, such as EUR.")],
@@ -115,9 +115,9 @@ async def create_product(
     await show_one(at, product)
 
 
-@command(app_product, "edit", desk)
+@command(app_product, "edit", project_context)
 async def edit(
-    at: Desk,
+    at: ProjectContext,
     product: ProductArgument,
     name: NameOption = None,
     lasts: LastsOption = None,
@@ -145,8 +145,8 @@ async def edit(
     await show_one(at, product)
 
 
-@command(app_product, "delete", desk, asks="Take the product {product!r} off sale?")
-async def delete_product(at: Desk, product: ProductArgument) -> None:
+@command(app_product, "delete", project_context, asks="Take the product {product!r} off sale?")
+async def delete_product(at: ProjectContext, product: ProductArgument) -> None:
     """Take a product off sale. Its owners keep what it grants, and their subscriptions renew. Asks first."""
     async with at.audited("product.deleted", product):
         await product_catalog.delete_product(at.database, at.project_id, product, real_now())
@@ -155,8 +155,8 @@ async def delete_product(at: Desk, product: ProductArgument) -> None:
     )
 
 
-@command(app_product, "attach", desk)
-async def attach(at: Desk, product: ProductArgument, entitlement: EntitlementArgument) -> None:
+@command(app_product, "attach", project_context)
+async def attach(at: ProjectContext, product: ProductArgument, entitlement: EntitlementArgument) -> None:
     """Let a product grant an entitlement, also to customers who already own the product."""
     async with at.audited("entitlement.products_attached", entitlement, product=product):
         await entitlement_catalog.attach_products(at.database, at.project_id, entitlement, [product])
@@ -166,10 +166,10 @@ async def attach(at: Desk, product: ProductArgument, entitlement: EntitlementArg
 @command(
     app_product,
     "detach",
-    desk,
+    project_context,
     asks="Customers who have {entitlement!r} only through {product!r} lose it at once. Detach it?",
 )
-async def detach(at: Desk, product: ProductArgument, entitlement: EntitlementArgument) -> None:
+async def detach(at: ProjectContext, product: ProductArgument, entitlement: EntitlementArgument) -> None:
     """Stop a product from granting an entitlement. Who has it only through the product loses it. Asks first."""
     async with at.audited("entitlement.products_detached", entitlement, product=product):
         await entitlement_catalog.detach_products(at.database, at.project_id, entitlement, [product], real_now())
@@ -215,8 +215,8 @@ app_entitlement = typer.Typer(
 )
 
 
-@command(app_entitlement, "list", desk)
-async def show_list_entitlement(at: Desk) -> None:
+@command(app_entitlement, "list", project_context)
+async def show_list_entitlement(at: ProjectContext) -> None:
     """List the entitlements, and the products that grant them."""
     found: list[rules.Entitlement] = []
     while page := await entitlement_catalog.list_entitlements(
@@ -234,8 +234,8 @@ async def show_list_entitlement(at: Desk) -> None:
     at.show_list(found, lambda one: render.entitlement(at.project_id, one), columns, row, nothing)
 
 
-@command(app_entitlement, "create", desk)
-async def create_entitlement(at: Desk, entitlement: EntitlementArgument, name: NameOption = None) -> None:
+@command(app_entitlement, "create", project_context)
+async def create_entitlement(at: ProjectContext, entitlement: EntitlementArgument, name: NameOption = None) -> None:
     """Create an entitlement."""
     async with at.audited("entitlement.created", entitlement):
         made = await entitlement_catalog.create_entitlement(
@@ -244,9 +244,9 @@ async def create_entitlement(at: Desk, entitlement: EntitlementArgument, name: N
     _show(at, made)
 
 
-@command(app_entitlement, "rename", desk)
+@command(app_entitlement, "rename", project_context)
 async def rename(
-    at: Desk,
+    at: ProjectContext,
     entitlement: EntitlementArgument,
     name: Annotated[str, typer.Argument(help="The name that people see.", metavar="NAME")],
 ) -> None:
@@ -256,14 +256,14 @@ async def rename(
     _show(at, renamed)
 
 
-@command(app_entitlement, "delete", desk, asks="Delete the entitlement {entitlement!r}?")
-async def delete_entitlement(at: Desk, entitlement: EntitlementArgument) -> None:
+@command(app_entitlement, "delete", project_context, asks="Delete the entitlement {entitlement!r}?")
+async def delete_entitlement(at: ProjectContext, entitlement: EntitlementArgument) -> None:
     """Delete an entitlement that no product grants. Asks first."""
     async with at.audited("entitlement.deleted", entitlement):
         await entitlement_catalog.delete_entitlement(at.database, at.project_id, entitlement)
     at.show_deleted("entitlement", entitlement, f"The entitlement {output.plain(entitlement)} is deleted.")
 
 
-def _show(at: Desk, one: rules.Entitlement) -> None:
+def _show(at: ProjectContext, one: rules.Entitlement) -> None:
     words = f"The entitlement {output.plain(one.id)} ({output.plain(one.display_name)})"
     at.done(render.entitlement(at.project_id, one), words)

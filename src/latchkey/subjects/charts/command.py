@@ -5,15 +5,15 @@ from typing import Annotated
 import typer
 
 from latchkey.cli.command import command
-from latchkey.cli.project_command import Desk, desk
+from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.subjects.charts.usecases import choose_attributes
 
 app = typer.Typer(no_args_is_help=True, help="Choose the attributes that charts are broken down by.")
 
 
-@command(app, "attributes", desk)
+@command(app, "attributes", project_context)
 async def attributes(
-    at: Desk,
+    at: ProjectContext,
     names: Annotated[
         list[str] | None, typer.Argument(help="Names of attributes. Without any, charts use none.")
     ] = None,

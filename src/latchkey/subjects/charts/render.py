@@ -13,7 +13,16 @@ from latchkey.domain.instants import DAY, Ms, to_iso
 from latchkey.domain.money.amounts import MICROS
 from latchkey.domain.purchases.purchase import USD
 from latchkey.subjects.charts import wire
-from latchkey.subjects.charts.rules.chart import ChartData, Estimate, HeatMap, HeatRow, Period, Previous, Series, Value
+from latchkey.subjects.charts.rules.chart import (
+    ChartData,
+    ChartPeriod,
+    Estimate,
+    HeatMap,
+    HeatRow,
+    Previous,
+    Series,
+    Value,
+)
 from latchkey.subjects.charts.rules.chart import VariantResult as Result
 from latchkey.subjects.charts.rules.compute import MOST_SEGMENTS
 from latchkey.subjects.charts.rules.definition import Definition, Dimension, Unit
@@ -136,7 +145,7 @@ def _row_key(row: HeatRow) -> str:
 def _values(
     data: ChartData,
     series: Sequence[Series],
-    periods: Sequence[Period],
+    periods: Sequence[ChartPeriod],
     measures: Sequence[wire.ChartMeasure],
     segments: Sequence[wire.Named],
 ) -> Iterator[wire.ChartValue]:

@@ -22,7 +22,7 @@ from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.checkout import render, wire
 from latchkey.subjects.checkout.render import product_details
 from latchkey.subjects.checkout.usecases import steps
-from latchkey.subjects.checkout.usecases.steps import Wanted, branding_of
+from latchkey.subjects.checkout.usecases.steps import CheckoutRequest, branding_of
 from latchkey.subjects.checkout.wire import ProductDetailsList
 from latchkey.wire.errors import V1Error
 
@@ -123,7 +123,7 @@ async def prepare_checkout(
 async def start_checkout(request: Request, services: Provided, caller: AppWriteKey, new: NewCheckout) -> Response:
     """Begin a checkout. The provider charges its own price of the product, whatever else the body says."""
     _require_room(request, services, caller, new.app_user_id)
-    wanted = Wanted(
+    wanted = CheckoutRequest(
         product_id=new.product_id,
         app_user_id=new.app_user_id,
         email=new.email,

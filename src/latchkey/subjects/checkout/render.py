@@ -7,16 +7,16 @@ from msgspec import UNSET
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.instants import Duration, format_duration, to_iso
 from latchkey.domain.money.amounts import Price
-from latchkey.stores.selling import HostedPage, PaymentForm, Standing
+from latchkey.stores.selling import CheckoutState, HostedPage, PaymentForm
 from latchkey.subjects.checkout import wire
-from latchkey.subjects.checkout.usecases.steps import Progress, Started
+from latchkey.subjects.checkout.usecases.steps import CheckoutProgress, Started
 
-_STATUS: dict[Standing, Literal["started", "in_progress", "succeeded", "failed"]] = {
-    Standing.OPEN: "started",
-    Standing.PENDING: "in_progress",
-    Standing.PAID: "succeeded",
-    Standing.FAILED: "failed",
-    Standing.EXPIRED: "failed",
+_STATUS: dict[CheckoutState, Literal["started", "in_progress", "succeeded", "failed"]] = {
+    CheckoutState.OPEN: "started",
+    CheckoutState.PENDING: "in_progress",
+    CheckoutState.PAID: "succeeded",
+    CheckoutState.FAILED: "failed",
+    CheckoutState.EXPIRED: "failed",
 }
 _FAILED = wire.CheckoutError(code=3, message="The payment failed.")
 _EXPIRED = wire.CheckoutError(code=4, message="The checkout is over, and nothing was paid.")
@@ -49,8 +49,8 @@ def pricing(id: str, form: PaymentForm) -> wire.CheckoutPricing:
     )
 
 
-def status(progress: Progress) -> wire.CheckoutStatus:
-    if progress.standing is Standing.PAID:
+def status(progress: CheckoutProgress) -> wire.CheckoutStatus:
+    if progress.standing is CheckoutState.PAID:
         assert progress.purchased_at is not None
         return wire.CheckoutStatus(
             operation=wire.CheckoutOperation(
@@ -61,7 +61,7 @@ def status(progress: Progress) -> wire.CheckoutStatus:
                 purchase_date=to_iso(progress.purchased_at),
             )
         )
-    error = _EXPIRED if progress.expired else _FAILED if progress.standing is Standing.FAILED else None
+    error = _EXPIRED if progress.expired else _FAILED if progress.standing is CheckoutState.FAILED else None
     return wire.CheckoutStatus(
         operation=wire.CheckoutOperation(status=_STATUS[progress.standing], is_expired=progress.expired, error=error)
     )

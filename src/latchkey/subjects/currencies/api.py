@@ -27,7 +27,7 @@ from latchkey.wire.v2 import Page
 router_currencies = Router(prefix="/v2/projects/{project_id}/virtual_currencies", tags=["V2 virtual currencies"])
 
 
-class NewGrant(Body):
+class NewCurrencyGrant(Body):
     """Products that credit this currency. `trial_amount` and `expire_at_cycle_end` are for subscriptions, which credit
     nothing here: only 0 and false are accepted."""
 
@@ -37,7 +37,7 @@ class NewGrant(Body):
     expire_at_cycle_end: bool | None = None
 
 
-Grants = Annotated[list[NewGrant], Field(max_length=100)]
+Grants = Annotated[list[NewCurrencyGrant], Field(max_length=100)]
 
 
 class NewCurrency(Body):
@@ -121,7 +121,7 @@ async def delete_virtual_currency(services: Provided, caller: WriteKey, code: st
     return reply(Deleted(object="virtual_currency", id=code, deleted_at=services.now()))
 
 
-def _granted(new: list[NewGrant] | None) -> list[ProductGrant]:
+def _granted(new: list[NewCurrencyGrant] | None) -> list[ProductGrant]:
     for one in new or ():
         if one.trial_amount:
             raise Unprocessable("Trials credit nothing: leave trial_amount at 0.", param="product_grants")

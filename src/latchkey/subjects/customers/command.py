@@ -11,7 +11,7 @@ from msgspec import to_builtins
 from latchkey.cli import output
 from latchkey.cli.command import command
 from latchkey.cli.output import shown, typed_ahead
-from latchkey.cli.project_command import Desk, desk
+from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.access.entitlements import held
 from latchkey.domain.access.explanation import Explanation, explain
 from latchkey.domain.customers.customer import visible
@@ -22,7 +22,7 @@ from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.reference import v2_id
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import gives_access, purchase_status, summary_of
-from latchkey.engine.customer_view import View
+from latchkey.engine.customer_view import CustomerView
 from latchkey.now import real_now
 from latchkey.subjects.customers.render import customer_v2
 from latchkey.subjects.customers.usecases import edits
@@ -31,7 +31,7 @@ from latchkey.subjects.customers.usecases.erasure import erase
 from latchkey.subjects.search import usecases as search
 from latchkey.subjects.segments.render import entry
 from latchkey.subjects.segments.rules.facets import statuses
-from latchkey.subjects.segments.rules.filter import NAMES, Filter, Sort, parse, single
+from latchkey.subjects.segments.rules.filter import NAMES, CustomerFilter, Sort, parse, single
 from latchkey.subjects.segments.usecases.customer_lists import COLUMNS, csv_pieces, list_page, missing_customers
 from latchkey.subjects.segments.usecases.segments import load_segment
 from latchkey.wire import paging
@@ -51,7 +51,7 @@ CsvOption = Annotated[bool, typer.Option("--csv", help="All customers of the lis
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ListOptions:
     """What the options ask for."""
 
     where: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Wanted:
     def __bool__(self) -> bool:
         return bool(self.where or self.segment or self.sort or self.csv)
 
-    async def filter(self, at: Desk) -> tuple[Filter, Sort]:
+    async def filter(self, at: ProjectContext) -> tuple[CustomerFilter, Sort]:
         if self.segment is not None:
             if self.where:
                 raise typer.BadParameter("cannot be given together with --where.", param_hint="--segment")
@@ -75,7 +75,7 @@ class Wanted:
         return parse(said), self.sort or Sort.LAST_SEEN
 
 
-async def _show_filtered(at: Desk, wanted: Wanted, limit: int) -> None:
+async def _show_filtered(at: ProjectContext, wanted: ListOptions, limit: int) -> None:
     chosen, sort = await wanted.filter(at)
     if wanted.csv:
         pieces = csv_pieces(at.database, at.catalogs, at.project_id, chosen, tuple(COLUMNS), real_now())
@@ -112,14 +112,16 @@ def _tell(missing: int) -> None:
         output.told(f"{missing:,} new customers are not in the lists yet. Try again in a while.")
 
 
-def _wanted(where: Sequence[str] | None, segment: str | None, sort: Sort | None, csv: bool, as_json: bool) -> Wanted:
+def _wanted(
+    where: Sequence[str] | None, segment: str | None, sort: Sort | None, csv: bool, as_json: bool
+) -> ListOptions:
     if csv and as_json:
         raise typer.BadParameter("cannot be given together with --json.", param_hint="--csv")
     if csv and sort is not None:
         raise typer.BadParameter(
             "has no order of its own: customers come in the order of creation.", param_hint="--csv"
         )
-    return Wanted(tuple(where or ()), segment, sort, csv)
+    return ListOptions(tuple(where or ()), segment, sort, csv)
 
 
 app = typer.Typer(no_args_is_help=True, help="Show, list and find customers; grant and revoke entitlements; delete.")
@@ -131,8 +133,8 @@ LimitOption = Annotated[int, typer.Option(help="At most this many.", min=1, max=
 _LENGTHS = {name: "for ever" if length is None else in_words(length) for name, length in DURATIONS.items()}
 
 
-@command(app, "show", desk)
-async def show_one(at: Desk, customer: CustomerArgument) -> None:
+@command(app, "show", project_context)
+async def show_one(at: ProjectContext, customer: CustomerArgument) -> None:
     """Show one customer: entitlements and why, purchases, attributes and ids."""
     view = await at.customer(customer)
     ids = [one.app_user_id for one in await list_aliases(at.database, at.project_id, view.key)]
@@ -142,9 +144,9 @@ async def show_one(at: Desk, customer: CustomerArgument) -> None:
         _show(view, ids)
 
 
-@command(app, "list", desk)
+@command(app, "list", project_context)
 async def show_list(
-    at: Desk,
+    at: ProjectContext,
     where: WhereOption = None,
     segment: SegmentOption = None,
     sort: SortOption = None,
@@ -162,9 +164,9 @@ async def show_list(
         _show_views(found.views, [""] * len(found.views), at.as_json, more=found.before is not None)
 
 
-@command(app, "find", desk)
+@command(app, "find", project_context)
 async def find(
-    at: Desk,
+    at: ProjectContext,
     text: Annotated[str, typer.Argument(help="An id, an e-mail address, a transaction, or how one of them begins.")],
     limit: LimitOption = 50,
 ) -> None:
@@ -177,9 +179,9 @@ async def find(
     _show_views([one.view for one in found.matches], matched, at.as_json, more=found.more)
 
 
-@command(app, "grant", desk)
+@command(app, "grant", project_context)
 async def grant(
-    at: Desk,
+    at: ProjectContext,
     customer: CustomerArgument,
     entitlement: EntitlementArgument,
     lasts: Annotated[
@@ -203,8 +205,8 @@ async def grant(
     await _show_access(at, customer, entitlement)
 
 
-@command(app, "revoke", desk)
-async def revoke(at: Desk, customer: CustomerArgument, entitlement: EntitlementArgument) -> None:
+@command(app, "revoke", project_context)
+async def revoke(at: ProjectContext, customer: CustomerArgument, entitlement: EntitlementArgument) -> None:
     """End every active grant of an entitlement. Purchases are not changed."""
     async with at.audited("customer.grant_revoked", customer, entitlement=entitlement):
         await edits.revoke(at.changes, at.project_id, customer, entitlement)
@@ -214,17 +216,17 @@ async def revoke(at: Desk, customer: CustomerArgument, entitlement: EntitlementA
 @command(
     app,
     "delete",
-    desk,
+    project_context,
     asks="Delete the customer {customer!r}? Access ends at once, and this cannot be undone.",
 )
-async def delete(at: Desk, customer: CustomerArgument) -> None:
+async def delete(at: ProjectContext, customer: CustomerArgument) -> None:
     """Delete a customer: ids, attributes and access. Sales stay in the charts under a pseudonym. Asks first."""
     async with at.audited("customer.deleted", customer, afterwards=ERASED):
         await erase(at.changes, at.project_id, customer)
     at.show_deleted("customer", customer, f"The customer {output.plain(customer)} is deleted.")
 
 
-def _show_views(views: list[View], matched: list[str], as_json: bool, *, more: bool) -> None:
+def _show_views(views: list[CustomerView], matched: list[str], as_json: bool, *, more: bool) -> None:
     if as_json:
         output.write_list((customer_v2.customer(one) for one in views), more=more)
         return
@@ -244,18 +246,18 @@ def _show_views(views: list[View], matched: list[str], as_json: bool, *, more: b
     output.show_list(rows, columns, "No customers found.", "There are more. See --limit." if more else "")
 
 
-async def _show_access(at: Desk, customer: str, entitlement: str) -> None:
+async def _show_access(at: ProjectContext, customer: str, entitlement: str) -> None:
     view = await at.customer(customer)
     sentence = explain(view.customer, view.catalog, entitlement, view.now).sentence
     at.done(customer_v2.customer(view), output.plain(sentence))
 
 
-def _explanations(view: View) -> list[Explanation]:
+def _explanations(view: CustomerView) -> list[Explanation]:
     known = view.catalog.entitlements | held(view.customer, view.catalog).keys()
     return [explain(view.customer, view.catalog, id, view.now) for id in sorted(known)]
 
 
-def _as_data(view: View, ids: list[str]) -> dict[str, Any]:
+def _as_data(view: CustomerView, ids: list[str]) -> dict[str, Any]:
     """The customer as V2 shows it, and what V2 shows on other paths."""
     return {
         **to_builtins(customer_v2.customer(view)),
@@ -266,11 +268,11 @@ def _as_data(view: View, ids: list[str]) -> dict[str, Any]:
     }
 
 
-def _bought(view: View) -> list[Subscription | Purchase]:
+def _bought(view: CustomerView) -> list[Subscription | Purchase]:
     return [*view.customer.subscriptions, *view.customer.purchases]
 
 
-def _purchase(view: View, one: Subscription | Purchase) -> dict[str, Any]:
+def _purchase(view: CustomerView, one: Subscription | Purchase) -> dict[str, Any]:
     price = one.price if isinstance(one, Purchase) else one.current.price
     return {
         "id": v2_id(one),
@@ -287,13 +289,13 @@ def _purchase(view: View, one: Subscription | Purchase) -> dict[str, Any]:
     }
 
 
-def _status(view: View, one: Subscription | Purchase) -> str:
+def _status(view: CustomerView, one: Subscription | Purchase) -> str:
     if isinstance(one, Purchase):
         return purchase_status(one).value
     return summary_of(one, view.catalog, view.now).status.value
 
 
-def _show(view: View, ids: list[str]) -> None:
+def _show(view: CustomerView, ids: list[str]) -> None:
     one, seen = view.customer, view.last_seen
     output.show_facts(
         (

@@ -60,7 +60,7 @@ _MOVEMENTS = query("movements_of_customer")
 _MAX = 2**63 - 1
 
 
-class Cursor(NamedTuple):
+class TimelineCursor(NamedTuple):
     """The position of an event in a customer's timeline. Higher is newer."""
 
     position: int
@@ -70,7 +70,7 @@ class Cursor(NamedTuple):
 
 
 # After every event.
-END = Cursor(_MAX, 0, _MAX)
+END = TimelineCursor(_MAX, 0, _MAX)
 
 
 class MovementCursor(NamedTuple):
@@ -108,13 +108,13 @@ class Movement:
     reference: str | None
 
 
-async def place_of(connection: Connection, project_id: str, event_id: str) -> Cursor | None:
+async def place_of(connection: Connection, project_id: str, event_id: str) -> TimelineCursor | None:
     row = await connection.fetchrow(_PLACE, project_id, event_id)
-    return None if row is None else Cursor(row["position"], row["customer_id"], row["sequence"])
+    return None if row is None else TimelineCursor(row["position"], row["customer_id"], row["sequence"])
 
 
 async def newest(
-    connection: Connection, project_id: str, customer_key: int, before: Cursor, limit: int
+    connection: Connection, project_id: str, customer_key: int, before: TimelineCursor, limit: int
 ) -> list[TimelineEvent]:
     return [
         TimelineEvent(
@@ -156,7 +156,7 @@ _ENCODER = json.Encoder()
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class TransferEvent:
     event: Event
     # The current id of the customer who received the purchases; None if that customer was erased.
     receiver: str | None
@@ -168,10 +168,10 @@ async def events_of(connection: Connection, project_id: str, customer_key: int) 
     return [_DECODER.decode(row["body"]) for row in rows]
 
 
-async def transfers_from(connection: Connection, project_id: str, ids: Collection[str]) -> list[Transfer]:
+async def transfers_from(connection: Connection, project_id: str, ids: Collection[str]) -> list[TransferEvent]:
     """TRANSFER events of purchases that came from one of these ids."""
     rows = await connection.fetch(_TRANSFERS, project_id, ids)
-    return [Transfer(_DECODER.decode(row["body"]), row["app_user_id"]) for row in rows]
+    return [TransferEvent(_DECODER.decode(row["body"]), row["app_user_id"]) for row in rows]
 
 
 async def replace_events(connection: Connection, project_id: str, events: Mapping[str, Event]) -> None:
@@ -224,13 +224,13 @@ _PAST = query("past_troubles_of_customer")
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class CustomerProblem:
     type: str
     at: Ms
     event: Event
 
 
-async def past(connection: Connection, project_id: str, key: int, limit: int) -> list[Trouble]:
+async def past(connection: Connection, project_id: str, key: int, limit: int) -> list[CustomerProblem]:
     """The latest ones, newest first; also those of customers that were merged into this one."""
     rows = await connection.fetch(_PAST, project_id, key, limit)
-    return [Trouble(row["type"], row["occurred_at"], json.decode(row["body"], type=Event)) for row in rows]
+    return [CustomerProblem(row["type"], row["occurred_at"], json.decode(row["body"], type=Event)) for row in rows]

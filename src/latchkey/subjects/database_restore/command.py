@@ -31,7 +31,7 @@ from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
 from latchkey.domain.restore import Origin
 from latchkey.now import real_now
 from latchkey.settings import Problem, SettingsRefusedError, load
-from latchkey.subjects.database_restore.usecases import Report, Wanted
+from latchkey.subjects.database_restore.usecases import Report, RestoreOptions
 from latchkey.subjects.database_restore.usecases import after_restore as run_it
 
 # Steps that may take long, and the word for what they count, in the order in which they run.
@@ -72,14 +72,14 @@ def after_restore(
 
     Queued deliveries are marked as failed, so that no old webhook is sent twice. New events get sequences that
     were never used. Purchases are read from the stores again. If it is interrupted, run it again."""
-    wanted = Wanted(send_waiting, nothing_lost, again, purchases_per_minute)
+    wanted = RestoreOptions(send_waiting, nothing_lost, again, purchases_per_minute)
     with database_at_rest(config, data) as url:
         report = asyncio.run(run(url, wanted, Console(highlight=False, quiet=as_json)))
     if as_json:
         output.write(as_data(report))
 
 
-async def run(url: str, wanted: Wanted, console: Console) -> Report:
+async def run(url: str, wanted: RestoreOptions, console: Console) -> Report:
     console.print(f"Database {without_password(url)}", soft_wrap=True)
     async with Database(url, max_size=2, application_name="latchkey admin after-restore") as database:
         async with database.acquire() as connection:
@@ -101,7 +101,7 @@ def as_data(report: Report) -> dict[str, Any]:
     return {"origin": report.origin, "done_before": report.done_before, "counts": counts}
 
 
-def show(report: Report, wanted: Wanted, console: Console, start: str = "latchkey serve") -> None:
+def show(report: Report, wanted: RestoreOptions, console: Console, start: str = "latchkey serve") -> None:
     if wanted.nothing_lost:
         console.print("[green]✓[/green] Noted: this is the server of the database now. Nothing else was changed.")
         return
@@ -241,7 +241,7 @@ def restore(
     draft = folder.path.with_name(f"{folder.path.name}.restoring")
     shutil.rmtree(draft, ignore_errors=True)
     try:
-        report = _restore(file, draft, Wanted(send_waiting=send_waiting), console)
+        report = _restore(file, draft, RestoreOptions(send_waiting=send_waiting), console)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
@@ -252,7 +252,7 @@ def restore(
         output.write({"folder": str(data), **as_data(report)})
         return
     console.print(f"[green]✓[/green] {data} is as it was.", soft_wrap=True)
-    show(report, Wanted(send_waiting=send_waiting), console, start=f"latchkey up --data {data}")
+    show(report, RestoreOptions(send_waiting=send_waiting), console, start=f"latchkey up --data {data}")
 
 
 def _write(target: Any, folder: Path, url: str, temporary: Path) -> None:
@@ -284,7 +284,7 @@ def _kept(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _restore(file: Path, draft: Path, wanted: Wanted, console: Console) -> Report:
+def _restore(file: Path, draft: Path, wanted: RestoreOptions, console: Console) -> Report:
     draft.mkdir(mode=0o700, parents=True)
     with tempfile.TemporaryDirectory(prefix="latchkey-restore-") as temporary:
         unpacked = Path(temporary)
@@ -307,7 +307,7 @@ def _restore(file: Path, draft: Path, wanted: Wanted, console: Console) -> Repor
             server.stop()
 
 
-async def _after(url: str, wanted: Wanted) -> Report:
+async def _after(url: str, wanted: RestoreOptions) -> Report:
     connection = await connect(url, application_name="latchkey restore")
     # A backup of an older version is brought up to date.
     await apply_migrations(connection, after=True)

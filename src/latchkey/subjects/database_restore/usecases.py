@@ -15,7 +15,7 @@ from latchkey.database import database_identity
 from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.refusal import Conflict
-from latchkey.domain.restore import Origin, Server
+from latchkey.domain.restore import DatabaseIdentity, Origin
 from latchkey.subjects.audit import usecases as audit
 
 log = structlog.get_logger()
@@ -29,7 +29,7 @@ SPOKEN_ABOUT: Ms = 60 * DAY
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RestoreOptions:
     # Send what waited when the backup was made, instead of holding it.
     send_waiting: bool = False
     # Nothing was committed after the moment of the backup: only note the new server.
@@ -48,7 +48,7 @@ class Report:
 
 async def after_restore(
     database: Database,
-    wanted: Wanted,
+    wanted: RestoreOptions,
     now: Ms,
     *,
     actor: str,
@@ -101,7 +101,7 @@ async def _begin_audit(database: Database, actor: str, now: Ms) -> list[int]:
     ]
 
 
-async def _move_on(database: Database, server: Server, now: Ms, count: Callable[[str, int], None]) -> None:
+async def _move_on(database: Database, server: DatabaseIdentity, now: Ms, count: Callable[[str, int], None]) -> None:
     async with database.acquire() as connection:
         heads = await database_identity.feed_heads(connection)
     # One transaction: what has moved on is not moved on again when this is repeated.
@@ -110,7 +110,7 @@ async def _move_on(database: Database, server: Server, now: Ms, count: Callable[
     count("projects moved on", len(heads))
 
 
-async def _quiet(database: Database, wanted: Wanted, now: Ms, count: Callable[[str, int], None]) -> None:
+async def _quiet(database: Database, wanted: RestoreOptions, now: Ms, count: Callable[[str, int], None]) -> None:
     while True:
         async with _unhurried(database) as connection:
             if wanted.send_waiting:
@@ -128,7 +128,7 @@ async def _quiet(database: Database, wanted: Wanted, now: Ms, count: Callable[[s
         await database_identity.free_exports(connection)
 
 
-async def _ask_stores(database: Database, wanted: Wanted, now: Ms, count: Callable[[str, int], None]) -> None:
+async def _ask_stores(database: Database, wanted: RestoreOptions, now: Ms, count: Callable[[str, int], None]) -> None:
     async with _unhurried(database) as connection:
         # An hour is how often a history is read.
         count("histories of stores to read", await database_identity.read_histories_again(connection, now - HOUR))

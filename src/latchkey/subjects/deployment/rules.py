@@ -11,7 +11,7 @@ from latchkey.domain.instants import MINUTE, SECOND, Ms
 
 
 @dataclass(frozen=True, slots=True)
-class Transaction:
+class OpenTransaction:
     """A transaction that is still open."""
 
     application: str
@@ -30,7 +30,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerReport:
     """One PostgreSQL."""
 
     version: str
@@ -41,7 +41,7 @@ class Server:
     connections: int
     # What may be used by Latchkey and others; superusers have a few more.
     most_connections: int
-    oldest: Transaction | None
+    oldest: OpenTransaction | None
     # Two-phase commits that are neither committed nor rolled back, and the age of the oldest.
     prepared: int
     prepared_age: Ms
@@ -59,7 +59,7 @@ class Node:
     port: int
     role: Literal["coordinator", "worker", "standby"]
     # None: it does not answer, and `problem` says why.
-    server: Server | None
+    server: ServerReport | None
     problem: str = ""
     # Shards of tables that are spread by project, without the copies of reference tables.
     shards: int = 0
@@ -85,7 +85,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class PartitionReport:
     table: str
     name: str
     # As PostgreSQL shows it: FOR VALUES FROM ... TO ...
@@ -125,7 +125,7 @@ class HotProject:
 
 
 @dataclass(frozen=True, slots=True)
-class Lists:
+class ListsReport:
     """The customer lists, which are computed from the events of all projects in the background."""
 
     # Events that are not in them yet, and how long the first of these has waited.
@@ -139,11 +139,11 @@ class Lists:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    server: Server
+class DeploymentReport:
+    server: ServerReport
     # Of tables that are not partitions, the largest first.
     tables: Sequence[Table]
-    partitions: Sequence[Partition]
+    partitions: Sequence[PartitionReport]
     standbys: Sequence[Standby]
     # The setting synchronous_standby_names.
     synchronous: str
@@ -153,7 +153,7 @@ class Standing:
     citus: str = ""
     nodes: Sequence[Node] = field(default=())
     # None while a node does not answer.
-    lists: Lists | None = None
+    lists: ListsReport | None = None
 
     @property
     def bytes(self) -> int:
@@ -180,7 +180,7 @@ OLD_ROWS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class DeploymentProblem:
     about: str
     words: str
     remedy: str
@@ -188,7 +188,7 @@ class Trouble:
     grave: bool = False
 
 
-def troubles(standing: Standing) -> list[Trouble]:
+def troubles(standing: DeploymentReport) -> list[DeploymentProblem]:
     return [
         *_of_nodes(standing),
         *_of_servers(standing),
@@ -198,15 +198,15 @@ def troubles(standing: Standing) -> list[Trouble]:
     ]
 
 
-def _of_nodes(standing: Standing) -> Iterator[Trouble]:
+def _of_nodes(standing: DeploymentReport) -> Iterator[DeploymentProblem]:
     for node in standing.nodes:
         if node.server is None:
             words = f"the node {node.name} does not answer: {node.problem}"
             remedy = "Start it, or promote its standby. Projects on it can be neither read nor changed meanwhile."
-            yield Trouble("nodes", words, remedy, grave=True)
+            yield DeploymentProblem("nodes", words, remedy, grave=True)
 
 
-def _of_servers(standing: Standing) -> Iterator[Trouble]:
+def _of_servers(standing: DeploymentReport) -> Iterator[DeploymentProblem]:
     if not standing.nodes:
         yield from _of_server(standing.server, "")
     for node in standing.nodes:
@@ -214,9 +214,9 @@ def _of_servers(standing: Standing) -> Iterator[Trouble]:
             yield from _of_server(node.server, f" on {node.name}")
 
 
-def _of_server(server: Server, where: str) -> Iterator[Trouble]:
+def _of_server(server: ServerReport, where: str) -> Iterator[DeploymentProblem]:
     if server.connections >= FULL_SHARE * server.most_connections:
-        yield Trouble(
+        yield DeploymentProblem(
             "connections",
             f"{server.connections:,} of {server.most_connections:,} connections are used{where}",
             "Raise max_connections, or lower LATCHKEY_DATABASE_CONNECTIONS; docs/sizing.md has the arithmetic.",
@@ -224,14 +224,14 @@ def _of_server(server: Server, where: str) -> Iterator[Trouble]:
         )
     if server.oldest is not None and server.oldest.age >= LONG_TRANSACTION:
         old = server.oldest
-        yield Trouble(
+        yield DeploymentProblem(
             "transactions",
             f"a transaction of {old.application or 'an unnamed program'} is open for {old.age // MINUTE:,} minutes "
             f"({old.state}){where}",
             "End it: until then vacuum cannot remove old rows, and tables grow.",
         )
     if server.prepared and server.prepared_age >= LONG_PREPARED:
-        yield Trouble(
+        yield DeploymentProblem(
             "transactions",
             f"{server.prepared:,} two-phase commits are unfinished{where}, the oldest for "
             f"{server.prepared_age // MINUTE:,} minutes",
@@ -239,7 +239,7 @@ def _of_server(server: Server, where: str) -> Iterator[Trouble]:
             grave=True,
         )
     if server.unfrozen_age >= OLD_ROWS:
-        yield Trouble(
+        yield DeploymentProblem(
             "autovacuum",
             f"the oldest rows that are not frozen are {server.unfrozen_age / 1e6:,.0f} million transactions old{where}",
             "Run `vacuum (freeze)`. PostgreSQL refuses changes at 2,000 million.",
@@ -247,7 +247,7 @@ def _of_server(server: Server, where: str) -> Iterator[Trouble]:
         )
     for slot in server.slots:
         if not slot.active and slot.kept_bytes >= LARGE_SLOT:
-            yield Trouble(
+            yield DeploymentProblem(
                 "replication",
                 f"nobody reads the replication slot {slot.name}{where}, for which "
                 f"{slot.kept_bytes / 1024**3:,.1f} GiB of log are kept",
@@ -256,21 +256,21 @@ def _of_server(server: Server, where: str) -> Iterator[Trouble]:
             )
 
 
-def _of_tables(standing: Standing) -> Iterator[Trouble]:
+def _of_tables(standing: DeploymentReport) -> Iterator[DeploymentProblem]:
     for table in standing.tables:
         if table.dead >= DEAD_ROWS and table.dead >= DEAD_SHARE * max(table.rows or 0, 1):
-            yield Trouble(
+            yield DeploymentProblem(
                 "autovacuum",
                 f"{table.name} has {table.dead:,} dead rows beside {table.rows or 0:,} live ones",
                 "Let autovacuum work harder (docs/sizing.md has settings), and look for an old transaction.",
             )
 
 
-def _of_standbys(standing: Standing) -> Iterator[Trouble]:
+def _of_standbys(standing: DeploymentReport) -> Iterator[DeploymentProblem]:
     synchronous = [one for one in standing.standbys if one.sync in ("sync", "quorum")]
     hidden = any(one.sync is None for one in standing.standbys)
     if standing.synchronous and not synchronous and not hidden and not standing.server.is_standby:
-        yield Trouble(
+        yield DeploymentProblem(
             "replication",
             f"synchronous_standby_names is {standing.synchronous!r}, but no such standby is connected",
             "Every commit waits for it. Start the standby, or take it out of the setting.",
@@ -278,7 +278,7 @@ def _of_standbys(standing: Standing) -> Iterator[Trouble]:
         )
     for one in standing.standbys:
         if (one.lag or 0) >= LONG_LAG or (one.lag_bytes or 0) >= LARGE_LAG:
-            yield Trouble(
+            yield DeploymentProblem(
                 "replication",
                 f"the standby {one.name or one.address} is {(one.lag or 0) // SECOND:,} s and "
                 f"{(one.lag_bytes or 0) / 1024**2:,.0f} MiB behind",
@@ -286,10 +286,10 @@ def _of_standbys(standing: Standing) -> Iterator[Trouble]:
             )
 
 
-def _of_lists(standing: Standing) -> Iterator[Trouble]:
+def _of_lists(standing: DeploymentReport) -> Iterator[DeploymentProblem]:
     lists = standing.lists
     if lists is not None and lists.lag >= LONG_BEHIND:
-        yield Trouble(
+        yield DeploymentProblem(
             "customer lists",
             f"{lists.behind:,} events are not in the customer lists yet; the first has waited for "
             f"{lists.lag // MINUTE:,} minutes",

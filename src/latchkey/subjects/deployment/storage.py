@@ -10,7 +10,7 @@ import msgspec
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
-from latchkey.subjects.deployment.rules import Node, Partition, Server, Standby, Table
+from latchkey.subjects.deployment.rules import Node, PartitionReport, ServerReport, Standby, Table
 
 SERVER = query("look_at_server")
 _TABLES = query("look_at_tables")
@@ -18,11 +18,11 @@ _STANDBYS = query("look_at_standbys")
 _SYNCHRONOUS = query("synchronous_standbys")
 
 
-async def server(connection: Connection) -> Server:
+async def server(connection: Connection) -> ServerReport:
     row = await connection.fetchrow(SERVER)
     assert row is not None, "it has no condition"
     said = {**row, "oldest": msgspec.json.decode(row["oldest"] or b"null"), "slots": msgspec.json.decode(row["slots"])}
-    return msgspec.convert(said, Server)
+    return msgspec.convert(said, ServerReport)
 
 
 async def standbys(connection: Connection) -> tuple[list[Standby], str]:
@@ -31,16 +31,16 @@ async def standbys(connection: Connection) -> tuple[list[Standby], str]:
     return [msgspec.convert(dict(row), Standby) for row in rows], str(await connection.fetchval(_SYNCHRONOUS))
 
 
-async def tables(connection: Connection) -> tuple[list[Table], list[Partition]]:
+async def tables(connection: Connection) -> tuple[list[Table], list[PartitionReport]]:
     """Largest first. Partitions are added up in their table, and listed for themselves."""
     return summed(measured(await connection.fetch(_TABLES)))
 
 
-def measured(rows: Iterable[Record]) -> list[tuple[Table, Partition | None]]:
+def measured(rows: Iterable[Record]) -> list[tuple[Table, PartitionReport | None]]:
     return [
         (
             Table(row["name"], row["rows"], row["bytes"], row["dead"]),
-            Partition(row["name"], row["partition"], row["bounds"], row["rows"], row["bytes"])
+            PartitionReport(row["name"], row["partition"], row["bounds"], row["rows"], row["bytes"])
             if row["partition"]
             else None,
         )
@@ -48,10 +48,10 @@ def measured(rows: Iterable[Record]) -> list[tuple[Table, Partition | None]]:
     ]
 
 
-def summed(pieces: Iterable[tuple[Table, Partition | None]]) -> tuple[list[Table], list[Partition]]:
+def summed(pieces: Iterable[tuple[Table, PartitionReport | None]]) -> tuple[list[Table], list[PartitionReport]]:
     """Pieces of the same table, or of the same partition, as one."""
     tables: dict[str, Table] = {}
-    partitions: dict[str, Partition] = {}
+    partitions: dict[str, PartitionReport] = {}
     names: dict[str, set[str]] = defaultdict(set)
     for piece, part in pieces:
         if (known := tables.get(piece.name)) is not None:
@@ -124,7 +124,7 @@ class Shard:
 
     id: int
     table: Table
-    partition: Partition | None
+    partition: PartitionReport | None
     relation: str
     host: str
     port: int
@@ -162,7 +162,7 @@ async def nodes(connection: Connection, shards: Sequence[Shard]) -> list[Node]:
                 row["host"],
                 row["port"],
                 role if row["role"] == "primary" else "standby",
-                msgspec.json.decode(answer["result"], type=Server) if is_up and answer else None,
+                msgspec.json.decode(answer["result"], type=ServerReport) if is_up and answer else None,
                 "" if is_up else str(answer["result"]) if answer else "it is not asked: it is not active",
                 len(own),
                 sum(shard.table.bytes for shard in own),
@@ -188,7 +188,7 @@ async def shards(connection: Connection) -> list[Shard]:
             Shard(
                 row["id"],
                 Table(row["name"], known, row["bytes"], dead, place=_PLACES[row["type"]]),
-                Partition(row["name"], part, row["bounds"], known, row["bytes"]) if part else None,
+                PartitionReport(row["name"], part, row["bounds"], known, row["bytes"]) if part else None,
                 row["shard_name"],
                 row["host"],
                 row["port"],
@@ -198,12 +198,12 @@ async def shards(connection: Connection) -> list[Shard]:
     return found
 
 
-def cluster_tables(shards: Iterable[Shard], here: Sequence[Table]) -> tuple[list[Table], list[Partition]]:
+def cluster_tables(shards: Iterable[Shard], here: Sequence[Table]) -> tuple[list[Table], list[PartitionReport]]:
     """All tables of the cluster: those in shards, and those that are only `here`, on the coordinator. A reference table
     has its rows once, and its size on every node."""
     shards = list(shards)
     seen: set[int] = set()
-    pieces: list[tuple[Table, Partition | None]] = []
+    pieces: list[tuple[Table, PartitionReport | None]] = []
     for shard in shards:
         again = shard.id in seen
         seen.add(shard.id)
@@ -215,7 +215,7 @@ def cluster_tables(shards: Iterable[Shard], here: Sequence[Table]) -> tuple[list
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class ProjectLocation:
     """Where a project's rows are."""
 
     node: str
@@ -224,7 +224,7 @@ class Home:
     neighbours: int
 
 
-async def homes(connection: Connection, shards: Sequence[Shard]) -> Mapping[str, Home]:
+async def homes(connection: Connection, shards: Sequence[Shard]) -> Mapping[str, ProjectLocation]:
     """By project."""
     by_id = {shard.id: shard for shard in shards if shard.is_spread}
     sizes: dict[str, int] = defaultdict(int)
@@ -236,7 +236,7 @@ async def homes(connection: Connection, shards: Sequence[Shard]) -> Mapping[str,
         if one is not None:
             together[one.place] += 1
     return {
-        project: Home(one.node, sizes[one.place], together[one.place] - 1)
+        project: ProjectLocation(one.node, sizes[one.place], together[one.place] - 1)
         for project, one in placed.items()
         if one is not None
     }

@@ -6,7 +6,7 @@ from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import DAY, Ms
 from latchkey.observability import storage as observability_storage
 from latchkey.subjects.deployment import storage
-from latchkey.subjects.deployment.rules import HotProject, Lists, Standing, Table
+from latchkey.subjects.deployment.rules import DeploymentReport, HotProject, ListsReport, Table
 
 # How many projects are looked at, by their events ever, and how many are shown, by those of the last day.
 LOOKED_AT, SHOWN = 50, 10
@@ -32,12 +32,12 @@ BY_CUSTOMER = frozenset(
 OF_LISTS = ("customer_facets", "facet_")
 
 
-async def look(database: Database, now: Ms) -> Standing:
+async def look(database: Database, now: Ms) -> DeploymentReport:
     async with database.transaction(readonly=True, statement_timeout_ms=PATIENCE_MS) as connection:
         return await look_through(connection, now)
 
 
-async def look_through(connection: Connection, now: Ms) -> Standing:
+async def look_through(connection: Connection, now: Ms) -> DeploymentReport:
     """Needs a transaction."""
     server = await storage.server(connection)
     tables, partitions = await storage.tables(connection)
@@ -52,18 +52,18 @@ async def look_through(connection: Connection, now: Ms) -> Standing:
     all_answer = all(node.server is not None for node in nodes)
     hot = await hottest(connection, tables, homes, now) if all_answer else []
     lists = await _lists(connection, tables, now) if all_answer else None
-    return Standing(server, tables, partitions, standbys, synchronous, hot, citus, nodes, lists)
+    return DeploymentReport(server, tables, partitions, standbys, synchronous, hot, citus, nodes, lists)
 
 
-async def _lists(connection: Connection, tables: Sequence[Table], now: Ms) -> Lists:
+async def _lists(connection: Connection, tables: Sequence[Table], now: Ms) -> ListsReport:
     found = await observability_storage.watch_lists(connection, NEW_CUSTOMERS)
     lag = max(0, now - found.oldest_at) if found.oldest_at is not None else 0
     size = sum(table.bytes for table in tables if table.name.startswith(OF_LISTS))
-    return Lists(found.behind, lag, found.customers, found.customers >= NEW_CUSTOMERS, size)
+    return ListsReport(found.behind, lag, found.customers, found.customers >= NEW_CUSTOMERS, size)
 
 
 async def hottest(
-    connection: Connection, tables: Sequence[Table], homes: Mapping[str, storage.Home], now: Ms
+    connection: Connection, tables: Sequence[Table], homes: Mapping[str, storage.ProjectLocation], now: Ms
 ) -> list[HotProject]:
     feeds = await storage.largest_feeds(connection, LOOKED_AT)
     found = []

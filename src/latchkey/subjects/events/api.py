@@ -5,7 +5,7 @@ from urllib.parse import quote
 from msgspec import Raw, json
 from starlette.responses import Response
 
-from latchkey.engine.feed import Page, page_of_events
+from latchkey.engine.feed import FeedPage, page_of_events
 from latchkey.http.authentication import ReadKey
 from latchkey.http.models import Paging, PathUserId
 from latchkey.http.routing import Router, reply, shows
@@ -35,7 +35,7 @@ async def list_customer_events(
     return _reply(page, f"{wire_paging.path_of(caller.project_id, customer_id)}/events", paging.limit)
 
 
-def _reply(page: Page, url: str, limit: int) -> Response:
+def _reply(page: FeedPage, url: str, limit: int) -> Response:
     next_page = None
     if page.more:
         last: str = json.decode(page.bodies[-1])["id"]

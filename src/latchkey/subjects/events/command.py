@@ -11,10 +11,10 @@ from msgspec import Raw, json
 from latchkey.cli import output
 from latchkey.cli.command import command
 from latchkey.cli.output import shown
-from latchkey.cli.project_command import Desk, desk
+from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.subjects.events import usecases
-from latchkey.subjects.events.rules import Listed, Tally
-from latchkey.subjects.events.usecases import Filter
+from latchkey.subjects.events.rules import DeliveryTally, ListedEvent
+from latchkey.subjects.events.usecases import EventFilter
 
 app = typer.Typer(no_args_is_help=True, help="List events, show one, and follow new ones as they are committed.")
 
@@ -31,9 +31,9 @@ _MOST_PAGES = 20
 COLUMNS = ("id", "type", "customer", "product", "environment", "happened", "deliveries")
 
 
-@command(app, "list", desk)
+@command(app, "list", project_context)
 async def show_list(
-    at: Desk,
+    at: ProjectContext,
     event_type: TypeOption = None,
     environment: EnvironmentOption = None,
     customer: CustomerOption = None,
@@ -42,7 +42,7 @@ async def show_list(
 ) -> None:
     """List events, newest first."""
     chosen = _filter(event_type, environment, customer)
-    found: list[Listed] = []
+    found: list[ListedEvent] = []
     before: int | None = None
     for _ in range(_MOST_PAGES):
         page = await usecases.page_of_newest(
@@ -59,8 +59,10 @@ async def show_list(
     output.show_list([_row(one) for one in found], COLUMNS, "No events found.", more)
 
 
-@command(app, "show", desk)
-async def show_one(at: Desk, event: Annotated[str, typer.Argument(help="The event's id.", metavar="EVENT")]) -> None:
+@command(app, "show", project_context)
+async def show_one(
+    at: ProjectContext, event: Annotated[str, typer.Argument(help="The event's id.", metavar="EVENT")]
+) -> None:
     """Show one event: its body as webhooks get it, and its deliveries."""
     found = await usecases.show_event(at.database, at.project_id, event)
     if at.as_json:
@@ -96,9 +98,9 @@ async def show_one(at: Desk, event: Annotated[str, typer.Argument(help="The even
     output.write(Raw(json.format(found.body)))
 
 
-@command(app, "tail", desk)
+@command(app, "tail", project_context)
 async def tail(
-    at: Desk,
+    at: ProjectContext,
     event_type: TypeOption = None,
     environment: EnvironmentOption = None,
     customer: CustomerOption = None,
@@ -113,7 +115,7 @@ async def tail(
     left = stop_after
     first = await usecases.page_of_newest(at.database, at.project_id, chosen, limit=max(last, 1))
     position = first.head
-    found: Sequence[Listed] = list(reversed(first.events)) if last else []
+    found: Sequence[ListedEvent] = list(reversed(first.events)) if last else []
     key = await usecases.customer_key(at.database, at.project_id, customer) if customer else None
     # Ctrl-C.
     with contextlib.suppress(asyncio.CancelledError):
@@ -130,17 +132,17 @@ async def tail(
                 await asyncio.sleep(POLL)
 
 
-def _filter(event_type: str | None, environment: str | None, customer: str | None) -> Filter:
+def _filter(event_type: str | None, environment: str | None, customer: str | None) -> EventFilter:
     if environment is not None and environment.lower() not in ("production", "sandbox"):
         raise typer.BadParameter("is either production or sandbox.", param_hint="--environment")
-    return Filter(
+    return EventFilter(
         type=event_type.upper() if event_type is not None else None,
         environment=environment.upper() if environment is not None else None,
         customer_id=customer,
     )
 
 
-def _matches(one: Listed, chosen: Filter, key: int | None) -> bool:
+def _matches(one: ListedEvent, chosen: EventFilter, key: int | None) -> bool:
     return (
         chosen.type in (None, one.type)
         and chosen.environment in (None, one.environment)
@@ -148,7 +150,7 @@ def _matches(one: Listed, chosen: Filter, key: int | None) -> bool:
     )
 
 
-async def _print(at: Desk, one: Listed, bodies: bool) -> None:
+async def _print(at: ProjectContext, one: ListedEvent, bodies: bool) -> None:
     if at.as_json:
         output.write_line(await _as_data(at, one, bodies))
         return
@@ -156,7 +158,7 @@ async def _print(at: Desk, one: Listed, bodies: bool) -> None:
     output.console().print("  ".join(output.plain(cell) for cell in cells), soft_wrap=True)
 
 
-async def _as_data(at: Desk, one: Listed, bodies: bool) -> Any:
+async def _as_data(at: ProjectContext, one: ListedEvent, bodies: bool) -> Any:
     if bodies:
         return Raw((await usecases.show_event(at.database, at.project_id, one.id)).body)
     return {
@@ -174,7 +176,7 @@ async def _as_data(at: Desk, one: Listed, bodies: bool) -> Any:
     }
 
 
-def _row(one: Listed) -> list[str]:
+def _row(one: ListedEvent) -> list[str]:
     return [
         one.id,
         one.type,
@@ -186,5 +188,5 @@ def _row(one: Listed) -> list[str]:
     ]
 
 
-def _tally(deliveries: Tally) -> str:
+def _tally(deliveries: DeliveryTally) -> str:
     return ", ".join(f"{count} {name}" for name, count in deliveries._asdict().items() if count) or "none"

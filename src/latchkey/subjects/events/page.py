@@ -9,23 +9,23 @@ from starlette.responses import Response
 from latchkey.dashboard.event_row import row_of
 from latchkey.dashboard.links import first_purchase
 from latchkey.dashboard.page import Pages, Visit
-from latchkey.dashboard.stream import MEDIA_TYPE, Stream, Watch
+from latchkey.dashboard.stream import MEDIA_TYPE, PageSubscription, Stream
 from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.refusal import NotFound
 from latchkey.subjects.accounts.usecases import sessions
 from latchkey.subjects.events import usecases
-from latchkey.subjects.events.rules import Listed
-from latchkey.subjects.events.usecases import Filter, Page, Tails
+from latchkey.subjects.events.rules import ListedEvent
+from latchkey.subjects.events.usecases import EventFilter, EventPage, Tails
 
 
 @dataclass(slots=True)
-class Wanted:
-    chosen: Filter
+class EventQuery:
+    chosen: EventFilter
     clock_id: str | None = None
     # The key of the watched customer. Looked up again from time to time: a merge changes it.
     owner: int | None = None
 
-    def __call__(self, event: Listed) -> bool:
+    def __call__(self, event: ListedEvent) -> bool:
         chosen = self.chosen
         return (
             (chosen.type is None or event.type == chosen.type)
@@ -48,7 +48,7 @@ def tails_of(visit: Visit) -> Tails:
     return tails
 
 
-def lasting(visit: Visit, wanted: Wanted) -> Callable[[], Awaitable[bool]]:
+def lasting(visit: Visit, wanted: EventQuery) -> Callable[[], Awaitable[bool]]:
     """Whether the user who opened the page is still signed in and a member of the project."""
     session, project_id = visit.session, visit.project_id
     assert session is not None, "the guard lets nobody in here who is not signed in"
@@ -72,7 +72,7 @@ async def show_events(visit: Visit) -> Response:
     try:
         page = await usecases.page_of_newest(visit.database, visit.project_id, chosen, before=before, limit=ON_A_PAGE)
     except NotFound as refusal:
-        page, error = Page([], 0, None), refusal.message
+        page, error = EventPage([], 0, None), refusal.message
     kept = {"type": chosen.type, "environment": chosen.environment, "customer": chosen.customer_id}
     live = before is None and not error
     return visit.page(
@@ -121,10 +121,10 @@ async def stream_events(visit: Visit) -> Response:
             )
         )
     except NotFound:
-        page = Page([], 0, None)
-    wanted = Wanted(chosen, clock_id)
+        page = EventPage([], 0, None)
+    wanted = EventQuery(chosen, clock_id)
     await wanted.look_up(visit)
-    watch = Watch(
+    watch = PageSubscription(
         project_id=visit.project_id,
         after=after,
         wanted=wanted,
@@ -141,10 +141,10 @@ async def show_event(visit: Visit) -> Response:
     return visit.page("event.html", here="events", shown=shown, row=row_of(visit, shown.event))
 
 
-def read_filter(visit: Visit) -> Filter:
+def read_filter(visit: Visit) -> EventFilter:
     """The filter of the page; invalid values are ignored."""
     query = visit.query
-    return Filter(
+    return EventFilter(
         type=query.choice("type", EventType, "") or None,
         environment=query.choice("environment", ENVIRONMENTS, "") or None,
         customer_id=query.text("customer") or None,

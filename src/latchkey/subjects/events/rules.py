@@ -7,7 +7,7 @@ from latchkey.domain.events.delivery_state import EventDelivery
 from latchkey.domain.instants import Ms
 
 
-class Tally(NamedTuple):
+class DeliveryTally(NamedTuple):
     """How many webhooks have received an event, have it pending, or failed for good."""
 
     delivered: int = 0
@@ -15,11 +15,11 @@ class Tally(NamedTuple):
     failed: int = 0
 
 
-_NONE = Tally()
+_NONE = DeliveryTally()
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedEvent:
     position: int
     id: str
     # The customer's key and sequence when the event was created; its deliveries are stored under these.
@@ -34,12 +34,12 @@ class Listed:
     # The customer who has this app user id now, if there is one, and that customer's test clock.
     owner: int | None
     test_clock_id: str | None
-    deliveries: Tally = _NONE
+    deliveries: DeliveryTally = _NONE
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    event: Listed
+class EventDetails:
+    event: ListedEvent
     body: bytes
     deliveries: list[EventDelivery]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
 from latchkey.engine.storage import event_feed as customers_storage
-from latchkey.subjects.events.rules import Listed, Shown, Tally
+from latchkey.subjects.events.rules import DeliveryTally, EventDetails, ListedEvent
 
 _HEAD = query("feed_head")
 _NEWEST = query("listed_events")
@@ -32,7 +32,7 @@ async def newest(
     type: str | None,
     environment: str | None,
     limit: int,
-) -> list[Listed]:
+) -> list[ListedEvent]:
     """Newest first, with `floor` <= position < `before`."""
     rows = await connection.fetch(_NEWEST, project_id, before, floor, type, environment, limit)
     return [_listed(row) for row in rows]
@@ -47,7 +47,7 @@ async def newest_of_customer(
     type: str | None,
     environment: str | None,
     limit: int,
-) -> list[Listed]:
+) -> list[ListedEvent]:
     """Newest first, with the events of customers that were merged into this one."""
     rows = await connection.fetch(_OF_CUSTOMER, project_id, customer_key, before, type, environment, limit)
     return [_listed(row) for row in rows]
@@ -55,36 +55,36 @@ async def newest_of_customer(
 
 async def newest_of_clock(
     connection: Connection, project_id: str, test_clock_id: str, *, customers: int, until: int, limit: int
-) -> list[Listed]:
+) -> list[ListedEvent]:
     """Newest first, up to position `until`, of the `customers` on this clock who fall due first."""
     rows = await connection.fetch(_OF_CLOCK, project_id, test_clock_id, customers, until, limit)
     return [_listed(row) for row in rows]
 
 
-async def after(connection: Connection, project_id: str, position: int, limit: int) -> list[Listed]:
+async def after(connection: Connection, project_id: str, position: int, limit: int) -> list[ListedEvent]:
     """Oldest first."""
     return [_listed(row) for row in await connection.fetch(_AFTER, project_id, position, limit)]
 
 
-async def load(connection: Connection, project_id: str, event_id: str) -> Shown | None:
+async def load(connection: Connection, project_id: str, event_id: str) -> EventDetails | None:
     row = await connection.fetchrow(_LOAD, project_id, event_id)
     if row is None:
         return None
     sent = await customers_storage.deliveries(connection, project_id, [(row["customer_id"], row["sequence"])])
-    return Shown(_listed(row), row["body"], [one for one in sent.get(event_id, ()) if not one.is_gone])
+    return EventDetails(_listed(row), row["body"], [one for one in sent.get(event_id, ()) if not one.is_gone])
 
 
-async def tallied(connection: Connection, project_id: str, events: Sequence[Listed]) -> list[Listed]:
+async def tallied(connection: Connection, project_id: str, events: Sequence[ListedEvent]) -> list[ListedEvent]:
     """The same events with the current counts of their deliveries."""
     if not events:
         return []
     sent = await customers_storage.deliveries(connection, project_id, [(event.key, event.sequence) for event in events])
     counted = {id: Counter(one.status for one in found if not one.is_gone) for id, found in sent.items()}
-    return [replace(event, deliveries=Tally(**counted.get(event.id, Counter()))) for event in events]
+    return [replace(event, deliveries=DeliveryTally(**counted.get(event.id, Counter()))) for event in events]
 
 
-def _listed(row: Record) -> Listed:
-    return Listed(
+def _listed(row: Record) -> ListedEvent:
+    return ListedEvent(
         position=row["position"],
         id=row["id"],
         key=row["customer_id"],

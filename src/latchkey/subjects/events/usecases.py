@@ -13,7 +13,7 @@ from latchkey.database.transient_errors import PASSING
 from latchkey.domain.refusal import NotFound
 from latchkey.engine.storage import state
 from latchkey.subjects.events import storage
-from latchkey.subjects.events.rules import Listed, Shown
+from latchkey.subjects.events.rules import EventDetails, ListedEvent
 
 # How many events a page examines at most to find those that match. Measured: 13 ms, from a cold disk 100.
 EXAMINED = 25_000
@@ -22,7 +22,7 @@ CLOCK_CUSTOMERS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class EventFilter:
     type: str | None = None
     environment: str | None = None
     # Any of the customer's ids.
@@ -30,8 +30,8 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    events: Sequence[Listed]
+class EventPage:
+    events: Sequence[ListedEvent]
     # The position of the newest event when the page was read. A live view continues from here.
     head: int
     # Where the next page begins. A short or empty page may still have a next one.
@@ -39,8 +39,8 @@ class Page:
 
 
 async def page_of_newest(
-    database: Database, project_id: str, chosen: Filter, *, before: int | None = None, limit: int = 50
-) -> Page:
+    database: Database, project_id: str, chosen: EventFilter, *, before: int | None = None, limit: int = 50
+) -> EventPage:
     async with database.acquire() as connection:
         # Read first: an event that commits meanwhile is not on this page, but a live view gets it.
         head = await storage.head(connection, project_id)
@@ -73,32 +73,32 @@ async def page_of_newest(
             )
         events = await storage.tallied(connection, project_id, found[:limit])
         if len(found) > limit:
-            return Page(events, head, events[-1].position)
+            return EventPage(events, head, events[-1].position)
         # Positions have a large gap after a restore, so the next page begins at an event.
         older = await storage.newest(
             connection, project_id, before=floor, floor=1, type=None, environment=None, limit=1
         )
-    return Page(events, head, older[0].position + 1 if older else None)
+    return EventPage(events, head, older[0].position + 1 if older else None)
 
 
-async def newest_of_clock(database: Database, project_id: str, test_clock_id: str, limit: int = 50) -> Page:
+async def newest_of_clock(database: Database, project_id: str, test_clock_id: str, limit: int = 50) -> EventPage:
     """The newest events of a test clock's customers."""
     async with database.acquire() as connection:
         head = await storage.head(connection, project_id)
         found = await storage.newest_of_clock(
             connection, project_id, test_clock_id, customers=CLOCK_CUSTOMERS, until=head, limit=limit
         )
-        return Page(await storage.tallied(connection, project_id, found), head, None)
+        return EventPage(await storage.tallied(connection, project_id, found), head, None)
 
 
-async def events_after(database: Database, project_id: str, position: int, limit: int) -> Sequence[Listed]:
+async def events_after(database: Database, project_id: str, position: int, limit: int) -> Sequence[ListedEvent]:
     """Events after a position, oldest first."""
     async with database.acquire() as connection:
         found = await storage.after(connection, project_id, position, limit)
         return await storage.tallied(connection, project_id, found)
 
 
-async def show_event(database: Database, project_id: str, event_id: str) -> Shown:
+async def show_event(database: Database, project_id: str, event_id: str) -> EventDetails:
     async with database.acquire() as connection:
         shown = await storage.load(connection, project_id, event_id)
     if shown is None:
@@ -106,7 +106,7 @@ async def show_event(database: Database, project_id: str, event_id: str) -> Show
     return shown
 
 
-async def retallied(database: Database, project_id: str, events: Sequence[Listed]) -> Sequence[Listed]:
+async def retallied(database: Database, project_id: str, events: Sequence[ListedEvent]) -> Sequence[ListedEvent]:
     """The same events with the present counts of their deliveries."""
     async with database.acquire() as connection:
         return await storage.tallied(connection, project_id, events)
@@ -143,14 +143,14 @@ MOST_SUBSCRIBERS = 200
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    event: Listed
+    event: ListedEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class DeliveriesChanged:
     """The deliveries of an event that was sent before have changed."""
 
-    event: Listed
+    event: ListedEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Skipped:
     position: int
 
 
-News = Happened | Moved | Skipped
+News = Happened | DeliveriesChanged | Skipped
 
 
 class Subscriber:
@@ -195,7 +195,7 @@ class Tail:
         self._database = database
         self._project_id = project_id
         # The newest events that still have waiting deliveries, by position.
-        self._open: dict[int, Listed] = {}
+        self._open: dict[int, ListedEvent] = {}
         self._task: asyncio.Task[None] | None = None
 
     async def join(self) -> Subscriber:
@@ -215,7 +215,7 @@ class Tail:
             self._task.cancel()
             self._task = None
 
-    def follow_deliveries(self, events: Iterable[Listed]) -> None:
+    def follow_deliveries(self, events: Iterable[ListedEvent]) -> None:
         """Report when the deliveries of these events change."""
         for event in events:
             if event.deliveries.waiting:
@@ -246,7 +246,7 @@ class Tail:
                 followed, await retallied(self._database, self._project_id, followed), strict=True
             ):
                 if after.deliveries != before.deliveries:
-                    self._tell([Moved(after)])
+                    self._tell([DeliveriesChanged(after)])
                     self._open[after.position] = after
                 if not after.deliveries.waiting:
                     self._open.pop(after.position, None)
@@ -291,11 +291,11 @@ class Tails:
             if not self._subscribed[project_id]:
                 del self._subscribed[project_id], self._tails[project_id]
 
-    async def missed(self, project_id: str, after: int, until: int) -> tuple[Sequence[Listed], int]:
+    async def missed(self, project_id: str, after: int, until: int) -> tuple[Sequence[ListedEvent], int]:
         """The events between two positions; if they are too many, none of them and their number."""
         if until - after > FURTHEST:
             return [], until - after
-        found: list[Listed] = []
+        found: list[ListedEvent] = []
         while after < until:
             events = await events_after(self._database, project_id, after, min(BATCH, until - after))
             if not events:

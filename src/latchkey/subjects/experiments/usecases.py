@@ -13,7 +13,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_name
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.engine.changes import Change, Changes, Committed
-from latchkey.engine.clock import Progress, walk
+from latchkey.engine.clock import ScanProgress, walk
 from latchkey.engine.storage.catalog import experiment_rows as storage
 from latchkey.engine.storage.catalog import offering_rows as offerings_storage
 from latchkey.engine.storage.catalog.experiment_rows import Experiment as StoredExperiment
@@ -101,7 +101,7 @@ class Enrolled:
     """Customers by variant, counted so far."""
 
     variants: Mapping[str, int] = field(default_factory=dict)
-    place: Progress = field(default_factory=Progress)
+    place: ScanProgress = field(default_factory=ScanProgress)
 
     @property
     def total(self) -> int:

@@ -20,10 +20,10 @@ from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.now import real_now
 from latchkey.subjects.exports.usecases import writer
 from latchkey.subjects.exports.usecases.bucket import SCHEME, Bucket, Keys, parse_address
-from latchkey.subjects.exports.usecases.destination import Destination, Folder
+from latchkey.subjects.exports.usecases.destination import Destination, FolderDestination
 from latchkey.subjects.exports.usecases.export_formats import Format
 from latchkey.subjects.exports.usecases.runner import last_cursor
-from latchkey.subjects.exports.usecases.writer import WHAT, Order, parse
+from latchkey.subjects.exports.usecases.writer import WHAT, ExportOrder, parse
 from latchkey.subjects.exports.wire import Manifest
 
 _ACCESS, _SECRET, _SESSION = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
@@ -71,11 +71,11 @@ def export(
     async def run() -> Manifest:
         async with Database(database_url(config, data), max_size=4) as database:
             owner = await chosen(database, project)
-            order = Order(owner, wanted, format, cursor, with_tokens)
+            order = ExportOrder(owner, wanted, format, cursor, with_tokens)
             detail = {"what": ", ".join(wanted), "format": format, "with_tokens": str(with_tokens).lower()}
             async with audited(database, owner, "export.run", destination.shown, **detail):
                 if incremental:
-                    order = Order(owner, wanted, format, await last_cursor(destination, order), with_tokens)
+                    order = ExportOrder(owner, wanted, format, await last_cursor(destination, order), with_tokens)
                 with _shown(hidden=as_json) as progress:
                     return await writer.run(database, order, destination, real_now, progress=progress)
 
@@ -103,7 +103,7 @@ def _destination(to: str, endpoint: str | None, region: str | None) -> Destinati
     if not to.startswith(SCHEME):
         if "://" in to:
             raise Invalid("--to takes a folder, or s3://bucket/prefix.")
-        return Folder(Path(to))
+        return FolderDestination(Path(to))
     address = parse_address(to, endpoint, region)
     access, secret = os.environ.get(_ACCESS, ""), os.environ.get(_SECRET, "")
     if not access or not secret:

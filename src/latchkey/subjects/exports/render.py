@@ -41,7 +41,7 @@ def export(one: rules.Export) -> wire.Export:
     )
 
 
-def run(export_id: str, one: rules.Run) -> wire.ExportRun:
+def run(export_id: str, one: rules.ExportRun) -> wire.ExportRun:
     return wire.ExportRun(
         id=str(one.id),
         export_id=export_id,

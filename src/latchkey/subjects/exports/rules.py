@@ -10,7 +10,7 @@ State = Literal["running", "done", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ExportSettings:
     name: str
     what: tuple[str, ...]
     format: str
@@ -30,7 +30,7 @@ class Settings:
 class Export:
     project_id: str
     id: str
-    settings: Settings
+    settings: ExportSettings
     created_at: Ms
     updated_at: Ms
     # None: it does not run by itself.
@@ -43,7 +43,7 @@ class Export:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class ExportRun:
     id: int
     started_at: Ms
     finished_at: Ms | None = None

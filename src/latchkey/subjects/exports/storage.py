@@ -8,7 +8,7 @@ from latchkey.database.sql import query
 from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage.state import decode
-from latchkey.subjects.exports.rules import Export, Run, Settings
+from latchkey.subjects.exports.rules import Export, ExportRun, ExportSettings
 
 _SNAPSHOT = query("export_snapshot")
 _CUSTOMERS = query("export_customers")
@@ -21,7 +21,7 @@ _SIZE = query("export_size")
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ExportSnapshot:
     """The moment that an export is about."""
 
     # Every transaction before this one has ended: its changes are visible here, or it was rolled back.
@@ -57,10 +57,10 @@ class ExportedEvent:
     body: bytes
 
 
-async def take_snapshot(connection: Connection, project_id: str) -> Snapshot:
+async def take_snapshot(connection: Connection, project_id: str) -> ExportSnapshot:
     row = await connection.fetchrow(_SNAPSHOT, project_id)
     assert row is not None, "a query without a table always has a row"
-    return Snapshot(
+    return ExportSnapshot(
         oldest_xid=row["oldest_xid"],
         next_xid=row["next_xid"],
         epoch=row["epoch"],
@@ -167,14 +167,16 @@ INTERRUPTED = "It was interrupted: the process that ran it ended, or the export 
 
 
 async def create(
-    connection: Connection, project_id: str, id: str, settings: Settings, now: Ms, next_at: Ms | None
+    connection: Connection, project_id: str, id: str, settings: ExportSettings, now: Ms, next_at: Ms | None
 ) -> Export:
     row = await connection.fetchrow(_SAVE, project_id, id, *_columns(settings), now, next_at, None)
     assert row is not None
     return _export(row)
 
 
-async def change(connection: Connection, before: Export, settings: Settings, now: Ms, next_at: Ms | None) -> Export:
+async def change(
+    connection: Connection, before: Export, settings: ExportSettings, now: Ms, next_at: Ms | None
+) -> Export:
     """An increment continues only where the same was exported to the same place."""
     kept = _continues(before.settings, settings)
     cursor = before.cursor if kept else None
@@ -225,7 +227,7 @@ async def begin_run(connection: Connection, export: Export, now: Ms) -> int:
     return id
 
 
-async def finish_run(connection: Connection, export: Export, run: Run) -> None:
+async def finish_run(connection: Connection, export: Export, run: ExportRun) -> None:
     await connection.execute(
         _FINISH_RUN,
         export.project_id,
@@ -242,22 +244,22 @@ async def finish_run(connection: Connection, export: Export, run: Run) -> None:
     )
 
 
-async def runs(connection: Connection, project_id: str, id: str, before: int | None, limit: int) -> list[Run]:
+async def runs(connection: Connection, project_id: str, id: str, before: int | None, limit: int) -> list[ExportRun]:
     """Newest first."""
     return [_run(row) for row in await connection.fetch(_RUNS, project_id, id, before, limit)]
 
 
-async def last_runs(connection: Connection, project_id: str) -> dict[str, Run]:
+async def last_runs(connection: Connection, project_id: str) -> dict[str, ExportRun]:
     """The newest run of each export that has run."""
     return {row["export_id"]: _run(row) for row in await connection.fetch(_RUNS, project_id, None, None, 1)}
 
 
-def _continues(before: Settings, after: Settings) -> bool:
+def _continues(before: ExportSettings, after: ExportSettings) -> bool:
     same = ("format", "with_tokens", "destination", "endpoint")
     return set(after.what) <= set(before.what) and all(getattr(before, one) == getattr(after, one) for one in same)
 
 
-def _columns(settings: Settings) -> tuple[object, ...]:
+def _columns(settings: ExportSettings) -> tuple[object, ...]:
     return (
         settings.name,
         list(settings.what),
@@ -278,7 +280,7 @@ def _export(row: Record) -> Export:
     return Export(
         project_id=row["project_id"],
         id=row["id"],
-        settings=Settings(
+        settings=ExportSettings(
             name=row["name"],
             what=tuple(row["what"]),
             format=row["format"],
@@ -302,8 +304,8 @@ def _export(row: Record) -> Export:
     )
 
 
-def _run(row: Record) -> Run:
-    return Run(
+def _run(row: Record) -> ExportRun:
+    return ExportRun(
         id=row["id"],
         started_at=row["started_at"],
         finished_at=row["finished_at"],

@@ -25,7 +25,7 @@ from latchkey.domain.refusal import Invalid
 from latchkey.now import real_now
 from latchkey.subjects.imports.rules.skip import Skip
 from latchkey.subjects.imports.usecases import runs
-from latchkey.subjects.imports.usecases.runs import Order, Result, run_import
+from latchkey.subjects.imports.usecases.runs import ImportOrder, ImportResult, run_import
 
 _MOST_REASONS = 20
 _MOST_NAMED = 10
@@ -68,13 +68,13 @@ def import_files(
     apps = _apps(app or [])
     console = Console(stderr=True, highlight=False)
 
-    async def run(skipped: Callable[[Skip], None] | None) -> Result:
+    async def run(skipped: Callable[[Skip], None] | None) -> ImportResult:
         # Grouping a million rows takes longer than any other statement may.
         async with Database(
             database_url(config, data), max_size=3, statement_timeout_ms=0, application_name="latchkey import"
         ) as database:
             owner = await chosen(database, project)
-            order = Order(
+            order = ImportOrder(
                 project_id=owner,
                 format=format.value,
                 files=tuple(files),
@@ -150,7 +150,7 @@ def _progress(console: Console, *, hidden: bool) -> Iterator[runs.Progress]:
         yield progress
 
 
-def _show(console: Console, result: Result, dry: bool, report: Path | None) -> None:
+def _show(console: Console, result: ImportResult, dry: bool, report: Path | None) -> None:
     if result.known_since is not None:
         console.print(
             f"[green]✓[/green] These files were imported on {shown(result.known_since)} ({result.run_id}). "

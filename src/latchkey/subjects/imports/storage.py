@@ -27,7 +27,7 @@ _SKIPS_AT_ONCE = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ImportRun:
     id: str
     status: Status
     staged: int
@@ -54,11 +54,11 @@ async def take_turn(connection: Connection, project_id: str) -> bool:
     return taken
 
 
-async def find(connection: Connection, project_id: str, fingerprint: str) -> Run | None:
+async def find(connection: Connection, project_id: str, fingerprint: str) -> ImportRun | None:
     row = await connection.fetchrow(_FIND, project_id, fingerprint)
     if row is None:
         return None
-    return Run(
+    return ImportRun(
         id=row["id"],
         status=row["status"],
         staged=row["staged"],
@@ -89,7 +89,7 @@ async def restart(connection: Connection, project_id: str, run_id: str, now: Ms,
 
 
 async def advance(
-    connection: Connection, project_id: str, run: Run, cursor: str, counts: Mapping[str, int], now: Ms
+    connection: Connection, project_id: str, run: ImportRun, cursor: str, counts: Mapping[str, int], now: Ms
 ) -> bool:
     """With the batch that it tells of. False: another process has written this batch."""
     found = await connection.fetchval(_ADVANCE, project_id, run.id, run.cursor, cursor, json.encode(counts), now)

@@ -31,7 +31,7 @@ from latchkey.subjects.mail import storage
 from latchkey.subjects.mail.storage import OutgoingMail
 
 
-class Kind(StrEnum):
+class MailKind(StrEnum):
     # Somebody was added to a team, and has no password yet.
     INVITATION = "invitation"
     # Somebody asked for a new password.
@@ -50,22 +50,22 @@ class Words:
     lasts: Ms
 
 
-WORDS: dict[Kind, Words] = {
-    Kind.INVITATION: Words(
+WORDS: dict[MailKind, Words] = {
+    MailKind.INVITATION: Words(
         "Your invitation to Latchkey",
         "You were added to a team on Latchkey. Choose a password to sign in:",
         "Choose a password",
         "The link works once, for seven days. If you do not know what this is about, ignore this mail.",
         7 * DAY,
     ),
-    Kind.RESET: Words(
+    MailKind.RESET: Words(
         "Choose a new password for Latchkey",
         "Somebody, probably you, asked for a new password for your account on Latchkey. Choose it here:",
         "Choose a new password",
         "The link works once, for one hour. If it was not you, ignore this mail: your password stays as it is.",
         1 * HOUR,
     ),
-    Kind.CHANGED: Words(
+    MailKind.CHANGED: Words(
         "Your password for Latchkey was changed",
         "The password of your account on Latchkey was changed. If it was you, there is nothing to do. If it was not, "
         "somebody else can sign in as you. Ask for a new password now:",
@@ -87,7 +87,7 @@ text-decoration: none; border-radius: 6px">{button}</a></p>
 """
 
 
-def message(kind: Kind, sender: str, to: str, link: str, message_id: str) -> EmailMessage:
+def message(kind: MailKind, sender: str, to: str, link: str, message_id: str) -> EmailMessage:
     """Line breaks in a header are refused by the library (ValueError), whatever they come from."""
     words = WORDS[kind]
     made = EmailMessage(policy=SMTP)
@@ -206,7 +206,7 @@ class MailFolder:
 
 LEASE: Ms = 5 * MINUTE
 # How long a mail is tried for. A link that somebody asked for is of no use much later.
-TRIED_FOR: dict[Kind, Ms] = {Kind.INVITATION: 3 * DAY, Kind.RESET: 1 * HOUR, Kind.CHANGED: 3 * DAY}
+TRIED_FOR: dict[MailKind, Ms] = {MailKind.INVITATION: 3 * DAY, MailKind.RESET: 1 * HOUR, MailKind.CHANGED: 3 * DAY}
 FIRST_PAUSE: Ms = 15 * SECOND
 LONGEST_PAUSE: Ms = 30 * MINUTE
 # Mails to one address: more are not sent, and the page says the same.
@@ -230,12 +230,12 @@ class Mail:
 
     async def invite(self, email: str, now: Ms) -> None:
         async with self.database.transaction() as connection:
-            await storage.add(connection, Kind.INVITATION, email, now, now + TRIED_FOR[Kind.INVITATION])
+            await storage.add(connection, MailKind.INVITATION, email, now, now + TRIED_FOR[MailKind.INVITATION])
 
     async def tell_of_change(self, email: str, now: Ms) -> None:
         """The password of an account was changed: its owner must know, in case it was somebody else."""
         async with self.database.transaction() as connection:
-            await storage.add(connection, Kind.CHANGED, email, now, now + TRIED_FOR[Kind.CHANGED])
+            await storage.add(connection, MailKind.CHANGED, email, now, now + TRIED_FOR[MailKind.CHANGED])
 
     async def ask_for_reset(self, email: str, address: str, now: Ms) -> None:
         """The same for every e-mail address, known or not. Raises TooManyGuesses for a client that asks too often."""
@@ -250,7 +250,7 @@ class Mail:
                 await sessions.note_failures(connection, [mine], now)
                 return
             await sessions.note_failures(connection, [mine, theirs], now)
-            await storage.add(connection, Kind.RESET, email, now, now + TRIED_FOR[Kind.RESET])
+            await storage.add(connection, MailKind.RESET, email, now, now + TRIED_FOR[MailKind.RESET])
 
 
 async def run_mail(lookout: Lookout, mail: Mail, now: Callable[[], Ms], stop: asyncio.Event) -> None:
@@ -286,7 +286,7 @@ async def send_next(mail: Mail, now: Callable[[], Ms]) -> bool:
 
 async def _send(mail: Mail, one: OutgoingMail, now: Ms) -> bool:
     """Whether nothing is left to do."""
-    kind = Kind(one.kind)
+    kind = MailKind(one.kind)
     account = await find_account(mail.database, one.email)
     # Who signs in through OpenID Connect only gets no password this way.
     if account is None or (account.openid is not None and not account.has_password):

@@ -18,7 +18,7 @@ from latchkey.engine.storage.catalog.rates import StoredRate
 from latchkey.now import real_now
 from latchkey.settings import LOOPBACK, load
 from latchkey.subjects.money import usecases
-from latchkey.subjects.money.usecases import RateSource, Standing, shown
+from latchkey.subjects.money.usecases import RateSource, RatesState, shown
 
 app = typer.Typer(
     no_args_is_help=True, help="Import and list exchange rates: what one unit of a currency was worth in USD on a day."
@@ -65,7 +65,7 @@ async def show(
     limit: Annotated[int, typer.Option(help="At most this many days.", min=1, max=usecases.MOST_LISTED)] = 30,
 ) -> None:
     """List the currencies with rates, or the rates of one currency."""
-    found: Standing | list[StoredRate]
+    found: RatesState | list[StoredRate]
     if currency is None:
         found = await usecases.standing(at.database)
     else:
@@ -74,7 +74,7 @@ async def show(
         _write(found)
         return
     console = Console(highlight=False)
-    if isinstance(found, Standing):
+    if isinstance(found, RatesState):
         table = Table("currency", Column("days", justify="right"), "first", "last")
         for one in found.currencies:
             table.add_row(one.currency, f"{one.rates:,}", date_of(one.first), date_of(one.last))
@@ -90,9 +90,9 @@ async def show(
     console.print(table)
 
 
-def _write(found: Standing | list[StoredRate]) -> None:
+def _write(found: RatesState | list[StoredRate]) -> None:
     """Days are dates, and amounts text, as in the files: a rate must not lose digits."""
-    if isinstance(found, Standing):
+    if isinstance(found, RatesState):
         output.write(
             {
                 "object": "list",

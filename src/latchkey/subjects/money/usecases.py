@@ -19,7 +19,7 @@ from latchkey.domain.outgoing_address import Network, NotAllowed
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
 from latchkey.domain.stores.store import STORES
 from latchkey.engine.storage.catalog import rates
-from latchkey.engine.storage.catalog.rates import Coverage, Reading, StoredRate
+from latchkey.engine.storage.catalog.rates import Coverage, RatesReading, StoredRate
 from latchkey.http_client import HttpClient, HttpError
 from latchkey.subjects.webhooks.delivery.sending import failure
 from latchkey.subjects.webhooks.delivery.sending.failure import parsed
@@ -242,7 +242,7 @@ class RatesDiffer(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class RatesFileResult:
     """What came of a file."""
 
     source: str
@@ -256,16 +256,16 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RatesState:
     """What is known of exchange rates."""
 
     currencies: tuple[Coverage, ...]
-    reading: Reading
+    reading: RatesReading
 
 
 async def take(
     database: Database, text: str, source: str, now: Ms, *, replace: bool = False, keep_known: bool = False
-) -> Taken:
+) -> RatesFileResult:
     """Stores the rates of a file, all or none. A known rate never changes unasked: without `replace` a file with
     another value for it is refused, or with `keep_known` the rest of the file is taken.
 
@@ -280,7 +280,7 @@ async def take(
             raise RatesDiffer(_difference(differing, known))
         taken = [*new, *(differing if replace else ())]
         await rates.put(connection, [one.rate for one in taken], source, now, version)
-    return Taken(
+    return RatesFileResult(
         source,
         len(new),
         len(differing) if replace else 0,
@@ -296,9 +296,9 @@ async def listed(database: Database, currency: str | None, until: Ms, limit: int
         return await rates.list_rates(connection, currency, until // DAY + 1, min(limit, MOST_LISTED))
 
 
-async def standing(database: Database) -> Standing:
+async def standing(database: Database) -> RatesState:
     async with database.acquire() as connection:
-        return Standing(tuple(await rates.coverage(connection)), await rates.reading(connection))
+        return RatesState(tuple(await rates.coverage(connection)), await rates.reading(connection))
 
 
 def _difference(differing: Sequence[Given], known: dict[tuple[str, int], str]) -> str:
@@ -343,7 +343,7 @@ async def read(database: Database, source: RateSource, setting: str, now: Ms) ->
     value for a known day: that value is not taken, and is reported."""
     name = shown(setting)
     problem: str | None = None
-    taken: Taken | None = None
+    taken: RatesFileResult | None = None
     try:
         taken = await take(database, await source.read(setting), name, now, keep_known=True)
     except Refusal as refusal:

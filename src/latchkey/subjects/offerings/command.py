@@ -7,7 +7,7 @@ import typer
 from latchkey.cli import output
 from latchkey.cli.command import command
 from latchkey.cli.options import NameOption
-from latchkey.cli.project_command import Desk, desk
+from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.catalog import Eligibility
 from latchkey.domain.refusal import NotFound
 from latchkey.engine.storage.catalog import offering_rows as rules
@@ -28,15 +28,15 @@ PackagesOption = Annotated[
 ]
 
 
-@command(app, "list", desk)
-async def show_list(at: Desk) -> None:
+@command(app, "list", project_context)
+async def show_list(at: ProjectContext) -> None:
     """List the offerings with their packages."""
     await _show(at, await offerings.list_offerings(at.database, at.project_id, limit=offerings.MOST), listed=True)
 
 
-@command(app, "create", desk)
+@command(app, "create", project_context)
 async def create(
-    at: Desk,
+    at: ProjectContext,
     key: Annotated[str, typer.Argument(help="The key that apps know it by, such as default.", metavar="KEY")],
     name: NameOption = None,
     package: PackagesOption = None,
@@ -49,8 +49,8 @@ async def create(
     await _show(at, [made])
 
 
-@command(app, "add", desk)
-async def add(at: Desk, offering: OfferingArgument, package: PackagesOption = None) -> None:
+@command(app, "add", project_context)
+async def add(at: ProjectContext, offering: OfferingArgument, package: PackagesOption = None) -> None:
     """Add packages to an offering, or products to its packages."""
     if not (pairs := _pairs(package)):
         raise typer.BadParameter("is needed, such as '$rc_monthly=pro_monthly'.", param_hint="--package")
@@ -59,8 +59,8 @@ async def add(at: Desk, offering: OfferingArgument, package: PackagesOption = No
     await _show(at, [found])
 
 
-@command(app, "current", desk)
-async def make_current(at: Desk, offering: OfferingArgument) -> None:
+@command(app, "current", project_context)
+async def make_current(at: ProjectContext, offering: OfferingArgument) -> None:
     """Make this the offering that apps show."""
     found = await _found(at, offering)
     async with at.audited("offering.updated", found.id, is_current="True"):
@@ -68,8 +68,8 @@ async def make_current(at: Desk, offering: OfferingArgument) -> None:
     await _show(at, [changed])
 
 
-@command(app, "delete", desk, asks="Delete the offering {offering!r} and its packages?")
-async def delete(at: Desk, offering: OfferingArgument) -> None:
+@command(app, "delete", project_context, asks="Delete the offering {offering!r} and its packages?")
+async def delete(at: ProjectContext, offering: OfferingArgument) -> None:
     """Delete an offering that is not the current one. Its products stay. Asks first."""
     found = await _found(at, offering)
     async with at.audited("offering.deleted", found.id):
@@ -84,14 +84,14 @@ def _pairs(texts: list[str] | None) -> list[tuple[str, str]]:
     return pairs
 
 
-async def _found(at: Desk, key: str) -> rules.Offering:
+async def _found(at: ProjectContext, key: str) -> rules.Offering:
     for one in await offerings.list_offerings(at.database, at.project_id, limit=offerings.MOST):
         if key in (one.lookup_key, one.id):
             return one
     raise NotFound(f"There is no offering {key!r} in this project.", param="offering_id")
 
 
-async def _add(at: Desk, offering_id: str, pairs: list[tuple[str, str]]) -> None:
+async def _add(at: ProjectContext, offering_id: str, pairs: list[tuple[str, str]]) -> None:
     known = {
         one.lookup_key: one.id for one in await usecases_packages.list_packages(at.database, at.project_id, offering_id)
     }
@@ -106,7 +106,7 @@ async def _add(at: Desk, offering_id: str, pairs: list[tuple[str, str]]) -> None
             await usecases_packages.attach_products(at.database, at.project_id, known[key], {product: Eligibility.ALL})
 
 
-async def _show(at: Desk, found: list[rules.Offering], *, listed: bool = False) -> None:
+async def _show(at: ProjectContext, found: list[rules.Offering], *, listed: bool = False) -> None:
     inside = await usecases_packages.packages_of(at.database, at.project_id, [one.id for one in found])
     every = [package for packages in inside.values() for package in packages]
     products = await usecases_packages.products_of(at.database, at.project_id, [package.id for package in every])

@@ -24,7 +24,7 @@ MOST_PRODUCTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class OfferingCell:
     """What one app shows of one package, or why it shows nothing."""
 
     product: str = ""
@@ -133,18 +133,18 @@ async def add_package(visit: Visit) -> Response:
     return await visit.to(visit.path("catalog", "offerings", id), f"{made.lookup_key} was added.")
 
 
-def cells_of(previews: Previews, offering: str, package: str) -> Sequence[Cell]:
+def cells_of(previews: Previews, offering: str, package: str) -> Sequence[OfferingCell]:
     """For each app, what it shows of this package."""
     return [_cell(front, offering, package) for _, front in previews.apps]
 
 
-def _cell(front: Storefront, offering: str, package: str) -> Cell:
+def _cell(front: Storefront, offering: str, package: str) -> OfferingCell:
     for one in front.offerings:
         for each in one.packages:
             if (one.identifier, each.identifier) == (offering, package):
-                return Cell(each.product_id + (f":{each.plan_id}" if each.plan_id else ""))
+                return OfferingCell(each.product_id + (f":{each.plan_id}" if each.plan_id else ""))
     reasons = (one.reason.value for one in front.left_out if (one.offering, one.package) == (offering, package))
-    return Cell(reasons=tuple(dict.fromkeys(reasons)))
+    return OfferingCell(reasons=tuple(dict.fromkeys(reasons)))
 
 
 def _metadata(text: str) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from msgspec import UNSET
 
 from latchkey.subjects.purchase_intake import wire
 from latchkey.subjects.purchase_intake import wire as store_connections_wire
-from latchkey.subjects.purchase_intake.rules import Entry
+from latchkey.subjects.purchase_intake.rules import JournalEntry
 from latchkey.subjects.purchase_intake.usecases.journal import name_of, subject_of
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connected
 
@@ -27,7 +27,7 @@ def credentials(one: Connected, base: str) -> store_connections_wire.StoreCreden
     )
 
 
-def notification(one: Entry, *, trusted: bool, whole: bool = False) -> wire.StoreNotification:
+def notification(one: JournalEntry, *, trusted: bool, whole: bool = False) -> wire.StoreNotification:
     """`trusted` is somebody who may write. Others do not see what could be shown as a receipt: the payload, and
     purchase tokens."""
     return wire.StoreNotification(

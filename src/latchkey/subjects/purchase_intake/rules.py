@@ -39,7 +39,7 @@ class NewEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class JournalEntry:
     id: int
     project_id: str
     app_id: str
@@ -63,7 +63,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class JournalOutcome:
     id: int
     status: Status
     message: str
@@ -72,7 +72,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class JournalFilter:
     app_id: str | None = None
     status: Status | None = None
     # How the kind begins.

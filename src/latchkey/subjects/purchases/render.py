@@ -12,13 +12,13 @@ from latchkey.domain.purchases.revenue import Earned, invoiced, revenue
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import end_of, gives_access, purchase_status, summary_of
 from latchkey.domain.stores.store import STORES
-from latchkey.engine.customer_view import View
+from latchkey.engine.customer_view import CustomerView
 from latchkey.engine.storage.catalog.product_rows import Product
 from latchkey.subjects.catalog import render as catalog_render
 from latchkey.subjects.catalog.wire import Entitlement
 from latchkey.subjects.customers.render.customer_v2 import customer_path
 from latchkey.subjects.purchases import wire
-from latchkey.subjects.purchases.usecases.lookup import Found
+from latchkey.subjects.purchases.usecases.lookup import FoundPurchase
 from latchkey.wire import paging
 from latchkey.wire.paging import DEFAULT_LIMIT, page
 from latchkey.wire.v2 import Page
@@ -26,7 +26,7 @@ from latchkey.wire.v2 import Page
 Item = TypeVar("Item")
 
 
-def subscription(found: Found) -> wire.Subscription:
+def subscription(found: FoundPurchase) -> wire.Subscription:
     view, bought = found.view, found.bought
     said = summary_of(bought, view.catalog, view.now)
     earned = revenue(bought)
@@ -63,7 +63,7 @@ def subscription(found: Found) -> wire.Subscription:
     )
 
 
-def purchase(found: Found) -> wire.Purchase:
+def purchase(found: FoundPurchase) -> wire.Purchase:
     view, bought = found.view, found.bought
     assert isinstance(bought, Purchase)
     earned = revenue(bought)
@@ -90,30 +90,30 @@ def purchase(found: Found) -> wire.Purchase:
     )
 
 
-def _offering(view: View, lookup_key: str | None) -> str | None:
+def _offering(view: CustomerView, lookup_key: str | None) -> str | None:
     """Its id. None if the app did not tell it, or the offering was deleted."""
     if lookup_key is None:
         return None
     return next((one.id for one in view.catalog.offerings.offerings if one.lookup_key == lookup_key), None)
 
 
-def transactions(found: Found) -> Page[wire.SubscriptionTransaction]:
+def transactions(found: FoundPurchase) -> Page[wire.SubscriptionTransaction]:
     """All periods, oldest first. A grant has one."""
     return whole([_transaction(*one) for one in _periods(found.bought)], f"{path_of(found)}/transactions")
 
 
-def transaction(found: Found, id: str) -> wire.SubscriptionTransaction | None:
+def transaction(found: FoundPurchase, id: str) -> wire.SubscriptionTransaction | None:
     return next((_transaction(*one) for one in _periods(found.bought) if one[0] == id), None)
 
 
-def entitlements(found: Found, limit: int, starting_after: str | None) -> Page[Entitlement]:
+def entitlements(found: FoundPurchase, limit: int, starting_after: str | None) -> Page[Entitlement]:
     project_id = found.view.customer.project_id
     items = [catalog_render.entitlement(project_id, one) for one in found.entitlements]
     return page(items, lambda item: item.id, f"{path_of(found)}/entitlements", limit, starting_after)
 
 
 def invoices(
-    view: View, found: Sequence[tuple[Issued, Product | None]], limit: int, starting_after: str | None
+    view: CustomerView, found: Sequence[tuple[Issued, Product | None]], limit: int, starting_after: str | None
 ) -> Page[wire.Invoice]:
     items = [_invoice(one, product) for one, product in found]
     return page(items, lambda item: item.id, f"{customer_path(view)}/invoices", limit, starting_after)
@@ -143,7 +143,7 @@ def whole(items: Sequence[Item], path: str) -> Page[Item]:
     return Page(items=list(items), next_page=None, url=path)
 
 
-def path_of(found: Found) -> str:
+def path_of(found: FoundPurchase) -> str:
     collection = "purchases" if v2_id(found.bought).startswith("purch_") else "subscriptions"
     return paging.project_path(found.view.customer.project_id, collection, v2_id(found.bought))
 

@@ -37,7 +37,7 @@ class Logged(Struct, frozen=True, gc=False):
     left_out: int = 0
 
 
-class Entry(Struct, frozen=True):
+class LoggedRequest(Struct, frozen=True):
     """A row as the dashboard shows it."""
 
     id: int
@@ -75,11 +75,11 @@ async def page(
     route: str | None,
     before: int,
     limit: int,
-) -> list[Entry]:
+) -> list[LoggedRequest]:
     """Newest first, of at most `EXAMINED` rows."""
     rows = await connection.fetch(_LIST, project_id, before, EXAMINED, status_class, route, limit, key_id)
     # Without its project.
-    return [Entry(*row[1:]) for row in rows]
+    return [LoggedRequest(*row[1:]) for row in rows]
 
 
 async def routes(connection: Connection, project_id: str) -> list[str]:

@@ -24,7 +24,7 @@ from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.engine.admission import Caller
 from latchkey.subjects.accounts.rules import client_address, roughly
 from latchkey.subjects.request_log import storage
-from latchkey.subjects.request_log.storage import Entry, Logged
+from latchkey.subjects.request_log.storage import Logged, LoggedRequest
 
 KEPT: Ms = DAY
 # No request takes this long. One without a reply after it has lost its process.
@@ -34,7 +34,7 @@ _NOT_KEPT = frozenset({401, 403, 429})
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class BegunRequest:
     """The caller carries the request out, and then calls `finish`."""
 
     id_hash: bytes
@@ -49,7 +49,7 @@ class Replayed:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedRequest:
     """`reused`: the key was used for another request. `under_way`: ask again. Otherwise the outcome is not known."""
 
     reused: bool = False
@@ -62,7 +62,9 @@ class Idempotency:
         self._sealer = sealer
         self._now = now
 
-    async def begin(self, project_id: str, key_id: str, key: bytes, request: bytes) -> Begun | Replayed | Refused:
+    async def begin(
+        self, project_id: str, key_id: str, key: bytes, request: bytes
+    ) -> BegunRequest | Replayed | RefusedRequest:
         """`request` is all that must be the same when the key is sent again."""
         id_hash, fingerprint = sha256(key_id.encode() + b"\0" + key).digest(), sha256(request).digest()
         now, known = self._now(), None
@@ -70,16 +72,18 @@ class Idempotency:
             async with self._database.acquire() as connection:
                 first = await storage.begin(connection, id_hash, project_id, fingerprint, now, now - KEPT)
                 if first is not None:
-                    return Begun(id_hash, now, str(UUID(bytes=sha256(b"%b %d" % (id_hash, first)).digest()[:16])))
+                    return BegunRequest(
+                        id_hash, now, str(UUID(bytes=sha256(b"%b %d" % (id_hash, first)).digest()[:16]))
+                    )
                 # None only if it was pruned just now.
                 known = await storage.load(connection, id_hash)
         if known.fingerprint != fingerprint:
-            return Refused(reused=True)
+            return RefusedRequest(reused=True)
         if known.status is None or known.reply is None:
-            return Refused(under_way=known.status is not None or now - known.started_at < LONGEST)
+            return RefusedRequest(under_way=known.status is not None or now - known.started_at < LONGEST)
         return Replayed(known.status, self._sealer.unseal(known.reply, _place(id_hash)).encode())
 
-    async def finish(self, begun: Begun, status: int, body: bytes) -> None:
+    async def finish(self, begun: BegunRequest, status: int, body: bytes) -> None:
         kept = status < 500 and status not in _NOT_KEPT
         reply = self._sealer.seal(body.decode(), _place(begun.id_hash)) if kept else None
         async with self._database.acquire() as connection:
@@ -310,7 +314,7 @@ async def entries(
     route: str | None = None,
     before: int | None = None,
     limit: int = 50,
-) -> list[Entry]:
+) -> list[LoggedRequest]:
     """Newest first. Rows that say how many were left out are shown only where nothing is filtered."""
     async with database.acquire() as connection:
         return await storage.page(

@@ -15,7 +15,7 @@ from latchkey.subjects.search.usecases import Findings, Match, find
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MenuEntry:
     title: str
     # The path below the project.
     pieces: tuple[str, ...]
@@ -25,48 +25,50 @@ class Entry:
 
 
 _MANAGE = "manage"
-ENTRIES: tuple[Entry, ...] = (
-    Entry("Overview", (), "home start dashboard figures metrics kpi"),
-    Entry("Charts", ("charts",), "graphs metrics kpi analytics numbers report"),
-    Entry("Customers", ("customers",), "users subscribers people app user id profile"),
-    Entry("Bulk grants", ("bulk-grants",), "give many customers access promotional free preview"),
-    Entry("Events", ("events",), "feed history log live stream transactions"),
-    Entry("Webhooks", ("webhooks",), "integrations endpoints receivers callbacks deliveries retries signing secret"),
-    Entry("Add a webhook", ("webhooks", "new"), "new create integration endpoint", _MANAGE),
-    Entry("Store notifications", ("journal",), "journal receipts apple google stripe inbox s2s rtdn server"),
-    Entry("Exports", ("exports",), "download csv parquet bucket s3 warehouse data backup schedule"),
-    Entry("New export", ("exports", "new"), "create schedule bucket s3", _MANAGE),
-    Entry("Catalog", ("catalog",), "mapping grid products entitlements"),
-    Entry("Products", ("catalog", "products"), "skus plans subscriptions one-time purchases prices"),
-    Entry("New product", ("catalog", "new-product"), "create add sku plan", _MANAGE),
-    Entry("Entitlements", ("catalog", "entitlements"), "access features permissions"),
-    Entry("New entitlement", ("catalog", "new-entitlement"), "create add access", _MANAGE),
-    Entry("Offerings", ("catalog", "offerings"), "paywall packages current offering"),
-    Entry("New offering", ("catalog", "new-offering"), "create add paywall", _MANAGE),
-    Entry("Placements", ("catalog", "placements"), "targeting paywall places"),
-    Entry("Test clocks", ("test-clocks",), "time travel simulate fast forward sandbox"),
-    Entry("Experiments", ("experiments",), "a/b test variants split"),
-    Entry("New experiment", ("experiments", "new"), "create a/b test", _MANAGE),
-    Entry("Virtual currencies", ("currencies",), "coins credits gems tokens balance"),
-    Entry("New virtual currency", ("new-currency",), "create coins credits", _MANAGE),
-    Entry("Apps", ("apps",), "app store google play stripe connect credentials public keys sdk bundle"),
-    Entry("New app", ("apps", "new"), "create connect a store app store google play stripe", _MANAGE),
-    Entry("API keys", ("keys",), "secret key token authentication bearer rotate revoke"),
-    Entry("New API key", ("keys", "new"), "create secret key token", _MANAGE),
-    Entry("Requests", ("requests",), "api request log errors rate limit 429"),
-    Entry(
+ENTRIES: tuple[MenuEntry, ...] = (
+    MenuEntry("Overview", (), "home start dashboard figures metrics kpi"),
+    MenuEntry("Charts", ("charts",), "graphs metrics kpi analytics numbers report"),
+    MenuEntry("Customers", ("customers",), "users subscribers people app user id profile"),
+    MenuEntry("Bulk grants", ("bulk-grants",), "give many customers access promotional free preview"),
+    MenuEntry("Events", ("events",), "feed history log live stream transactions"),
+    MenuEntry(
+        "Webhooks", ("webhooks",), "integrations endpoints receivers callbacks deliveries retries signing secret"
+    ),
+    MenuEntry("Add a webhook", ("webhooks", "new"), "new create integration endpoint", _MANAGE),
+    MenuEntry("Store notifications", ("journal",), "journal receipts apple google stripe inbox s2s rtdn server"),
+    MenuEntry("Exports", ("exports",), "download csv parquet bucket s3 warehouse data backup schedule"),
+    MenuEntry("New export", ("exports", "new"), "create schedule bucket s3", _MANAGE),
+    MenuEntry("Catalog", ("catalog",), "mapping grid products entitlements"),
+    MenuEntry("Products", ("catalog", "products"), "skus plans subscriptions one-time purchases prices"),
+    MenuEntry("New product", ("catalog", "new-product"), "create add sku plan", _MANAGE),
+    MenuEntry("Entitlements", ("catalog", "entitlements"), "access features permissions"),
+    MenuEntry("New entitlement", ("catalog", "new-entitlement"), "create add access", _MANAGE),
+    MenuEntry("Offerings", ("catalog", "offerings"), "paywall packages current offering"),
+    MenuEntry("New offering", ("catalog", "new-offering"), "create add paywall", _MANAGE),
+    MenuEntry("Placements", ("catalog", "placements"), "targeting paywall places"),
+    MenuEntry("Test clocks", ("test-clocks",), "time travel simulate fast forward sandbox"),
+    MenuEntry("Experiments", ("experiments",), "a/b test variants split"),
+    MenuEntry("New experiment", ("experiments", "new"), "create a/b test", _MANAGE),
+    MenuEntry("Virtual currencies", ("currencies",), "coins credits gems tokens balance"),
+    MenuEntry("New virtual currency", ("new-currency",), "create coins credits", _MANAGE),
+    MenuEntry("Apps", ("apps",), "app store google play stripe connect credentials public keys sdk bundle"),
+    MenuEntry("New app", ("apps", "new"), "create connect a store app store google play stripe", _MANAGE),
+    MenuEntry("API keys", ("keys",), "secret key token authentication bearer rotate revoke"),
+    MenuEntry("New API key", ("keys", "new"), "create secret key token", _MANAGE),
+    MenuEntry("Requests", ("requests",), "api request log errors rate limit 429"),
+    MenuEntry(
         "Taxes and rates",
         ("money",),
         "money exchange currencies vat commission fees small business program percentages",
     ),
-    Entry("Settings", ("settings",), "project name restore behavior behaviour test store rename configuration"),
-    Entry("Team", ("team",), "members people invite roles owner developer support viewer"),
-    Entry("Audit log", ("audit",), "who changed what history changes security"),
-    *(Entry(one.title, ("charts", one.name), f"chart {one.group} {one.name.replace('_', ' ')}") for one in CHARTS),
+    MenuEntry("Settings", ("settings",), "project name restore behavior behaviour test store rename configuration"),
+    MenuEntry("Team", ("team",), "members people invite roles owner developer support viewer"),
+    MenuEntry("Audit log", ("audit",), "who changed what history changes security"),
+    *(MenuEntry(one.title, ("charts", one.name), f"chart {one.group} {one.name.replace('_', ' ')}") for one in CHARTS),
 )
 
 
-def entries_for(text: str, limit: int = 5) -> list[Entry]:
+def entries_for(text: str, limit: int = 5) -> list[MenuEntry]:
     """Those in which every word of the text begins a word. Titles that begin with the text come first."""
     sought = text.casefold().split()
     if not sought:
@@ -78,12 +80,12 @@ def entries_for(text: str, limit: int = 5) -> list[Entry]:
     ]
 
 
-def _fits(one: Entry, sought: list[str]) -> bool:
+def _fits(one: MenuEntry, sought: list[str]) -> bool:
     words = f"{one.title} {one.words}".casefold().split()
     return all(any(word.startswith(part) for word in words) for part in sought)
 
 
-def _in_title(one: Entry, sought: list[str]) -> bool:
+def _in_title(one: MenuEntry, sought: list[str]) -> bool:
     words = one.title.casefold().split()
     return all(any(word.startswith(part) for word in words) for part in sought)
 
@@ -103,7 +105,7 @@ _NAMED = {
 }
 
 
-class Result(msgspec.Struct, frozen=True):
+class SearchHit(msgspec.Struct, frozen=True):
     title: str
     detail: str
     href: str
@@ -111,7 +113,7 @@ class Result(msgspec.Struct, frozen=True):
 
 class Group(msgspec.Struct, frozen=True):
     title: str
-    results: list[Result]
+    results: list[SearchHit]
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -140,11 +142,11 @@ async def list_results(visit: Visit) -> Response:
 
 async def _results(visit: Visit, text: str, limit: int) -> Results:
     found = await find(visit.database, visit.services.catalogs, visit.project_id, text, visit.now, limit=limit)
-    named: dict[str, list[Result]] = {}
+    named: dict[str, list[SearchHit]] = {}
     for one in found.named:
         named.setdefault(_NAMED[one.kind][0], []).append(_named(visit, one))
     entries = [one for one in entries_for(text) if visit.may(one.needs)]
-    here = Group("Pages", [Result(one.title, "", visit.path(*one.pieces)) for one in entries])
+    here = Group("Pages", [SearchHit(one.title, "", visit.path(*one.pieces)) for one in entries])
     groups = [
         Group("Customers", [_customer(visit, one) for one in found.customers]),
         Group("Transactions", [_transaction(visit, one) for one in found.buyers]),
@@ -161,28 +163,28 @@ async def _results(visit: Visit, text: str, limit: int) -> Results:
     return Results([one for one in groups if one.results], note, more)
 
 
-def _customer(visit: Visit, match: Match) -> Result:
+def _customer(visit: Visit, match: Match) -> SearchHit:
     customer = match.view.customer
     attributes = visible(customer)
     told = [attributes[name].value for name in ("$displayName", "$email") if name in attributes]
     also = [f"also {match.matched}"] if match.matched not in (customer.app_user_id, *told) else []
-    return Result(customer.app_user_id, ", ".join([*told, *also]), address(visit, customer.app_user_id))
+    return SearchHit(customer.app_user_id, ", ".join([*told, *also]), address(visit, customer.app_user_id))
 
 
-def _transaction(visit: Visit, match: Match) -> Result:
+def _transaction(visit: Visit, match: Match) -> SearchHit:
     customer = match.view.customer.app_user_id
-    return Result(match.matched, f"bought by {customer}", address(visit, customer))
+    return SearchHit(match.matched, f"bought by {customer}", address(visit, customer))
 
 
-def _event(visit: Visit, found: Findings) -> list[Result]:
+def _event(visit: Visit, found: Findings) -> list[SearchHit]:
     if found.event is None:
         return []
     event = found.event.event
-    return [Result(event.id, f"{event.type}, {formats.instant(event.occurred_at)}", visit.path("events", event.id))]
+    return [SearchHit(event.id, f"{event.type}, {formats.instant(event.occurred_at)}", visit.path("events", event.id))]
 
 
-def _named(visit: Visit, one: Named) -> Result:
+def _named(visit: Visit, one: Named) -> SearchHit:
     _, pieces = _NAMED[one.kind]
     # The page of one key shows how to change it.
     own = one.kind != "key" or visit.may("manage")
-    return Result(one.name or one.id, one.id, visit.path(*pieces, one.id) if own else visit.path(*pieces))
+    return SearchHit(one.name or one.id, one.id, visit.path(*pieces, one.id) if own else visit.path(*pieces))

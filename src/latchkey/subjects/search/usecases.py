@@ -15,13 +15,13 @@ from latchkey.domain.customers.customer import Customer, own_now
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.reference import has_transaction, possible_purchases
 from latchkey.domain.refusal import NotFound
-from latchkey.engine.customer_view import View
+from latchkey.engine.customer_view import CustomerView
 from latchkey.engine.due_transitions import at_present
 from latchkey.engine.storage import scans
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.engine.storage.scans import FoundCustomer
-from latchkey.subjects.events.rules import Shown
+from latchkey.subjects.events.rules import EventDetails
 from latchkey.subjects.events.usecases import show_event
 from latchkey.subjects.search import storage
 from latchkey.subjects.search.rules import Named
@@ -38,14 +38,14 @@ class By(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    view: View
+    view: CustomerView
     by: By
     # The id, address or transaction that was found.
     matched: str
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResults:
     matches: list[Match]
     # Whether the match is exact, not a prefix.
     whole: bool = False
@@ -56,20 +56,20 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    views: list[View]
+class SearchPage:
+    views: list[CustomerView]
     # Where the next page begins.
     before: int | None = None
 
 
 async def newest(
     database: Database, catalogs: Catalogs, project_id: str, now: Ms, *, before: int | None = None, limit: int = 50
-) -> Listing:
+) -> SearchPage:
     """The project's customers, newest first."""
     async with database.acquire() as connection:
         found = await storage.newest(connection, project_id, before, limit + 1)
         views = await _views(connection, catalogs, project_id, found[:limit], now)
-    return Listing(views, found[limit - 1].key if len(found) > limit else None)
+    return SearchPage(views, found[limit - 1].key if len(found) > limit else None)
 
 
 async def search(
@@ -81,27 +81,27 @@ async def search(
     *,
     everything: bool = False,
     limit: int = 50,
-) -> Found:
+) -> SearchResults:
     """Customers with an exact match; with `everything`, also prefix matches."""
     if not text.strip() or len(text) > LONGEST_SEARCH or storage.SEPARATOR in text or "\0" in text:
-        return Found([])
+        return SearchResults([])
     async with database.transaction(readonly=True) as connection:
         whole, erased = await _whole(connection, project_id, text, limit)
         matches = await _matches(connection, catalogs, project_id, whole, now)
         matches = [one for one in matches if one.by is not By.TRANSACTION or made(one.view.customer, text.strip())]
         if matches and not everything:
-            return Found(matches, whole=True)
+            return SearchResults(matches, whole=True)
         begun = await _beginnings(connection, project_id, text.strip(), limit + 1)
         seen = {one.view.key for one in matches}
         others = {key: how for key, how in begun.items() if key not in seen}
         more = len(others) > limit
         matches += await _matches(connection, catalogs, project_id, dict(list(others.items())[:limit]), now)
-    return Found(matches, more=more, erased=erased and not matches)
+    return SearchResults(matches, more=more, erased=erased and not matches)
 
 
 async def of_transaction(
     database: Database, catalogs: Catalogs, project_id: str, transaction_id: str, now: Ms
-) -> list[View]:
+) -> list[CustomerView]:
     """The customers who own a purchase with this id in a store, or with a period of this id."""
     async with database.acquire() as connection:
         hits = await storage.by_purchases(connection, project_id, possible_purchases(transaction_id))
@@ -158,15 +158,15 @@ async def _matches(
 
 async def _views(
     connection: Connection, catalogs: Catalogs, project_id: str, found: Iterable[FoundCustomer], now: Ms
-) -> list[View]:
+) -> list[CustomerView]:
     catalog = (await load_projects(connection, catalogs, {project_id}))[project_id].catalog
     return [
         _view(one, catalog, now if one.clock_now is None else own_now(one.customer, one.clock_now)) for one in found
     ]
 
 
-def _view(one: FoundCustomer, catalog: Catalog, now: Ms) -> View:
-    return View(one.key, at_present(one.customer, catalog, now), catalog, now, one.last_seen)
+def _view(one: FoundCustomer, catalog: Catalog, now: Ms) -> CustomerView:
+    return CustomerView(one.key, at_present(one.customer, catalog, now), catalog, now, one.last_seen)
 
 
 # One text, looked up everywhere in a project: customers, transactions, events, and things by their names.
@@ -184,7 +184,7 @@ class Findings:
     customers: list[Match] = field(default_factory=list)
     # Customers who own a transaction with this id.
     buyers: list[Match] = field(default_factory=list)
-    event: Shown | None = None
+    event: EventDetails | None = None
     named: list[Named] = field(default_factory=list)
     # More customers match than are listed.
     more: bool = False
@@ -212,7 +212,7 @@ async def find(
     )
 
 
-async def _event(database: Database, project_id: str, id: str) -> Shown | None:
+async def _event(database: Database, project_id: str, id: str) -> EventDetails | None:
     try:
         return await show_event(database, project_id, id.lower())
     except NotFound:

@@ -10,7 +10,7 @@ from latchkey.subjects.bulk_grants.rules import INCOMPLETE, BulkGrant
 from latchkey.subjects.segments import wire
 from latchkey.subjects.segments.rules.facets import statuses
 from latchkey.subjects.segments.rules.filter import written
-from latchkey.subjects.segments.rules.list_entry import Entry
+from latchkey.subjects.segments.rules.list_entry import ListEntry
 from latchkey.subjects.segments.usecases.segments import Segment
 
 _ENVIRONMENTS: dict[Environment, Literal["production", "sandbox"]] = {
@@ -19,7 +19,7 @@ _ENVIRONMENTS: dict[Environment, Literal["production", "sandbox"]] = {
 }
 
 
-def entry(one: Entry) -> wire.ListedByFilter:
+def entry(one: ListEntry) -> wire.ListedByFilter:
     facets = one.facets
     return wire.ListedByFilter(
         id=one.app_user_id or "",

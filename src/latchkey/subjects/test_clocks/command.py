@@ -9,7 +9,7 @@ from latchkey.cli import output
 from latchkey.cli.command import command
 from latchkey.cli.options import typed_duration
 from latchkey.cli.output import shown, typed_ahead
-from latchkey.cli.project_command import Desk, desk
+from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.instants import parse_duration
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
@@ -25,8 +25,8 @@ CustomersOption = Annotated[
 ]
 
 
-@command(app, "list", desk)
-async def show_list(at: Desk) -> None:
+@command(app, "list", project_context)
+async def show_list(at: ProjectContext) -> None:
     """List the test clocks."""
     at.show_list(
         await _every(at),
@@ -37,9 +37,9 @@ async def show_list(at: Desk) -> None:
     )
 
 
-@command(app, "create", desk)
+@command(app, "create", project_context)
 async def create(
-    at: Desk,
+    at: ProjectContext,
     name: Annotated[str, typer.Argument(help="The name that people see.", metavar="NAME")],
     start: Annotated[
         str | None, typer.Option("--at", help="Its time: a date and time in UTC, or 12h, 90d from now.")
@@ -63,9 +63,9 @@ async def create(
     at.done(render.test_clock(at.project_id, clock), words)
 
 
-@command(app, "advance", desk)
+@command(app, "advance", project_context)
 async def advance(
-    at: Desk,
+    at: ProjectContext,
     clock: ClockArgument,
     by: Annotated[str | None, typer.Option(help="How far: '1 month', '7 days', P1Y.")] = None,
     to: Annotated[str | None, typer.Option(help="To a date and time in UTC such as 2027-01-31T08:00.")] = None,
@@ -82,8 +82,8 @@ async def advance(
     at.done(render.test_clock_advanced(at.project_id, moved), words)
 
 
-@command(app, "delete", desk, asks="Delete the test clock {clock!r}?")
-async def delete(at: Desk, clock: ClockArgument) -> None:
+@command(app, "delete", project_context, asks="Delete the test clock {clock!r}?")
+async def delete(at: ProjectContext, clock: ClockArgument) -> None:
     """Delete a clock without customers. Asks first."""
     id = await _id_of(at, clock)
     async with at.audited("test_clock.deleted", id):
@@ -91,14 +91,14 @@ async def delete(at: Desk, clock: ClockArgument) -> None:
     at.show_deleted("test_clock", id, f"The clock {output.plain(clock)} is deleted.")
 
 
-async def _every(at: Desk) -> list[rules.TestClock]:
+async def _every(at: ProjectContext) -> list[rules.TestClock]:
     found: list[rules.TestClock] = []
     while page := await usecases.list_clocks(at.database, at.project_id, found[-1].id if found else None, 100):
         found += page
     return found
 
 
-async def _id_of(at: Desk, clock: str) -> str:
+async def _id_of(at: ProjectContext, clock: str) -> str:
     ids = [one.id for one in await _every(at) if clock in (one.id, one.name)]
     if len(ids) > 1:
         raise Invalid(f"Several clocks are called {clock!r}. Give one of the ids: {', '.join(ids)}.", param="clock")

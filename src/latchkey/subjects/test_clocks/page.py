@@ -20,11 +20,11 @@ from latchkey.domain.instants import DAY, EARLIEST, LATEST, Ms, parse_duration
 from latchkey.domain.naming import checked_name
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import PeriodType, Subscription
-from latchkey.domain.purchases.summary import Standing, standing_of
+from latchkey.domain.purchases.summary import SubscriptionState, standing_of
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.stores.test_store.orders import Action, ActionName, bought, refusal_of
 from latchkey.domain.user_id import problem_with
-from latchkey.engine.customer_view import View, look_at
+from latchkey.engine.customer_view import CustomerView, look_at
 from latchkey.subjects.events import usecases as events
 from latchkey.subjects.test_clocks import rules, usecases
 from latchkey.subjects.test_store import usecases as test_store
@@ -50,17 +50,17 @@ FORMS: dict[ActionName, str] = {
     "extend": "Extend…",
 }
 # How a subscription stands, in words, and whether they are good news.
-WORDS: dict[Standing, tuple[str, str]] = {
-    Standing.RENEWS: ("renews {end}", "good"),
-    Standing.ENDS: ("ends {end}", "warn"),
-    Standing.PAUSES: ("pauses {end}", "warn"),
-    Standing.PAYMENT_FAILED: ("payment failed, access until {end}", "warn"),
-    Standing.IN_GRACE: ("payment failed, access until {end}", "warn"),
-    Standing.PAUSED: ("paused until {resumes}", "warn"),
-    Standing.BILLING_RETRY: ("ended {end}", "bad"),
-    Standing.OVERDUE: ("ended {end}", "bad"),
-    Standing.REFUNDED: ("refunded {refunded}", "bad"),
-    Standing.ENDED: ("ended {end}", "bad"),
+WORDS: dict[SubscriptionState, tuple[str, str]] = {
+    SubscriptionState.RENEWS: ("renews {end}", "good"),
+    SubscriptionState.ENDS: ("ends {end}", "warn"),
+    SubscriptionState.PAUSES: ("pauses {end}", "warn"),
+    SubscriptionState.PAYMENT_FAILED: ("payment failed, access until {end}", "warn"),
+    SubscriptionState.IN_GRACE: ("payment failed, access until {end}", "warn"),
+    SubscriptionState.PAUSED: ("paused until {resumes}", "warn"),
+    SubscriptionState.BILLING_RETRY: ("ended {end}", "bad"),
+    SubscriptionState.OVERDUE: ("ended {end}", "bad"),
+    SubscriptionState.REFUNDED: ("refunded {refunded}", "bad"),
+    SubscriptionState.ENDED: ("ended {end}", "bad"),
 }
 
 
@@ -126,8 +126,11 @@ def in_words(bought: Subscription | Purchase, now: Ms) -> tuple[str, str]:
         resumes=instant(pause.ends_at) if pause is not None and pause.ends_at is not None else "it is resumed",
         refunded=instant(refunded_at) if refunded_at is not None else "",
     )
-    if bought.current.period_type is PeriodType.TRIAL and standing in (Standing.RENEWS, Standing.ENDS):
-        return f"on trial, {said}", "accent" if standing is Standing.RENEWS else kind
+    if bought.current.period_type is PeriodType.TRIAL and standing in (
+        SubscriptionState.RENEWS,
+        SubscriptionState.ENDS,
+    ):
+        return f"on trial, {said}", "accent" if standing is SubscriptionState.RENEWS else kind
     return said, kind
 
 
@@ -284,7 +287,7 @@ async def _done(visit: Visit, customer: str, said: str) -> Response:
     return await visit.to(visit.path("test-clocks", visit.param("clock_id"), customer=customer), said)
 
 
-async def _read(visit: Visit, customer_id: str) -> View:
+async def _read(visit: Visit, customer_id: str) -> CustomerView:
     row = await visit.services.reader.read(visit.project_id, customer_id)
     view = look_at(row, visit.now) if row is not None else None
     if view is None or view.customer.test_clock_id != visit.param("clock_id"):

@@ -18,7 +18,7 @@ from latchkey.domain.user_id import problem_with
 from latchkey.engine.storage import records
 from latchkey.settings import control_urls
 from latchkey.subjects.projects import usecases as projects
-from latchkey.subjects.purchase_intake.rules import Filter
+from latchkey.subjects.purchase_intake.rules import JournalFilter
 from latchkey.subjects.purchase_intake.usecases import journal
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt
 from latchkey.subjects.test_clocks import usecases as test_clocks
@@ -129,7 +129,7 @@ async def _follow(visit: Visit, to: Ms) -> str:
         return ""
     visit.audit(test_clock=id)
     clock = await test_clocks.get_clock(visit.database, visit.project_id, id)
-    waiting = Filter(app_id=visit.param("app_id"), status="waiting")
+    waiting = JournalFilter(app_id=visit.param("app_id"), status="waiting")
     for _ in range(round(PATIENCE / AGAIN)):
         if not await journal.page(visit.database, visit.project_id, waiting, after=None, limit=1):
             break

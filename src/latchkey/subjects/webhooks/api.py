@@ -129,7 +129,7 @@ class WebhookChanges(Body):
     dialect: Dialect = not_null()
 
 
-class Rotation(Body):
+class SecretRotation(Body):
     overlap_seconds: Annotated[
         int,
         Field(
@@ -187,10 +187,10 @@ async def delete_webhook(services: Provided, caller: WriteKey, webhook_id: str) 
 @router_webhooks.post("/{webhook_id}/rotate_signing_secret", responses=shows(wire.Webhook))
 @audited("webhook.secret_rotated")
 async def rotate_signing_secret(
-    services: Provided, caller: WriteKey, webhook_id: str, new: Rotation | None = None
+    services: Provided, caller: WriteKey, webhook_id: str, new: SecretRotation | None = None
 ) -> Response:
     """Create a new signing secret, shown only in this response. During the overlap both signatures are sent."""
-    overlap = (new or Rotation()).overlap_seconds
+    overlap = (new or SecretRotation()).overlap_seconds
     rotated = await services.webhooks.rotate(caller.project_id, webhook_id, overlap, services.now())
     return reply(render.webhook(rotated, with_secret=True))
 
@@ -235,7 +235,9 @@ async def list_deliveries(
 ) -> Response:
     """What was sent, newest first. With a filter for something rare, a page may be short and still have a next one."""
     in_order(since_ms, until_ms)
-    chosen = delivery_log.Filter(status=status, type=type, customer_id=customer_id, since=since_ms, until=until_ms)
+    chosen = delivery_log.DeliveryFilter(
+        status=status, type=type, customer_id=customer_id, since=since_ms, until=until_ms
+    )
     found = await delivery_log.page_of_deliveries(
         services.database, caller.project_id, webhook_id, chosen, after=paging.after, limit=paging.limit
     )

@@ -12,7 +12,7 @@ from latchkey.cli import output, secret_key
 from latchkey.cli.command import command
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.output import JsonOption, shown, typed
-from latchkey.cli.project_command import Desk, ProjectOption, desk, extended
+from latchkey.cli.project_command import ProjectContext, ProjectOption, extended, project_context
 from latchkey.cli.target_database import DATA, ConfigOption, DataOption, is_of_up
 from latchkey.database.sealing import Sealer, UnsealableError
 from latchkey.domain.refusal import Refusal
@@ -44,7 +44,7 @@ WebhookArgument = Annotated[str, typer.Argument(help="The webhook's id.", metava
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookDesk(Desk):
+class WebhookDesk(ProjectContext):
     webhooks: Registry
     # The receivers of a `latchkey up` have certificates of its own authority.
     extra_ca: Path | None
@@ -54,7 +54,7 @@ class WebhookDesk(Desk):
 async def webhook_desk(
     project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
 ) -> AsyncIterator[WebhookDesk]:
-    async with desk(project, config, data, as_json) as at:
+    async with project_context(project, config, data, as_json) as at:
         key = await secret_key.checked(at)
         allowed, extra_ca = at.settings.webhook_allow_networks, at.settings.webhook_extra_ca
         if is_of_up(config, data):
@@ -222,9 +222,9 @@ async def send_test_event(
         raise typer.Exit(output.FAILED)
 
 
-@command(app, "deliveries", desk)
+@command(app, "deliveries", project_context)
 async def deliveries(
-    at: Desk,
+    at: ProjectContext,
     webhook: WebhookArgument,
     status: Annotated[str | None, typer.Option(help="Only waiting, delivered or failed ones.")] = None,
     event_type: Annotated[str | None, typer.Option("--type", help="Only events of this type.")] = None,
@@ -235,7 +235,7 @@ async def deliveries(
     """List what was sent to a webhook, newest first. A delivery has the id of its event."""
     if status not in (None, "waiting", "delivered", "failed"):
         raise typer.BadParameter("is waiting, delivered or failed.", param_hint="--status")
-    chosen = delivery_log.Filter(
+    chosen = delivery_log.DeliveryFilter(
         status=status,  # type: ignore[arg-type]  # checked above
         type=event_type.upper() if event_type is not None else None,
         customer_id=customer,
@@ -255,9 +255,9 @@ async def deliveries(
     )
 
 
-@command(app, "resend", desk)
+@command(app, "resend", project_context)
 async def resend(
-    at: Desk,
+    at: ProjectContext,
     webhook: WebhookArgument,
     delivery: Annotated[
         str | None, typer.Argument(help="The event's id, as `deliveries` shows it.", metavar="DELIVERY")

@@ -42,7 +42,7 @@ _ENVELOPE = json.Decoder(_Envelope)
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class ReceivedWebhook:
     at_us: int
     path: str
     headers: dict[str, str]
@@ -52,9 +52,9 @@ class Arrival:
 
 @dataclass(slots=True)
 class Receiver:
-    told: Callable[[Arrival, str], None]
+    told: Callable[[ReceivedWebhook, str], None]
     # If given, it returns the whole HTTP response, and the path is ignored.
-    answering: Callable[[Arrival], Awaitable[bytes]] | None = None
+    answering: Callable[[ReceivedWebhook], Awaitable[bytes]] | None = None
     _began: dict[str, float] = field(default_factory=dict)
     _tries: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -68,7 +68,7 @@ class Receiver:
         for connection in list(self._connections):
             connection.abort()
 
-    def behaviour(self, arrival: Arrival) -> tuple[str, int]:
+    def behaviour(self, arrival: ReceivedWebhook) -> tuple[str, int]:
         """The behaviour for this arrival, as a word and a number."""
         word, _, rest = arrival.path.lstrip("/").partition("/")
         if word == "later":
@@ -123,7 +123,7 @@ class _Connection(asyncio.Protocol):
             event = _ENVELOPE.decode(body).event
         except Exception:  # show whatever arrives
             event = _Seen()
-        arrival = Arrival(time.time_ns() // 1000, path, headers, body, event)
+        arrival = ReceivedWebhook(time.time_ns() // 1000, path, headers, body, event)
         if self._receiver.answering is not None:
             # The event loop keeps only a weak reference to a task.
             task = asyncio.create_task(self._write(self._receiver.answering(arrival)))
@@ -202,14 +202,14 @@ async def listening(receiver: Receiver, context: ssl.SSLContext) -> AsyncIterato
         await asyncio.sleep(0.01)
 
 
-def log_line(arrival: Arrival, did: str) -> bytes:
+def log_line(arrival: ReceivedWebhook, did: str) -> bytes:
     event = arrival.event
     line = [arrival.at_us, arrival.path, event.app_user_id, event.sequence, event.id, did]
     return json.encode(line) + b"\n"
 
 
 async def _serve(arguments: argparse.Namespace, log: BinaryIO) -> None:
-    def told(arrival: Arrival, did: str) -> None:
+    def told(arrival: ReceivedWebhook, did: str) -> None:
         log.write(log_line(arrival, did))
 
     stop = asyncio.Event()

@@ -7,11 +7,11 @@ from msgspec import UNSET, Raw, json
 from latchkey.subjects.webhooks import wire
 from latchkey.subjects.webhooks.delivery.event_body import body_of
 from latchkey.subjects.webhooks.rules import Attempt, Delivery, Detail, OperationalEvent, Replay
-from latchkey.subjects.webhooks.usecases.registry import Shown
+from latchkey.subjects.webhooks.usecases.registry import WebhookSummary
 from latchkey.subjects.webhooks.usecases.trial_send import Tried
 
 
-def webhook(shown: Shown, *, with_secret: bool = False) -> wire.Webhook:
+def webhook(shown: WebhookSummary, *, with_secret: bool = False) -> wire.Webhook:
     one, setup, health = shown.webhook, shown.webhook.setup, shown.webhook.health
     paused = health.paused_at is not None or not setup.enabled
     state: Literal["ok", "failing", "paused"] = "ok"

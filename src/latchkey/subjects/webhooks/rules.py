@@ -22,7 +22,7 @@ class Announcement(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class WebhookHealth:
     failures: int = 0
     open_until: Ms | None = None
     failing_since: Ms | None = None
@@ -30,15 +30,15 @@ class Health:
     paused_at: Ms | None = None
 
 
-HEALTHY = Health()
+HEALTHY = WebhookHealth()
 
 
-def after_success(health: Health) -> tuple[Health, Announcement | None]:
+def after_success(health: WebhookHealth) -> tuple[WebhookHealth, Announcement | None]:
     told = Announcement.RECOVERED if health.announced_at is not None else None
-    return Health(paused_at=health.paused_at), told
+    return WebhookHealth(paused_at=health.paused_at), told
 
 
-def after_failures(health: Health, count: int, now: Ms) -> tuple[Health, Announcement | None]:
+def after_failures(health: WebhookHealth, count: int, now: Ms) -> tuple[WebhookHealth, Announcement | None]:
     """`count` attempts failed and none succeeded."""
     since = health.failing_since if health.failing_since is not None else now
     after = replace(health, failures=health.failures + count, failing_since=since)
@@ -54,17 +54,17 @@ def after_failures(health: Health, count: int, now: Ms) -> tuple[Health, Announc
     return after, None
 
 
-def resumed(health: Health) -> Health:
+def resumed(health: WebhookHealth) -> WebhookHealth:
     """After a pause the failures are reset; the first success is still announced."""
-    return Health(announced_at=health.announced_at)
+    return WebhookHealth(announced_at=health.announced_at)
 
 
-def corrected(health: Health, now: Ms) -> Health:
+def corrected(health: WebhookHealth, now: Ms) -> WebhookHealth:
     """After a change of what may have caused the failures, one delivery probes at once."""
     return replace(health, open_until=now) if health.open_until is not None and health.open_until > now else health
 
 
-def paused_by_itself(health: Health) -> bool:
+def paused_by_itself(health: WebhookHealth) -> bool:
     """Whether days of failures caused the pause. A pause by hand is not announced."""
     if health.paused_at is None or health.failing_since is None:
         return False
@@ -84,7 +84,7 @@ def may_begin(lease_until: Ms, timeout_ms: int, now: Ms) -> bool:
 Status = Literal["waiting", "delivered", "failed"]
 
 
-class Answered(NamedTuple):
+class StatusRange(NamedTuple):
     """The receiver's last response, as a range of HTTP statuses. (0, 0): it was tried and there was no response."""
 
     low: int

@@ -12,7 +12,7 @@ _LOAD = query("offering_choice")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class OfferingChoice:
     catalog: Catalog
     # The id of the offering that was assigned to the customer.
     override: str | None = None
@@ -20,14 +20,14 @@ class Choice:
     enrolled: tuple[tuple[str, str], ...] = ()
 
 
-async def load(connection: Connection, catalogs: Catalogs, project_id: str, app_user_id: str) -> Choice:
+async def load(connection: Connection, catalogs: Catalogs, project_id: str, app_user_id: str) -> OfferingChoice:
     """The customer need not exist."""
     row = await connection.fetchrow(_LOAD, project_id, app_user_id)
     if row is None:
-        return Choice(Catalog())
+        return OfferingChoice(Catalog())
     catalog = await catalogs.at(connection, project_id, row["catalog_version"])
     enrolled: tuple[tuple[str, str], ...] = ()
     if catalog.offerings.of_variants and row["state"] is not None:
         customer = state.decode(row["state"])
         enrolled = tuple((one.experiment_id, one.variant_id) for one in customer.enrollments)
-    return Choice(catalog, row["offering_id"], enrolled)
+    return OfferingChoice(catalog, row["offering_id"], enrolled)

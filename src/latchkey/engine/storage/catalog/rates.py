@@ -43,7 +43,7 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RatesReading:
     """How the operator's setting was last read; all None if it never was."""
 
     read_at: Ms | None
@@ -91,10 +91,10 @@ async def save_reading(connection: Connection, now: Ms, source: str, problem: st
     await connection.execute(_SAVE_READING, now, source, problem)
 
 
-async def reading(connection: Connection) -> Reading:
+async def reading(connection: Connection) -> RatesReading:
     row = await connection.fetchrow(_READING)
     assert row is not None, "the migration writes the only row"
-    return Reading(row["read_at"], row["source"], row["problem"])
+    return RatesReading(row["read_at"], row["source"], row["problem"])
 
 
 async def list_rates(connection: Connection, currency: str | None, until: int, limit: int) -> list[StoredRate]:

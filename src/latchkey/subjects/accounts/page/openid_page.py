@@ -9,7 +9,7 @@ from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.refusal import Refusal
 from latchkey.subjects.accounts.page.sign_in import sign_in_page, signed_in
 from latchkey.subjects.accounts.rules import NotBelieved, NotKnown
-from latchkey.subjects.accounts.usecases.openid import Attempt, Provider, ProviderAway, account_for
+from latchkey.subjects.accounts.usecases.openid import Provider, ProviderAway, SignInAttempt, account_for
 from latchkey.subjects.accounts.usecases.sessions import OPENID
 from latchkey.subjects.audit import usecases as audit
 
@@ -47,7 +47,7 @@ async def come_back(visit: Visit) -> Response:
         return without_attempt(await _refused(visit, refusal))
 
 
-async def _enter(visit: Visit, asked: Provider, attempt: Attempt, code: str) -> Response:
+async def _enter(visit: Visit, asked: Provider, attempt: SignInAttempt, code: str) -> Response:
     """In the audit log like every other sign-in, before it is done."""
     position = await audit.begin(
         visit.database,

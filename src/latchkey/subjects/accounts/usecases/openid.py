@@ -37,7 +37,7 @@ class ProviderAway(Refusal):
     """The provider does not respond, or its response is invalid."""
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class SignInAttempt(msgspec.Struct, frozen=True):
     """One sign-in under way: what the browser must send back. Kept only in an encrypted cookie."""
 
     state: str
@@ -70,7 +70,7 @@ class Provider:
     _keys: list[dict[str, Any]] = field(default_factory=list)
     _keys_asked_at: Ms | None = None
 
-    async def begin(self, return_to: str, next: str, now: Ms) -> tuple[str, Attempt]:
+    async def begin(self, return_to: str, next: str, now: Ms) -> tuple[str, SignInAttempt]:
         """Where to redirect the browser, and the attempt it must present on return."""
         description = await self._describe(now)
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
@@ -86,9 +86,11 @@ class Provider:
             "code_challenge_method": "S256",
         }
         glue = "&" if "?" in description.authorization_endpoint else "?"
-        return description.authorization_endpoint + glue + urlencode(asked), Attempt(state, nonce, verifier, next, now)
+        return description.authorization_endpoint + glue + urlencode(asked), SignInAttempt(
+            state, nonce, verifier, next, now
+        )
 
-    async def finish(self, code: str, attempt: Attempt, return_to: str, now: Ms) -> Identity:
+    async def finish(self, code: str, attempt: SignInAttempt, return_to: str, now: Ms) -> Identity:
         """The identity of the person who returned with this code."""
         token = await self._exchange(code, attempt, return_to, now)
         claims = await self._checked(token, now)
@@ -110,7 +112,7 @@ class Provider:
         self._description = Description(authorization, token, keys, in_form, now)
         return self._description
 
-    async def _exchange(self, code: str, attempt: Attempt, return_to: str, now: Ms) -> str:
+    async def _exchange(self, code: str, attempt: SignInAttempt, return_to: str, now: Ms) -> str:
         description = await self._describe(now)
         form = {
             "grant_type": "authorization_code",

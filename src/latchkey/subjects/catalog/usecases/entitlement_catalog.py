@@ -10,7 +10,7 @@ from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_name
 from latchkey.domain.refusal import Conflict, InUse, NotFound
-from latchkey.engine.clock import Progress, walk
+from latchkey.engine.clock import ScanProgress, walk
 from latchkey.engine.due_transitions import at_present
 from latchkey.engine.storage.catalog import product_rows as storage
 from latchkey.engine.storage.catalog.catalogs import Catalogs, load_version
@@ -193,7 +193,7 @@ class Preview:
 
     gains: Mapping[str, int] = field(default_factory=dict)
     losses: Mapping[str, int] = field(default_factory=dict)
-    place: Progress = field(default_factory=Progress)
+    place: ScanProgress = field(default_factory=ScanProgress)
 
 
 async def preview_mapping(

@@ -10,7 +10,7 @@ from latchkey.dashboard.drawing.ranks import Interval, Rank, intervals, ranks
 from latchkey.domain.purchases.purchase import USD
 from latchkey.subjects.charts.page import figures
 from latchkey.subjects.charts.page.presentation import Headline, headline, main_series
-from latchkey.subjects.charts.page.view import Environment, Offered, today
+from latchkey.subjects.charts.page.view import Offered, ViewEnvironment, today
 from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest, HeatMap, Series, Value
 from latchkey.subjects.charts.rules.chart_requests import BY_NAME, CHARTS
 from latchkey.subjects.charts.rules.definition import Definition, Drawing
@@ -44,7 +44,7 @@ _MONTHS = 6
 _ROWS, _COLUMNS = 5, 7
 
 
-def requests(names: Sequence[str], environment: Environment, days: int, currency: str = USD) -> list[ChartRequest]:
+def requests(names: Sequence[str], environment: ViewEnvironment, days: int, currency: str = USD) -> list[ChartRequest]:
     """The last days, today among them, compared with as many before. A year is shown by week."""
     last = today(environment.now)
     return [
@@ -61,7 +61,7 @@ def requests(names: Sequence[str], environment: Environment, days: int, currency
     ]
 
 
-def other_requests(environment: Environment, offered: Offered) -> list[ChartRequest]:
+def other_requests(environment: ViewEnvironment, offered: Offered) -> list[ChartRequest]:
     """Of charts that are no line: the cohorts of the last months, how subscriptions stand now, and the first experiment
     of the list."""
     last = today(environment.now)

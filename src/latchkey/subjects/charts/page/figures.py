@@ -8,7 +8,7 @@ from functools import cache
 
 from latchkey.dashboard import texts
 from latchkey.domain import formats as texts_formats
-from latchkey.subjects.charts.rules.chart import ChartData, Period, Series, Value
+from latchkey.subjects.charts.rules.chart import ChartData, ChartPeriod, Series, Value
 from latchkey.subjects.charts.rules.definition import DURATION, Unit
 from latchkey.subjects.charts.rules.facts import Resolution
 from latchkey.subjects.money.usecases import TITLES
@@ -59,18 +59,18 @@ def axis(value: float, unit: Unit, currency: str | None) -> str:
     return f"{minus}{sign}{text}{letter}"
 
 
-def period(one: Period, resolution: Resolution) -> str:
+def period(one: ChartPeriod, resolution: Resolution) -> str:
     """In full, for tables and tooltips."""
     return f"Week of {one.label}" if resolution is Resolution.WEEK else one.label
 
 
-def ticks(periods: Sequence[Period], resolution: Resolution) -> list[str]:
+def ticks(periods: Sequence[ChartPeriod], resolution: Resolution) -> list[str]:
     """Short, for the axis. Over more than a year a day of the month would not say which year it is in."""
     with_year = bool(periods) and (periods[-1].last - periods[0].first).days > _DAYS_OF_A_YEAR
     return [_tick(period, is_month=with_year or resolution is Resolution.MONTH) for period in periods]
 
 
-def _tick(one: Period, *, is_month: bool) -> str:
+def _tick(one: ChartPeriod, *, is_month: bool) -> str:
     day = date.fromisoformat(f"{one.label}-01" if len(one.label) == 7 else one.label)
     month = _MONTHS[day.month - 1]
     return f"{month} {day.year}" if is_month else f"{day.day} {month}"

@@ -13,7 +13,7 @@ from latchkey.domain.purchases.purchase import USD
 from latchkey.engine import missing_rates
 from latchkey.subjects.charts.page.cards import card, requests
 from latchkey.subjects.charts.page.presentation import Presentation, main_series
-from latchkey.subjects.charts.page.view import Environment, Offered, environment_of, offered_to
+from latchkey.subjects.charts.page.view import Offered, ViewEnvironment, environment_of, offered_to
 from latchkey.subjects.charts.rules.chart import Value
 from latchkey.subjects.charts.rules.definition import Unit
 from latchkey.subjects.charts.usecases import read_charts
@@ -133,12 +133,12 @@ def _number(value: Value, unit: Unit) -> object:
     return "" if value is None else value / 1_000_000 if unit is Unit.MONEY else value
 
 
-def _is_instead(visit: Visit, environment: Environment) -> bool:
+def _is_instead(visit: Visit, environment: ViewEnvironment) -> bool:
     """The page shows the sandbox because nothing was bought in production yet."""
     return environment.id == "SANDBOX" and not visit.query.text("environment")
 
 
-def _query(environment: Environment, offered: Offered, days: str, currency: str) -> str:
+def _query(environment: ViewEnvironment, offered: Offered, days: str, currency: str) -> str:
     """Charts open on the same days, environment and currency."""
     chosen = {
         "environment": "" if environment.id == offered.usual else environment.slug,

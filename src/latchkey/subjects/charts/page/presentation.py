@@ -11,7 +11,7 @@ from latchkey.dashboard.drawing.ranks import Interval, Rank, intervals, ranks
 from latchkey.dashboard.drawing.scale import heat
 from latchkey.subjects.charts.page import figures
 from latchkey.subjects.charts.page.figures import full
-from latchkey.subjects.charts.rules.chart import Cell, ChartData, Period, Series, Value
+from latchkey.subjects.charts.rules.chart import Cell, ChartData, ChartPeriod, Series, Value
 from latchkey.subjects.charts.rules.definition import Drawing, Unit
 
 # Charts whose values are better when they fall.
@@ -70,7 +70,7 @@ class Presentation:
     def figure(self, value: Value, unit: Unit) -> str:
         return figures.full(value, unit, self._data.currency)
 
-    def period(self, period: Period) -> str:
+    def period(self, period: ChartPeriod) -> str:
         return figures.period(period, self._data.request.resolution)
 
 
@@ -97,15 +97,15 @@ def _compared(data: ChartData) -> dict[str, Series]:
 def pictured(data: ChartData) -> Picture:
     resolution, count = data.request.resolution, len(data.periods)
     periods = [
-        drawing.Period(tick, figures.period(one, resolution), one.complete)
+        drawing.PicturePeriod(tick, figures.period(one, resolution), one.complete)
         for tick, one in zip(figures.ticks(data.periods, resolution), data.periods, strict=True)
     ]
     compared, over = _compared(data), line_over(data)
 
-    def drawn(one: Series) -> drawing.Series:
+    def drawn(one: Series) -> drawing.DrawnSeries:
         earlier = compared.get(one.id)
         before = [*_numbers(earlier), *[None] * count][:count] if earlier else ()
-        return drawing.Series(one.title, _numbers(one), before)
+        return drawing.DrawnSeries(one.title, _numbers(one), before)
 
     return drawing.picture(
         data.definition.title,

@@ -31,7 +31,7 @@ UNKNOWN = "~"
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class ViewEnvironment:
     # PRODUCTION, SANDBOX, or the id of a test clock, with its own time.
     id: str
     title: str
@@ -47,7 +47,7 @@ class Environment:
 class Offered:
     """What the project offers to choose from."""
 
-    environments: Sequence[Environment]
+    environments: Sequence[ViewEnvironment]
     currencies: Sequence[str]
     # Experiments and attributes, as dimensions with their titles.
     dimensions: Mapping[str, str]
@@ -58,10 +58,10 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ChartView:
     definition: Definition
     request: ChartRequest
-    environment: Environment
+    environment: ViewEnvironment
     # A name of RANGES.
     range: str
     # A dimension whose values are offered though no filter has one yet.
@@ -69,7 +69,7 @@ class View:
     problem: str = ""
 
 
-def view_of(definition: Definition, query: Form, offered: Offered) -> View:
+def view_of(definition: Definition, query: Form, offered: Offered) -> ChartView:
     environment = environment_of(query, offered)
     name, span, problem = _dates(definition, query, today(environment.now))
     resolution = Resolution(
@@ -98,12 +98,12 @@ def view_of(definition: Definition, query: Form, offered: Offered) -> View:
         selectors=_selectors(definition, query, offered),
         compare=definition.has_comparison and query.choice("compare", ("yes", "no"), _yes(compared)) == "yes",
     )
-    return View(
+    return ChartView(
         definition, request, environment, name, adding if adding in filterable(definition, offered) else "", problem
     )
 
 
-def environment_of(query: Form, offered: Offered) -> Environment:
+def environment_of(query: Form, offered: Offered) -> ViewEnvironment:
     """The one that was chosen, or the usual one."""
     asked = query.text("environment")
     usual = next(environment for environment in offered.environments if environment.id == offered.usual)
@@ -119,7 +119,7 @@ def segmentable(definition: Definition, offered: Offered) -> list[str]:
     return [one for one in _dimensions(definition.segments, offered) if definition.allows_segment(one)]
 
 
-def params(view: View, offered: Offered) -> list[tuple[str, str]]:
+def params(view: ChartView, offered: Offered) -> list[tuple[str, str]]:
     """What an address must say to ask for this view; what is usual is left out."""
     request, definition = view.request, view.definition
     found: list[tuple[str, str]] = []
@@ -145,13 +145,13 @@ def params(view: View, offered: Offered) -> list[tuple[str, str]]:
     return found
 
 
-def query_of(view: View, offered: Offered) -> str:
+def query_of(view: ChartView, offered: Offered) -> str:
     """As the end of an address: "?by=week", or nothing."""
     chosen = params(view, offered)
     return "?" + urlencode(chosen) if chosen else ""
 
 
-def without(view: View, dimension: str) -> View:
+def without(view: ChartView, dimension: str) -> ChartView:
     """The same without the filters by a dimension."""
     filters = tuple(chosen for chosen in view.request.filters if chosen.dimension != dimension)
     return replace(view, request=replace(view.request, filters=filters))
@@ -281,7 +281,7 @@ class Applied:
     without: str
 
 
-def choices_of(view: View, offered: Offered) -> dict[str, Sequence[object]]:
+def choices_of(view: ChartView, offered: Offered) -> dict[str, Sequence[object]]:
     """The options of each field of the form; selectors with their names and titles."""
     definition = view.definition
     segments = [(one, dimension_title(one, offered)) for one in segmentable(definition, offered)]
@@ -304,13 +304,13 @@ def choices_of(view: View, offered: Offered) -> dict[str, Sequence[object]]:
     }
 
 
-def shown_filters(view: View) -> list[str]:
+def shown_filters(view: ChartView) -> list[str]:
     """The dimensions whose values the form shows: those of filters, and the one that was just added."""
     used = [chosen.dimension for chosen in view.request.filters]
     return used if not view.adding or view.adding in used else [*used, view.adding]
 
 
-def applied(view: View, offered: Offered, values: Mapping[str, Sequence[str]]) -> list[Applied]:
+def applied(view: ChartView, offered: Offered, values: Mapping[str, Sequence[str]]) -> list[Applied]:
     """`values` has what can be ticked, by dimension. Ticked values are listed even if nothing is counted for them."""
     ticked = {chosen.dimension: chosen.values for chosen in view.request.filters}
     found = []
@@ -328,7 +328,7 @@ def applied(view: View, offered: Offered, values: Mapping[str, Sequence[str]]) -
     return found
 
 
-def summary_line(view: View, offered: Offered) -> str:
+def summary_line(view: ChartView, offered: Offered) -> str:
     """In one line, for the page and for paper: what is shown."""
     request = view.request
     parts = [view.environment.title]
@@ -362,9 +362,9 @@ async def offered_to(visit: Visit) -> Offered:
     dimensions |= {ATTRIBUTE + attribute: f"Attribute: {attribute}" for attribute in attributes}
     return Offered(
         environments=[
-            *(Environment(one, one.capitalize(), visit.now) for one in Named),
+            *(ViewEnvironment(one, one.capitalize(), visit.now) for one in Named),
             *(
-                Environment(
+                ViewEnvironment(
                     test_clock.clock.id,
                     f"Test clock: {test_clock.clock.name or test_clock.clock.id}",
                     test_clock.clock.now,

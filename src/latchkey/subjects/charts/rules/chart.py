@@ -51,7 +51,7 @@ class ChartRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class ChartPeriod:
     # The days that are counted, both included: the first and the last period can be cut by the dates asked for.
     first: date
     last: date
@@ -170,7 +170,7 @@ class Previous:
     """The preceding period of equal length: as many periods, and the same series in the same order. A segment that is
     not there has values of 0 or None."""
 
-    periods: tuple[Period, ...]
+    periods: tuple[ChartPeriod, ...]
     series: tuple[Series, ...]
 
 
@@ -183,7 +183,7 @@ class ChartData:
     unit: Unit
     # The currency of every money value; None if the chart has none.
     currency: str | None
-    periods: tuple[Period, ...]
+    periods: tuple[ChartPeriod, ...]
     # In the order of the legend. With segments: the largest first, then OTHER, then all (`segment` None).
     series: tuple[Series, ...]
     previous: Previous | None = None

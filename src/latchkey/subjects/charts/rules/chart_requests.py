@@ -11,7 +11,7 @@ from latchkey.domain.money.exchange_rates import NO_RATES, Rates
 from latchkey.domain.purchases.purchase import USD
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.subjects.charts.rules import customer_charts, revenue_charts, subscription_charts
-from latchkey.subjects.charts.rules.chart import ChartRequest, Period
+from latchkey.subjects.charts.rules.chart import ChartPeriod, ChartRequest
 from latchkey.subjects.charts.rules.definition import OF_PURCHASES, Definition, Drawing
 from latchkey.subjects.charts.rules.facts import (
     LEVELS,
@@ -206,19 +206,21 @@ def by_month(request: ChartRequest) -> ChartRequest:
     return replace(request, resolution=Resolution.MONTH, compare=False)
 
 
-def periods_of(definition: Definition, request: ChartRequest, now: Ms) -> tuple[Period, ...]:
+def periods_of(definition: Definition, request: ChartRequest, now: Ms) -> tuple[ChartPeriod, ...]:
     """Oldest first, none after today. A period is complete when it has ended, the dates asked for do not cut it, and
     customers first seen in it have had the time that the chart gives them."""
     today = now // DAY
     window = LIFETIMES[request.windows[-1]]
     asked, latest = day_of(request.first), min(day_of(request.last), today)
-    found: list[Period] = []
+    found: list[ChartPeriod] = []
     for start, end in _spans(asked, latest, request.resolution):
         first, last = max(start, asked), min(end, latest)
         whole = last == end and (first == start or definition.is_level)
         if definition.is_of_first_seen:
             whole = whole and window is not None and last + window < today
-        found.append(Period(date_of(first), date_of(last), _label(start, request.resolution), whole and last < today))
+        found.append(
+            ChartPeriod(date_of(first), date_of(last), _label(start, request.resolution), whole and last < today)
+        )
     return tuple(found)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from latchkey.domain.instants import DAY, Ms, add, parse_duration
-from latchkey.subjects.charts.rules.chart import Cell, ChartRequest, HeatMap, HeatRow, Period
+from latchkey.subjects.charts.rules.chart import Cell, ChartPeriod, ChartRequest, HeatMap, HeatRow
 from latchkey.subjects.charts.rules.columns import Columns, added, sum_of
 from latchkey.subjects.charts.rules.definition import WINDOWS, Unit
 from latchkey.subjects.charts.rules.facts import LIFETIMES, REST, Day, Kind, day_of
@@ -15,7 +15,7 @@ MOST_COLUMNS = 60
 NOTHING = Cell(None, None, False)
 
 
-def retention(request: ChartRequest, folded: Mapping[str, Columns], periods: Sequence[Period], now: Ms) -> HeatMap:
+def retention(request: ChartRequest, folded: Mapping[str, Columns], periods: Sequence[ChartPeriod], now: Ms) -> HeatMap:
     length = parse_duration(request.selectors["duration"])
     everything = added(folded.values(), len(periods))
     ages = _ages_of(periods, lambda day, n: add(day * DAY, length, times=n) <= now)
@@ -47,7 +47,7 @@ class _Age(NamedTuple):
     whole: int
 
 
-def _ages_of(periods: Sequence[Period], has_begun: Callable[[Day, int], bool]) -> list[_Age]:
+def _ages_of(periods: Sequence[ChartPeriod], has_begun: Callable[[Day, int], bool]) -> list[_Age]:
     """`has_begun`: whether the period n has, of a subscription whose first one began on this day."""
     begun = MOST_COLUMNS
     known: dict[Day, int] = {}
@@ -112,7 +112,7 @@ class _Cohorts:
         return Cell(sum(map(values.__getitem__, reached)), share, len(over) == len(reached))
 
 
-def cohort_explorer(request: ChartRequest, columns: Columns, periods: Sequence[Period], now: Ms) -> HeatMap:
+def cohort_explorer(request: ChartRequest, columns: Columns, periods: Sequence[ChartPeriod], now: Ms) -> HeatMap:
     """Columns are lifetimes; each cell is what was paid, or who paid, within it."""
     measure = request.selectors["measure"]
     sizes = columns.flow(Kind.CUSTOMER)
@@ -139,7 +139,7 @@ def cohort_explorer(request: ChartRequest, columns: Columns, periods: Sequence[P
     return HeatMap(unit, titles, rows, HeatRow("All", None, sum(sizes), tuple(total)), "New customers")
 
 
-def _age(period: Period, n: int, today: Day) -> bool | None:
+def _age(period: ChartPeriod, n: int, today: Day) -> bool | None:
     """Whether a lifetime is over for all customers of a period. None: it has begun for nobody."""
     lifetime, shorter = LIFETIMES[n], LIFETIMES[n - 1] if n else -1
     assert shorter is not None, "only the last lifetime has no end"

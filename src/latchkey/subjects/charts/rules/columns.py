@@ -16,7 +16,7 @@ from typing import TypeAlias
 from latchkey.domain.money.exchange_rates import Rates
 from latchkey.domain.money.pinned_rates import rate_on
 from latchkey.domain.purchases.purchase import USD
-from latchkey.subjects.charts.rules.chart import LeftOut, Period, Series
+from latchkey.subjects.charts.rules.chart import ChartPeriod, LeftOut, Series
 from latchkey.subjects.charts.rules.definition import Unit
 from latchkey.subjects.charts.rules.facts import LEVELS, Day, Kind, Resolution, Run, day_of, period_of
 
@@ -26,7 +26,7 @@ _Ratio: TypeAlias = tuple[int, int]
 REVENUE_TYPES = ("revenue", "revenue_net_of_taxes", "proceeds")
 
 
-class Exchange:
+class ChartCurrency:
     """One chart's currency and revenue types. Remembers what it had to leave out."""
 
     def __init__(self, currency: str, rates: Rates, types: tuple[str, ...] = REVENUE_TYPES[:1]) -> None:
@@ -152,7 +152,7 @@ class Columns:
         ]
         return sum_of(*found) if found else [0] * length
 
-    def add(self, run: Run, places: list[int], ends: Sequence[Day], exchange: Exchange) -> None:
+    def add(self, run: Run, places: list[int], ends: Sequence[Day], exchange: ChartCurrency) -> None:
         """`places` are those of the run's numbers: 0 is before the first period. Levels are added up, and what there is
         at the end of each period is converted by the rate of that day."""
         is_level = run.kind in LEVELS
@@ -208,9 +208,9 @@ def negative(column: Column) -> Column:
 
 def fold(
     runs: Iterable[Run],
-    periods: Sequence[Period],
+    periods: Sequence[ChartPeriod],
     resolution: Resolution,
-    exchange: Exchange,
+    exchange: ChartCurrency,
     segment_of: Callable[[int], str] | None = None,
 ) -> dict[str, Columns]:
     """By segment: the runs' own, or as a function says of their n. The runs may be of days while the periods are

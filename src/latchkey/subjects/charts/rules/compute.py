@@ -7,10 +7,10 @@ from itertools import compress
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.exchange_rates import NO_RATES, Rates
 from latchkey.domain.purchases.purchase import USD
-from latchkey.subjects.charts.rules.chart import OTHER, ChartData, ChartRequest, Period, Previous, Series, Value
+from latchkey.subjects.charts.rules.chart import OTHER, ChartData, ChartPeriod, ChartRequest, Previous, Series, Value
 from latchkey.subjects.charts.rules.chart_requests import BY_N, before, definition_of, periods_of
 from latchkey.subjects.charts.rules.cohort_maps import cohort_explorer, retention
-from latchkey.subjects.charts.rules.columns import REVENUE_TYPES, Columns, Exchange, added, fold
+from latchkey.subjects.charts.rules.columns import REVENUE_TYPES, ChartCurrency, Columns, added, fold
 from latchkey.subjects.charts.rules.definition import OF_PURCHASES, Definition, Drawing, Unit
 from latchkey.subjects.charts.rules.experiment_results import variant_results
 from latchkey.subjects.charts.rules.facts import REST, Kind, Run
@@ -32,7 +32,7 @@ def compute(
     """`request` is checked; `runs` answer all its questions, and `earlier` those of `before(request)` if it compares.
     `variants` are those of the experiment, the control first."""
     definition = definition_of(request.name)
-    exchange = Exchange(request.currency, rates, _types(request))
+    exchange = ChartCurrency(request.currency, rates, _types(request))
     periods = periods_of(definition, request, now)
     folded = fold(runs, periods, request.resolution, exchange, _segmenting(request))
     chart = ChartData(
@@ -51,7 +51,7 @@ def compute(
     if chart.drawing is Drawing.HEAT_MAP:
         return replace(chart, heat_map=retention(request, folded, periods, now))
     if chart.drawing is Drawing.INTERVALS:
-        in_usd = fold(runs, periods, request.resolution, Exchange(USD, rates))
+        in_usd = fold(runs, periods, request.resolution, ChartCurrency(USD, rates))
         listed = [*variants, *sorted(variant for variant in folded if variant and variant not in variants)]
         return replace(chart, variants=variant_results(request, listed, folded, in_usd))
     if request.name == "trial_conversion_rate":
@@ -61,7 +61,7 @@ def compute(
             for period, count in zip(periods, running, strict=True)
         )
     old_periods = periods_of(definition, before(request), now) if request.compare else ()
-    old_exchange = Exchange(request.currency, rates, _types(request))
+    old_exchange = ChartCurrency(request.currency, rates, _types(request))
     old = fold(earlier, old_periods, request.resolution, old_exchange, _segmenting(request)) if request.compare else {}
     largest, has_other = _largest(request, folded, len(periods), old)
     series = _series(request, folded, periods, largest, has_other)
@@ -81,7 +81,7 @@ def largest_segments(
     """The segments of a chart that have a series of their own. None: there are so few that all have."""
     periods = periods_of(definition_of(request.name), request, now)
     # The chosen type alone decides.
-    exchange = Exchange(request.currency, rates, _types(request)[:1])
+    exchange = ChartCurrency(request.currency, rates, _types(request)[:1])
     folded = fold(runs, periods, request.resolution, exchange, _segmenting(request))
     largest, has_other = _largest(request, folded, len(periods), {})
     return largest if has_other else None
@@ -161,7 +161,7 @@ def _weight(request: ChartRequest, columns: Columns) -> float:
 def _series(
     request: ChartRequest,
     folded: Mapping[str, Columns],
-    periods: tuple[Period, ...],
+    periods: tuple[ChartPeriod, ...],
     largest: Sequence[str],
     has_other: bool,
 ) -> tuple[Series, ...]:

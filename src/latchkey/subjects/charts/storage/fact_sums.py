@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from latchkey.domain.charts.period_amounts import Money
+from latchkey.domain.charts.period_amounts import PeriodMoney
 from latchkey.domain.instants import Ms
 from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT
 from latchkey.subjects.charts.rules.facts import LEVELS, REST, Amounts, Kind, Question, Resolution, Run
@@ -26,7 +26,7 @@ _SUMMED = "sums"
 _PAID, _IN_USD = ("micros", "tax", "commission"), ("usd", "tax_usd", "commission_usd")
 # The columns that are added up besides the quantity, and which of them each field of `Money` is.
 _ADDED = {
-    Amounts.ALL: Money._fields,
+    Amounts.ALL: PeriodMoney._fields,
     Amounts.USD: (*_IN_USD, "unconverted"),
     Amounts.GROSS_USD: ("usd", "unconverted"),
     Amounts.DISPLAY: (*_IN_USD, "unconverted"),
@@ -117,7 +117,7 @@ class Answer:
         money: list[list[int]] = []
         if columns:
             none = [0] * len(quantities)
-            for field in Money._fields:
+            for field in PeriodMoney._fields:
                 found = columns.get(field)
                 money.append(columns.get(_USD_OF.get(field, ""), none) if found is None else found)
         return Run(Kind(kind), n, segment, currency, periods, quantities, money)

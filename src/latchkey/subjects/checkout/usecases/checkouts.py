@@ -25,7 +25,7 @@ from latchkey.engine.customer_view import look_at
 from latchkey.engine.reads import Reader
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import ActionRefused, StoreDown, StoreError
-from latchkey.stores.selling import Confirmation, NotPayable, Order, PaymentForm, Sale, Sells, Standing
+from latchkey.stores.selling import CheckoutOrder, CheckoutState, Confirmation, NotPayable, PaymentForm, Sale, Sells
 from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.checkout import storage
 from latchkey.subjects.checkout.storage import Checkout
@@ -33,20 +33,20 @@ from latchkey.subjects.checkout.usecases.steps import (
     CannotComplete,
     CannotSell,
     CheckoutLimit,
+    CheckoutProgress,
     CheckoutRefusal,
+    CheckoutRequest,
     HasAlready,
     InvalidEmail,
     NoSuchCheckout,
     NotForSale,
     NotInThisWay,
-    Progress,
     Started,
-    Wanted,
 )
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt
 from latchkey.subjects.purchase_intake.usecases.receipts import Receipts
-from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import CannotCheck, InvalidReceipt
+from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import CannotCheck, RejectedReceipt
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 
 log = structlog.get_logger()
@@ -108,10 +108,10 @@ class Checkouts:
         """What a page needs to show a payment form before anybody has decided to buy. Nothing is created."""
         till = await self._till(project_id, app_id)
         catalog = await load_catalog(self._changes, project_id)
-        order = self._order(till, catalog, None, Wanted(product_id=product_id, app_user_id=""), key="")
+        order = self._order(till, catalog, None, CheckoutRequest(product_id=product_id, app_user_id=""), key="")
         return await _asked(till, till.provider.payment_form(till.app, order, till.account_id))
 
-    async def start(self, project_id: str, app_id: str | None, wanted: Wanted) -> Started:
+    async def start(self, project_id: str, app_id: str | None, wanted: CheckoutRequest) -> Started:
         till = await self._till(project_id, app_id)
         if wanted.flow is not None:
             raise NotInThisWay("Quick purchases are not offered here: use the checkout.")
@@ -174,7 +174,7 @@ class Checkouts:
             return await _asked(till, till.provider.confirm_sale(till.app, order, kept))
         return made
 
-    async def status(self, project_id: str, app_id: str | None, id: str) -> Progress:
+    async def status(self, project_id: str, app_id: str | None, id: str) -> CheckoutProgress:
         """What was paid is taken in at once, so that the customer has access even before the provider's notification.
         Taking in the same purchase again changes nothing."""
         till = await self._till(project_id, app_id)
@@ -195,44 +195,44 @@ class Checkouts:
                 await storage.set_check(connection, known.id_hash, _next_check(known, now))
         return len(due)
 
-    async def _progress(self, till: _Till, known: Checkout) -> Progress:
+    async def _progress(self, till: _Till, known: Checkout) -> CheckoutProgress:
         now = self._connections.now()
         if known.status == "succeeded":
-            return _progress(known, Standing.PAID)
+            return _progress(known, CheckoutState.PAID)
         if known.status == "failed":
-            return _progress(known, Standing.FAILED, expired=now >= known.expires_at)
+            return _progress(known, CheckoutState.FAILED, expired=now >= known.expires_at)
         if known.handle is None:
             over = now >= known.expires_at
-            return _progress(known, Standing.EXPIRED if over else Standing.OPEN, expired=over)
+            return _progress(known, CheckoutState.EXPIRED if over else CheckoutState.OPEN, expired=over)
         if not self.limit.asks(known.id_hash, now):
-            return _progress(known, Standing.PENDING)
+            return _progress(known, CheckoutState.PENDING)
         sale = await _asked(till, till.provider.sale(till.app, await self._ordered(till, known), known.handle))
-        if sale.standing is Standing.PAID:
+        if sale.standing is CheckoutState.PAID:
             return await self._taken(till, known, sale)
-        if sale.standing in (Standing.FAILED, Standing.EXPIRED):
+        if sale.standing in (CheckoutState.FAILED, CheckoutState.EXPIRED):
             async with self._connections.database.transaction() as connection:
                 await storage.finish(connection, known.id_hash, "failed")
-        return _progress(known, sale.standing, expired=sale.standing is Standing.EXPIRED)
+        return _progress(known, sale.standing, expired=sale.standing is CheckoutState.EXPIRED)
 
-    async def _taken(self, till: _Till, known: Checkout, sale: Sale) -> Progress:
+    async def _taken(self, till: _Till, known: Checkout, sale: Sale) -> CheckoutProgress:
         app = till.app
         shown = ShownReceipt(
             app_user_id=known.app_user_id, token=sale.receipt or known.handle, product_ids=(known.product_id,)
         )
         try:
             answered = await self._receipts.take(app.project_id, app.app_id, app.store, shown, {})
-        except (CannotCheck, InvalidReceipt) as error:
+        except (CannotCheck, RejectedReceipt) as error:
             # It is in the journal, and the provider tells of it too. The page asks again in a second.
             log.warning("paid checkout not taken in yet", app_id=app.app_id, reason=error.message)
-            return _progress(known, Standing.PENDING)
+            return _progress(known, CheckoutState.PENDING)
         except OwnedByAnother:
             log.warning("paid checkout belongs to another customer", app_id=app.app_id)
-            return _progress(known, Standing.FAILED)
+            return _progress(known, CheckoutState.FAILED)
         bought = _newest(answered.committed.customer, app.store, known.product_id)
         transaction_id, at = bought or (known.handle or "", self._connections.now())
         async with self._connections.database.transaction() as connection:
             await storage.finish(connection, known.id_hash, "succeeded", transaction_id, at)
-        return _progress(replace(known, transaction_id=transaction_id, purchased_at=at), Standing.PAID)
+        return _progress(replace(known, transaction_id=transaction_id, purchased_at=at), CheckoutState.PAID)
 
     async def _till(self, project_id: str, app_id: str | None) -> _Till:
         """Raises CannotSell for a secret key, which belongs to no app, and for an app without a provider."""
@@ -273,18 +273,18 @@ class Checkouts:
         till: _Till,
         catalog: Catalog,
         customer: Customer | None,
-        wanted: Wanted,
+        wanted: CheckoutRequest,
         *,
         key: str,
         now: Ms | None = None,
-    ) -> Order:
+    ) -> CheckoutOrder:
         store, now = till.app.store, now if now is not None else self._connections.now()
         product = eligibility.on_sale(catalog, till.app.app_id, store, wanted.product_id)
         if product is None:
             raise NotForSale("This app does not sell this product.")
         if eligibility.has_already(customer, catalog, store, product, now):
             raise HasAlready("This was bought already.")
-        return Order(
+        return CheckoutOrder(
             key=key,
             app_user_id=wanted.app_user_id,
             product_id=product.id,
@@ -296,11 +296,11 @@ class Checkouts:
             offering=wanted.offering if has_offering(catalog, wanted.offering) else None,
         )
 
-    async def _ordered(self, till: _Till, known: Checkout) -> Order:
+    async def _ordered(self, till: _Till, known: Checkout) -> CheckoutOrder:
         """The order as the page showed it when the checkout began."""
         catalog = await load_catalog(self._changes, till.app.project_id)
         product = catalog.products.get(known.product_id)
-        return Order(
+        return CheckoutOrder(
             key=known.id_hash.hex(),
             app_user_id=known.app_user_id,
             product_id=known.product_id,
@@ -354,8 +354,8 @@ def _newest(customer: Customer, store: str, product_id: str) -> tuple[str, Ms] |
     return (max(fitting)[1], max(fitting)[0]) if fitting else None
 
 
-def _progress(known: Checkout, standing: Standing, *, expired: bool = False) -> Progress:
-    return Progress(
+def _progress(known: Checkout, standing: CheckoutState, *, expired: bool = False) -> CheckoutProgress:
+    return CheckoutProgress(
         standing=standing,
         expired=expired,
         product_id=known.product_id,

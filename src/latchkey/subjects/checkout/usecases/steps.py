@@ -7,12 +7,12 @@ from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.engine.rate_limits import RecentCounts
-from latchkey.stores.selling import HostedPage, PaymentForm, Standing
+from latchkey.stores.selling import CheckoutState, HostedPage, PaymentForm
 from latchkey.subjects.projects.usecases import load_app
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class CheckoutRequest:
     """What a page asks for."""
 
     product_id: str
@@ -34,10 +34,10 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class CheckoutProgress:
     """How a checkout stands."""
 
-    standing: Standing
+    standing: CheckoutState
     expired: bool
     product_id: str
     # Once it was paid.

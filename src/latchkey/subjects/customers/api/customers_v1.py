@@ -30,7 +30,7 @@ from latchkey.wire.v1 import AttributesSaved, SubscriberResponse
 router_access = Router(prefix="/v1/subscribers/{app_user_id}", tags=["V1 subscribers"])
 
 
-class NewGrant(Body):
+class NewPromotional(Body):
     """A duration, or the end time. If both are sent, the end time counts."""
 
     model_config = ConfigDict(json_schema_extra=any_of(duration="string", end_time_ms="integer"))
@@ -63,7 +63,7 @@ async def grant_promotional(
     caller: SecretWriteKey,
     app_user_id: PathUserId,
     entitlement_id: str,
-    new: NewGrant,
+    new: NewPromotional,
 ) -> Response:
     """Grant an entitlement for a while, or for ever. An unknown user is created."""
     if new.duration is None and new.end_time_ms is None:
@@ -190,7 +190,7 @@ async def read_virtual_currencies(services: Provided, caller: AppReadKey, app_us
     )
 
 
-class LogIn(AppBody):
+class LogInRequest(AppBody):
     app_user_id: AppUserId
     new_app_user_id: AppUserId
 
@@ -206,7 +206,7 @@ class NewAlias(AppBody):
     responses=shows(SubscriberResponse) | shows(SubscriberResponse, 201, "The new id was created"),
     response_class=Response,
 )
-async def identify(request: Request, services: Provided, caller: AppWriteKey, new: LogIn) -> Response:
+async def identify(request: Request, services: Provided, caller: AppWriteKey, new: LogInRequest) -> Response:
     """The app's user signed in. An anonymous user becomes the new id, unless that would merge two different people."""
     logged_in = await log_in(services.changes, caller.project_id, new.app_user_id, new.new_app_user_id)
     status = 201 if logged_in.created else 200

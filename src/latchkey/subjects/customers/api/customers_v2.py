@@ -88,14 +88,14 @@ router_customer_actions = Router(prefix="/v2/projects/{project_id}/customers", t
 MOST_ATTRIBUTES = 50
 
 
-class NewAttribute(Body):
+class AttributeChange(Body):
     """Null deletes the attribute."""
 
     name: Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
     value: Annotated[str, Field(max_length=MAX_VALUE)] | None
 
 
-NewAttributes: TypeAlias = list[NewAttribute]
+NewAttributes: TypeAlias = list[AttributeChange]
 
 
 class AttributeChanges(Body):
@@ -113,7 +113,7 @@ async def set_attributes(
     return reply(customer_v2.attributes(done.view(services.now()), wire_paging.DEFAULT_LIMIT, None))
 
 
-def checked(attributes: Sequence[NewAttribute]) -> dict[str, str | None]:
+def checked(attributes: Sequence[AttributeChange]) -> dict[str, str | None]:
     """The values by name, or one error that names every attribute that cannot be kept."""
     problems = [
         f"{one.name!r}: {problem}"
@@ -138,7 +138,7 @@ class NewCustomer(Body):
     test_clock_id: Name | None = None
 
 
-class Target(Body):
+class TransferRequest(Body):
     """With `app_ids`, only the purchases that were made in one of these apps."""
 
     target_customer_id: AppUserId
@@ -175,7 +175,9 @@ async def delete(services: Provided, caller: WriteKey, customer_id: PathUserId) 
 
 @router_customer_actions.post("/{customer_id}/actions/transfer", responses=shows(Transferred))
 @audited("customer.transferred")
-async def transfer_purchases(services: Provided, caller: WriteKey, customer_id: PathUserId, new: Target) -> Response:
+async def transfer_purchases(
+    services: Provided, caller: WriteKey, customer_id: PathUserId, new: TransferRequest
+) -> Response:
     """Transfer the purchases of this customer to another one, who gets a TRANSFER event. With `app_ids`, only those
     made in these apps; grants have no app and stay."""
     project_id = caller.project_id

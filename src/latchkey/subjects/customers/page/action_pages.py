@@ -13,7 +13,7 @@ from latchkey.domain.formats import instant
 from latchkey.domain.instants import DAY, LATEST, Ms
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.domain.stores.store import store_of
-from latchkey.engine.customer_view import View
+from latchkey.engine.customer_view import CustomerView
 from latchkey.stores import adapter
 from latchkey.subjects.customers.page.profile_page import profile_page
 from latchkey.subjects.customers.usecases import edits, profile
@@ -24,7 +24,7 @@ from latchkey.subjects.purchases.usecases import store_actions
 
 pages = Pages()
 
-Act = Callable[[Visit, View], Awaitable[Response]]
+Act = Callable[[Visit, CustomerView], Awaitable[Response]]
 LONGEST_EXTENSION = 3650
 
 
@@ -46,7 +46,7 @@ def shown_when_refused(act: Act) -> Answer:
 
 @pages.post("/customers/{customer_id}/grant", Needs.GRANT, "customer.granted")
 @shown_when_refused
-async def grant(visit: Visit, view: View) -> Response:
+async def grant(visit: Visit, view: CustomerView) -> Response:
     visit.form.confirmed()
     entitlement_id = visit.form.needed("entitlement_id")
     until = _moment(visit, "until")
@@ -65,7 +65,7 @@ async def grant(visit: Visit, view: View) -> Response:
 
 @pages.post("/customers/{customer_id}/revoke", Needs.GRANT, "customer.grant_revoked")
 @shown_when_refused
-async def revoke(visit: Visit, view: View) -> Response:
+async def revoke(visit: Visit, view: CustomerView) -> Response:
     visit.form.confirmed()
     entitlement_id = visit.form.needed("entitlement_id")
     visit.audit(entitlement=entitlement_id)
@@ -75,21 +75,21 @@ async def revoke(visit: Visit, view: View) -> Response:
 
 @pages.post("/customers/{customer_id}/refund", Needs.MANAGE, "customer.refunded")
 @shown_when_refused
-async def refund(visit: Visit, view: View) -> Response:
+async def refund(visit: Visit, view: CustomerView) -> Response:
     await store_actions.revoke(visit.services, _named(visit, view))
     return await _done(visit, view, "Refunded. Access by this purchase has ended.")
 
 
 @pages.post("/customers/{customer_id}/cancel", Needs.MANAGE, "customer.cancelled")
 @shown_when_refused
-async def cancel(visit: Visit, view: View) -> Response:
+async def cancel(visit: Visit, view: CustomerView) -> Response:
     await store_actions.cancel(visit.services, _named(visit, view))
     return await _done(visit, view, "Cancelled. It is not renewed; access stays until the end of what was paid.")
 
 
 @pages.post("/customers/{customer_id}/extend", Needs.MANAGE, "customer.extended")
 @shown_when_refused
-async def extend(visit: Visit, view: View) -> Response:
+async def extend(visit: Visit, view: CustomerView) -> Response:
     until = _moment(visit, "until")
     days = 0 if until is not None else visit.form.number("days", low=1, high=LONGEST_EXTENSION)
     item = _named(visit, view)
@@ -101,7 +101,7 @@ async def extend(visit: Visit, view: View) -> Response:
     return await _done(visit, view, f"Extended.{ends}")
 
 
-def _named(visit: Visit, view: View) -> store_actions.Item:
+def _named(visit: Visit, view: CustomerView) -> store_actions.ActionItem:
     """What the form is about, once it is confirmed."""
     visit.form.confirmed()
     key = visit.form.needed("store"), visit.form.needed("purchase_id")
@@ -114,7 +114,7 @@ def _named(visit: Visit, view: View) -> store_actions.Item:
 
 @pages.post("/customers/{customer_id}/transfer", Needs.MANAGE, "customer.transferred")
 @shown_when_refused
-async def transfer_purchases(visit: Visit, view: View) -> Response:
+async def transfer_purchases(visit: Visit, view: CustomerView) -> Response:
     visit.form.confirmed()
     source = view.customer.app_user_id
     target = await _target(visit)
@@ -125,7 +125,7 @@ async def transfer_purchases(visit: Visit, view: View) -> Response:
 
 @pages.post("/customers/{customer_id}/delete", Needs.MANAGE, "customer.deleted")
 @shown_when_refused
-async def delete(visit: Visit, view: View) -> Response:
+async def delete(visit: Visit, view: CustomerView) -> Response:
     id = view.customer.app_user_id
     typed = visit.form.raw("customer_id")
     if id not in (typed, typed.strip()):
@@ -137,7 +137,7 @@ async def delete(visit: Visit, view: View) -> Response:
 
 @pages.post("/customers/{customer_id}/notes", Needs.GRANT, "customer.note_added")
 @shown_when_refused
-async def add_note(visit: Visit, view: View) -> Response:
+async def add_note(visit: Visit, view: CustomerView) -> Response:
     author = visit.account
     id = await profile.add_note(
         visit.database, visit.project_id, view.key, author.id, author.email, visit.form.raw("text"), visit.now
@@ -148,7 +148,7 @@ async def add_note(visit: Visit, view: View) -> Response:
 
 @pages.post("/customers/{customer_id}/notes/{note_id}", Needs.GRANT, "customer.note_changed")
 @shown_when_refused
-async def change_note(visit: Visit, view: View) -> Response:
+async def change_note(visit: Visit, view: CustomerView) -> Response:
     id = visit.param("note_id")
     visit.audit(note=id)
     await profile.change_note(
@@ -159,7 +159,7 @@ async def change_note(visit: Visit, view: View) -> Response:
 
 @pages.post("/customers/{customer_id}/notes/{note_id}/delete", Needs.GRANT, "customer.note_deleted")
 @shown_when_refused
-async def delete_note(visit: Visit, view: View) -> Response:
+async def delete_note(visit: Visit, view: CustomerView) -> Response:
     visit.form.confirmed()
     id = visit.param("note_id")
     visit.audit(note=id)
@@ -184,5 +184,5 @@ def _moment(visit: Visit, name: str) -> Ms | None:
     return at
 
 
-async def _done(visit: Visit, view: View, words: str) -> Response:
+async def _done(visit: Visit, view: CustomerView, words: str) -> Response:
     return await visit.to(address(visit, view.customer.app_user_id), words)

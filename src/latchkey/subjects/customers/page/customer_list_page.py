@@ -8,20 +8,20 @@ from latchkey.dashboard.page import Needs, Pages, Visit, status_of
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.promotion import STORE
 from latchkey.domain.refusal import Invalid, Refusal
-from latchkey.engine.customer_view import View
+from latchkey.engine.customer_view import CustomerView
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.catalog.usecases.product_catalog import list_products
 from latchkey.subjects.money.usecases import TITLES
-from latchkey.subjects.search.usecases import Found, newest, search
+from latchkey.subjects.search.usecases import SearchResults, newest, search
 from latchkey.subjects.segments.rules.facets import facets_of
 from latchkey.subjects.segments.rules.filter import NAMES, Sort
-from latchkey.subjects.segments.rules.list_entry import Entry
+from latchkey.subjects.segments.rules.list_entry import ListEntry
 from latchkey.subjects.segments.usecases.customer_lists import (
     COLUMNS,
     DEFAULT,
     MOST_COUNTED,
     ON_A_PAGE_MS,
-    Counted,
+    CustomerCount,
     count,
     csv_pieces,
     list_page,
@@ -63,7 +63,7 @@ async def show_customers(visit: Visit) -> Response:
     )
     if after is None and listing.next is None:
         # A short list counts itself. Counting anew would go through all customers where no index fits.
-        counted = Counted(len(listing.entries))
+        counted = CustomerCount(len(listing.entries))
     else:
         counted = await count(visit.database, visit.project_id, chosen.filter, visit.now, within_ms=ON_A_PAGE_MS)
     return await _page(
@@ -155,12 +155,12 @@ async def _newest(visit: Visit, chosen: Chosen, error: Refusal | None) -> Respon
 async def _page(
     visit: Visit,
     chosen: Chosen,
-    entries: list[Entry],
+    entries: list[ListEntry],
     *,
     text: str = "",
-    found: Found | None = None,
+    found: SearchResults | None = None,
     more: str | None = None,
-    counted: Counted | None = None,
+    counted: CustomerCount | None = None,
     missing: int = 0,
     is_first: bool = False,
     purchase: str = "",
@@ -199,7 +199,7 @@ async def _page(
     )
 
 
-def _row(visit: Visit, entry: Entry, columns: tuple[str, ...], catalog: Catalog) -> dict[str, object]:
+def _row(visit: Visit, entry: ListEntry, columns: tuple[str, ...], catalog: Catalog) -> dict[str, object]:
     id = entry.app_user_id or ""
     return {
         "id": id,
@@ -210,10 +210,10 @@ def _row(visit: Visit, entry: Entry, columns: tuple[str, ...], catalog: Catalog)
     }
 
 
-def _entry(view: View) -> Entry:
+def _entry(view: CustomerView) -> ListEntry:
     """A customer that was read itself, as an entry of a list."""
     facets = facets_of(view.customer, view.last_seen.at, view.last_seen.country)
-    return Entry(view.key, facets, view.now, None, view.customer.app_user_id, view.customer)
+    return ListEntry(view.key, facets, view.now, None, view.customer.app_user_id, view.customer)
 
 
 def _stores(chosen: Chosen) -> list[tuple[str, str]]:

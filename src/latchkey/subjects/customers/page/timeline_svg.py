@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from latchkey.domain.customers.subscription_timeline import Kind, Life, Span
+from latchkey.domain.customers.subscription_timeline import PurchaseTimeline, SpanKind, TimelineSpan
 from latchkey.domain.formats import day, instant
 from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
 
-WORDS: dict[Kind, str] = {
-    Kind.TRIAL: "Trial",
-    Kind.INTRO: "Introductory price",
-    Kind.PAID: "Paid",
-    Kind.GRANTED: "Granted",
-    Kind.TEMPORARY: "Given while the store was away",
-    Kind.GRACE: "Grace period",
-    Kind.RETRY: "Payment failed, no access",
-    Kind.PAUSE: "Paused",
-    Kind.GAP: "Gap",
-    Kind.REFUNDED: "Refunded",
+WORDS: dict[SpanKind, str] = {
+    SpanKind.TRIAL: "Trial",
+    SpanKind.INTRO: "Introductory price",
+    SpanKind.PAID: "Paid",
+    SpanKind.GRANTED: "Granted",
+    SpanKind.TEMPORARY: "Given while the store was away",
+    SpanKind.GRACE: "Grace period",
+    SpanKind.RETRY: "Payment failed, no access",
+    SpanKind.PAUSE: "Paused",
+    SpanKind.GAP: "Gap",
+    SpanKind.REFUNDED: "Refunded",
 }
 
 # The height of one row with its title, bar and labels; and of the axis above the rows.
@@ -39,8 +39,8 @@ _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600)
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    kind: Kind
+class TimelineBar:
+    kind: SpanKind
     x: float
     width: float
     words: str
@@ -59,7 +59,7 @@ class Lane:
     title: str
     store: str
     y: int
-    bars: tuple[Bar, ...]
+    bars: tuple[TimelineBar, ...]
     flags: tuple[Flag, ...]
 
 
@@ -72,18 +72,18 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class TimelinePicture:
     lanes: tuple[Lane, ...]
     ticks: tuple[Tick, ...]
     now: float
     height: int
     # A summary in one sentence, for screen readers.
     words: str
-    kinds: tuple[Kind, ...]
+    kinds: tuple[SpanKind, ...]
     left_out: int
 
 
-def picture(lives: Sequence[Life], now: Ms) -> Picture | None:
+def picture(lives: Sequence[PurchaseTimeline], now: Ms) -> TimelinePicture | None:
     """None if there is nothing to draw."""
     if not lives:
         return None
@@ -102,18 +102,18 @@ def picture(lives: Sequence[Life], now: Ms) -> Picture | None:
         lanes.append(Lane(_short(life.title), life.store, AXIS + number * ROW, tuple(_joined(bars)), flags))
     ticks = ticks_between(begin, end)
     kinds = {one.kind for life in shown for one in life.spans}
-    return Picture(
+    return TimelinePicture(
         tuple(lanes),
         tuple(Tick(x(at), words, number % 2 == 1) for number, (at, words) in enumerate(ticks)),
         x(now),
         AXIS + len(lanes) * ROW + 10,
         _sentence(shown, begin, end, now),
-        tuple(kind for kind in Kind if kind in kinds),
+        tuple(kind for kind in SpanKind if kind in kinds),
         len(lives) - len(shown),
     )
 
 
-def window(lives: Sequence[Life], now: Ms) -> tuple[Ms, Ms]:
+def window(lives: Sequence[PurchaseTimeline], now: Ms) -> tuple[Ms, Ms]:
     """From the first start to the last end. The future is cut off so that the past has enough room."""
     spans = [span for life in lives for span in life.spans]
     begin = min([now, *(span.start for span in spans)])
@@ -157,15 +157,15 @@ def _month_starts(begin: Ms, end: Ms, months: int) -> list[tuple[Ms, datetime]]:
         number += months
 
 
-def _bar(span: Span, left: float, right: float, end: Ms) -> Bar:
+def _bar(span: TimelineSpan, left: float, right: float, end: Ms) -> TimelineBar:
     until = "for ever" if span.end is None or span.end >= LATEST else f"to {instant(span.end)}"
     words = f"{WORDS[span.kind]}: {span.product_id}, {instant(span.start)} {until}"
     width = round(max(right - left, _THINNEST), 2)
-    return Bar(span.kind, left, width, words, span.end is None or span.end > end)
+    return TimelineBar(span.kind, left, width, words, span.end is None or span.end > end)
 
 
-def _joined(bars: Sequence[Bar]) -> list[Bar]:
-    found: list[Bar] = []
+def _joined(bars: Sequence[TimelineBar]) -> list[TimelineBar]:
+    found: list[TimelineBar] = []
     many = 1
     for bar in bars:
         last = found[-1] if found else None
@@ -180,11 +180,11 @@ def _joined(bars: Sequence[Bar]) -> list[Bar]:
     return found
 
 
-def _last(life: Life) -> Ms:
+def _last(life: PurchaseTimeline) -> Ms:
     return max(LATEST if span.end is None else span.end for span in life.spans)
 
 
-def _sentence(lives: Sequence[Life], begin: Ms, end: Ms, now: Ms) -> str:
+def _sentence(lives: Sequence[PurchaseTimeline], begin: Ms, end: Ms, now: Ms) -> str:
     count = f"{len(lives)} subscriptions or grants" if len(lives) != 1 else "One subscription or grant"
     return f"{count} between {day(begin)} and {day(end)}; now is {instant(now)}. The table below says the same."
 

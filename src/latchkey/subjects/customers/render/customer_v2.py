@@ -6,14 +6,14 @@ from msgspec import UNSET, UnsetType
 
 from latchkey.domain.access.entitlements import held
 from latchkey.domain.customers.customer import visible
-from latchkey.engine.customer_view import View, lifetime_end
+from latchkey.engine.customer_view import CustomerView, lifetime_end
 from latchkey.subjects.customers import wire
 from latchkey.subjects.customers.rules import ListedCustomer
 from latchkey.wire import v2
 from latchkey.wire.paging import DEFAULT_LIMIT, page, path_of
 
 
-def customer(view: View) -> v2.Customer:
+def customer(view: CustomerView) -> v2.Customer:
     one, seen = view.customer, view.last_seen
     path = path_of(one.project_id, one.app_user_id)
     return v2.Customer(
@@ -33,16 +33,16 @@ def customer(view: View) -> v2.Customer:
     )
 
 
-def active_entitlements(view: View, limit: int, starting_after: str | None) -> v2.Page[v2.ActiveEntitlement]:
+def active_entitlements(view: CustomerView, limit: int, starting_after: str | None) -> v2.Page[v2.ActiveEntitlement]:
     path = f"{customer_path(view)}/active_entitlements"
     return page(_active_entitlements(view), _entitlement_id, path, limit, starting_after)
 
 
-def attributes(view: View, limit: int, starting_after: str | None) -> v2.Page[v2.Attribute]:
+def attributes(view: CustomerView, limit: int, starting_after: str | None) -> v2.Page[v2.Attribute]:
     return page(_attributes(view), _name, f"{customer_path(view)}/attributes", limit, starting_after)
 
 
-def _active_entitlements(view: View) -> list[v2.ActiveEntitlement]:
+def _active_entitlements(view: CustomerView) -> list[v2.ActiveEntitlement]:
     return [
         v2.ActiveEntitlement(
             entitlement_id=access.entitlement_id,
@@ -53,7 +53,7 @@ def _active_entitlements(view: View) -> list[v2.ActiveEntitlement]:
     ]
 
 
-def _attributes(view: View) -> list[v2.Attribute]:
+def _attributes(view: CustomerView) -> list[v2.Attribute]:
     return [
         v2.Attribute(name=name, value=one.value, updated_at=one.updated_at)
         for name, one in visible(view.customer).items()
@@ -64,11 +64,11 @@ _entitlement_id = attrgetter("entitlement_id")
 _name = attrgetter("name")
 
 
-def customer_path(view: View) -> str:
+def customer_path(view: CustomerView) -> str:
     return path_of(view.customer.project_id, view.customer.app_user_id)
 
 
-def _experiment(view: View) -> v2.ExperimentEnrollment | UnsetType:
+def _experiment(view: CustomerView) -> v2.ExperimentEnrollment | UnsetType:
     enrollments = view.customer.enrollments
     if not enrollments:
         return UNSET

@@ -15,13 +15,13 @@ from latchkey.domain.purchases.reference import is_prepaid
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 from latchkey.domain.stores.store import BASE_PLANS, PROMOTIONAL, STORES, TEST_STORE
 from latchkey.engine import render as engine_render
-from latchkey.engine.customer_view import View, lifetime_end
+from latchkey.engine.customer_view import CustomerView, lifetime_end
 from latchkey.wire import event, v1
 
 _URLS = {store.name: store.management_url for store in STORES.values() if store.management_url is not None}
 
 
-class Reader(Struct, frozen=True, gc=False):
+class SubscriberAudience(Struct, frozen=True, gc=False):
     """Who reads a subscriber."""
 
     # A public key sees no attributes, and no tokens of the test store except the one it has just sent.
@@ -36,10 +36,10 @@ class Reader(Struct, frozen=True, gc=False):
         return not self.public and not self.vendor_shape
 
 
-SERVER = Reader()
+SERVER = SubscriberAudience()
 
 
-def subscriber(view: View, reader: Reader = SERVER) -> v1.SubscriberResponse:
+def subscriber(view: CustomerView, reader: SubscriberAudience = SERVER) -> v1.SubscriberResponse:
     customer, now, names_plans = view.customer, view.now, reader.names_plans
     return v1.SubscriberResponse(
         request_date=to_iso(now),
@@ -67,7 +67,7 @@ def _attributes(customer: Customer) -> dict[str, event.Attribute]:
     }
 
 
-def _subscriptions(view: View, reader: Reader) -> dict[str, v1.Subscription]:
+def _subscriptions(view: CustomerView, reader: SubscriberAudience) -> dict[str, v1.Subscription]:
     """The latest period of each product ever subscribed to; of several subscriptions, the one that ends last. Grants,
     prepaid plans and one-time purchases with an end are listed here too, because the vendor's web SDK looks for an end
     only here."""
@@ -104,7 +104,7 @@ def _end(subscription: Subscription, period: Period) -> Ms:
     return subscription.access_ends_at if period is subscription.current else period.access_ends_at
 
 
-def _as_subscription(view: View, purchase: Purchase, reader: Reader) -> v1.Subscription:
+def _as_subscription(view: CustomerView, purchase: Purchase, reader: SubscriberAudience) -> v1.Subscription:
     now = view.now
     purchased = to_iso(purchase.purchased_at)
     ends_at = purchase.access_ends_at
@@ -133,7 +133,7 @@ def _as_subscription(view: View, purchase: Purchase, reader: Reader) -> v1.Subsc
 
 
 def _subscription(
-    view: View, subscription: Subscription, period: Period, id: str, names_plans: bool
+    view: CustomerView, subscription: Subscription, period: Period, id: str, names_plans: bool
 ) -> v1.Subscription:
     """`id` is the subscription's id, or what replaces it for this reader."""
     now, store = view.now, subscription.store
@@ -173,7 +173,7 @@ def _test_period_id(subscription: Subscription, period: Period, id: str) -> str:
     return id if period is subscription.periods[0] else id + period.id.removeprefix(subscription.id)
 
 
-def _transaction_id(customer: Customer, store: str, id: str, reader: Reader) -> str:
+def _transaction_id(customer: Customer, store: str, id: str, reader: SubscriberAudience) -> str:
     hidden = store == TEST_STORE and reader.public and id != reader.token
     return disguised(customer.project_id, id) if hidden else id
 
@@ -209,7 +209,7 @@ def _entitlement(access: Access, now: Ms, names_plans: bool) -> event.Entitlemen
     )
 
 
-def _non_subscriptions(view: View, reader: Reader) -> dict[str, list[v1.NonSubscription]]:
+def _non_subscriptions(view: CustomerView, reader: SubscriberAudience) -> dict[str, list[v1.NonSubscription]]:
     """In the order of purchase: the SDKs use the last one of a product."""
     customer = view.customer
     found: dict[str, list[v1.NonSubscription]] = {}

@@ -24,7 +24,7 @@ from latchkey.subjects.bulk_grants import usecases as bulk_grants
 from latchkey.subjects.charts.usecases import keep_erased
 from latchkey.subjects.checkout.usecases import checkouts
 from latchkey.subjects.customers import storage
-from latchkey.subjects.customers.storage import Transfer
+from latchkey.subjects.customers.storage import TransferEvent
 from latchkey.subjects.customers.usecases.identities import again
 from latchkey.wire.event import Event
 
@@ -65,7 +65,7 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
         await bulk_grants.forget(connection, project_id, ids, ERASED)
 
 
-def _receivers(transfers: Iterable[Transfer]) -> set[str]:
+def _receivers(transfers: Iterable[TransferEvent]) -> set[str]:
     return {one.receiver for one in transfers if one.receiver is not None}
 
 

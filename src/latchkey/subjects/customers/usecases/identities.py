@@ -20,7 +20,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, OwnedByAnother, Refusal
 from latchkey.engine.changes import Changes, Committed
 from latchkey.engine.storage import records
-from latchkey.engine.storage.read_rows import Project, load_projects
+from latchkey.engine.storage.read_rows import ProjectCatalog, load_projects
 from latchkey.engine.storage.records import PurchaseKey, Stored
 from latchkey.engine.unit_of_work import UnitOfWork, newcomer, purchase_keys
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 class LoggedIn:
     customer: Customer
     created: bool
-    project: Project
+    project: ProjectCatalog
     now: Ms
 
 
@@ -166,7 +166,7 @@ class _Pair:
 
     connection: Connection
     found: dict[str, Stored]
-    project: Project
+    project: ProjectCatalog
     now: Ms
     unit: UnitOfWork
 

@@ -19,14 +19,14 @@ from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.domain.stores.store import Store, store_of
 from latchkey.engine.changes import Changes
-from latchkey.engine.customer_view import View, look_at
+from latchkey.engine.customer_view import CustomerView, look_at
 from latchkey.engine.reads import Reader
 from latchkey.engine.storage import event_feed
 from latchkey.engine.storage.records import PurchaseKey
 from latchkey.subjects.currencies.usecases import Balance, balances
 from latchkey.subjects.customers import storage
 from latchkey.subjects.customers.rules import Spend, spend_of
-from latchkey.subjects.customers.storage import Movement, MovementCursor, Note, Trouble
+from latchkey.subjects.customers.storage import CustomerProblem, Movement, MovementCursor, Note
 
 LONGEST_NOTE = 4000
 MOST_NOTES = 200
@@ -126,7 +126,7 @@ async def past_of(database: Database, project_id: str, customer_key: int) -> Pas
         return read_past(await storage.past(connection, project_id, customer_key, MOST))
 
 
-def read_past(found: list[Trouble]) -> Past:
+def read_past(found: list[CustomerProblem]) -> Past:
     failed: dict[PurchaseKey, tuple[FailedPayment, ...]] = {}
     paused: dict[PurchaseKey, tuple[Ms, ...]] = {}
     for one in reversed(found):
@@ -145,7 +145,7 @@ def read_past(found: list[Trouble]) -> Past:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    view: View
+    view: CustomerView
     # One for every entitlement of the project and every one the customer ever had: active first, never granted last.
     explanations: list[Explanation]
     balances: list[Balance]
@@ -157,7 +157,7 @@ class Profile:
     notes: list[Note]
 
 
-class Needs(Protocol):
+class ProfileServices(Protocol):
     """What these use cases need of the services."""
 
     @property
@@ -173,7 +173,7 @@ class Needs(Protocol):
     def changes(self) -> Changes: ...
 
 
-async def load_profile(services: Needs, project_id: str, customer_id: str) -> Profile:
+async def load_profile(services: ProfileServices, project_id: str, customer_id: str) -> Profile:
     view = await view_of(services, project_id, customer_id)
     customer = view.customer
     known = view.catalog.entitlements | held(customer, view.catalog).keys()
@@ -190,7 +190,7 @@ async def load_profile(services: Needs, project_id: str, customer_id: str) -> Pr
     )
 
 
-async def view_of(services: Needs, project_id: str, customer_id: str) -> View:
+async def view_of(services: ProfileServices, project_id: str, customer_id: str) -> CustomerView:
     """The customer with this id, which may be any of their ids."""
     row = await services.reader.read(project_id, customer_id)
     if row is None:

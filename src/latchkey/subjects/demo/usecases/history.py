@@ -25,8 +25,8 @@ from latchkey.engine.storage.writes import Writes, write
 from latchkey.engine.unit_of_work import UnitOfWork
 from latchkey.subjects.demo import storage
 from latchkey.subjects.demo.usecases import market
-from latchkey.subjects.demo.usecases.lives import BETTER, Life, live
-from latchkey.subjects.demo.usecases.market import DAYS, Person, Till, people
+from latchkey.subjects.demo.usecases.lives import BETTER, DemoLife, live
+from latchkey.subjects.demo.usecases.market import DAYS, DemoPerson, Till, people
 from latchkey.subjects.demo.usecases.project import HISTORY, HISTORY_RUN
 from latchkey.subjects.imports.usecases import runs
 from latchkey.subjects.money.usecases import change_fees, load_fees, take
@@ -84,7 +84,7 @@ async def told(project_id: str, catalog: Catalog, apps: Mapping[str, str], now: 
     day it is the same and a little more."""
     history = History()
     began = (now // DAY - _EXPERIMENT_DAYS) * DAY
-    waiting: list[Person] = []
+    waiting: list[DemoPerson] = []
     for person in people(project_id, now // DAY - days, now):
         waiting.append(person)
         if len(waiting) == _AT_ONCE:
@@ -98,14 +98,14 @@ async def told(project_id: str, catalog: Catalog, apps: Mapping[str, str], now: 
 
 
 def _tell(
-    history: History, people: Sequence[Person], catalog: Catalog, apps: Mapping[str, str], began: Ms, now: Ms
+    history: History, people: Sequence[DemoPerson], catalog: Catalog, apps: Mapping[str, str], began: Ms, now: Ms
 ) -> None:
     if not people:
         return
     unit, before = UnitOfWork(now), len(history.newcomers)
     offerings = frozenset(one.lookup_key for one in catalog.offerings.offerings)
     for place, person in enumerate(people, start=1):
-        life = Life(unit, Stored(-place, person.customer), catalog, now)
+        life = DemoLife(unit, Stored(-place, person.customer), catalog, now)
         till = Till(person.store, apps.get(person.store), person.country, person.chance, offerings)
         live(life, person, till, EXPERIMENT, began)
     (writes,) = unit.plan().writes
@@ -120,7 +120,7 @@ def _tell(
     history.writes.append(writes)
 
 
-def _seen(person: Person, due_at: Ms | None, now: Ms) -> Ms:
+def _seen(person: DemoPerson, due_at: Ms | None, now: Ms) -> Ms:
     """When the app was last opened: lately by those who have access, soon after the first start by most others."""
     first, chance = person.customer.first_seen_at, person.chance
     lately = max(first, now - int(chance.expovariate(1 / 2) * DAY))

@@ -19,7 +19,7 @@ from latchkey.domain.stores.store import PLAY_STORE, TEST_STORE
 from latchkey.domain.stores.test_store import actions
 from latchkey.engine.storage.records import Stored
 from latchkey.engine.unit_of_work import UnitOfWork
-from latchkey.subjects.demo.usecases.market import COINS, LIFETIME, MONTHLY, TEAM, YEARLY, Person, Till
+from latchkey.subjects.demo.usecases.market import COINS, LIFETIME, MONTHLY, TEAM, YEARLY, DemoPerson, Till
 
 # The experiment's second variant, whose customers buy more often.
 BETTER = "yearly_first"
@@ -38,7 +38,7 @@ class _PresentReached(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class DemoLife:
     unit: UnitOfWork
     stored: Stored
     catalog: Catalog
@@ -71,14 +71,14 @@ class Life:
         return found
 
 
-def live(life: Life, person: Person, till: Till, experiment: Experiment, began: Ms) -> None:
+def live(life: DemoLife, person: DemoPerson, till: Till, experiment: Experiment, began: Ms) -> None:
     """`began`: when the experiment began."""
     with contextlib.suppress(_PresentReached):
         _live(life, person, till, experiment, began)
     life.unit.catch_up(life.stored, life.catalog, life.until)
 
 
-def _live(life: Life, person: Person, till: Till, experiment: Experiment, began: Ms) -> None:
+def _live(life: DemoLife, person: DemoPerson, till: Till, experiment: Experiment, began: Ms) -> None:
     chance, at = person.chance, life.customer.first_seen_at
     eagerness = 1.0
     if at >= began:
@@ -117,7 +117,7 @@ def _intent(chance: Random, eagerness: float) -> str:
     return ""
 
 
-def _buy(life: Life, till: Till, chance: Random, product: str, at: Ms) -> None:
+def _buy(life: DemoLife, till: Till, chance: Random, product: str, at: Ms) -> None:
     bought = till.buy(product, at)
     life.see(at, bought)
     if chance.random() < 0.03:
@@ -129,7 +129,14 @@ def _buy(life: Life, till: Till, chance: Random, product: str, at: Ms) -> None:
 
 
 def _subscribe(
-    life: Life, till: Till, chance: Random, product: str, at: Ms, *, cause: Cause = Cause.PURCHASE, intro: bool = False
+    life: DemoLife,
+    till: Till,
+    chance: Random,
+    product: str,
+    at: Ms,
+    *,
+    cause: Cause = Cause.PURCHASE,
+    intro: bool = False,
 ) -> None:
     """The subscription, until the customer leaves for good."""
     while True:
@@ -142,7 +149,7 @@ def _subscribe(
         at, cause, intro, product = ended + int(chance.uniform(10, 80) * DAY), Cause.PURCHASE, False, MONTHLY
 
 
-def _stay(life: Life, till: Till, chance: Random, subscription: Subscription) -> Ms:
+def _stay(life: DemoLife, till: Till, chance: Random, subscription: Subscription) -> Ms:
     """Period after period. Returns when the subscription ended."""
     while True:
         ended = _period(life, till, chance, life.held(subscription))
@@ -150,7 +157,7 @@ def _stay(life: Life, till: Till, chance: Random, subscription: Subscription) ->
             return ended
 
 
-def _period(life: Life, till: Till, chance: Random, known: Subscription) -> Ms | None:
+def _period(life: DemoLife, till: Till, chance: Random, known: Subscription) -> Ms | None:
     """The running period and what follows it. Returns when the subscription ended, if it did."""
     current = known.current
     ends, length = current.ends_at, current.ends_at - current.purchased_at
@@ -193,7 +200,7 @@ def _leaving(known: Subscription) -> float:
     return shares[min(paid, len(shares)) - 1]
 
 
-def _cancel(life: Life, till: Till, chance: Random, known: Subscription, at: Ms) -> Ms | None:
+def _cancel(life: DemoLife, till: Till, chance: Random, known: Subscription, at: Ms) -> Ms | None:
     life.see(at, actions.cancel(known, at))
     ends = known.current.ends_at
     if chance.random() < 0.1:
@@ -206,7 +213,7 @@ def _cancel(life: Life, till: Till, chance: Random, known: Subscription, at: Ms)
     return ends
 
 
-def _renew(life: Life, till: Till, known: Subscription) -> None:
+def _renew(life: DemoLife, till: Till, known: Subscription) -> None:
     ends = known.current.ends_at
     life.reach(ends)
     if till.store != TEST_STORE:
@@ -214,7 +221,7 @@ def _renew(life: Life, till: Till, known: Subscription) -> None:
         life.see(ends, till.renewed(life.held(known), ends, follows=ends))
 
 
-def _fail(life: Life, till: Till, chance: Random, known: Subscription) -> Ms | None:
+def _fail(life: DemoLife, till: Till, chance: Random, known: Subscription) -> Ms | None:
     """A payment fails. Some are recovered in the grace period, some later, some never."""
     ends, grace = known.current.ends_at, chance.choice((0, 6, 16))
     drawn, where = chance.random(), chance.random()

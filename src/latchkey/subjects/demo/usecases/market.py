@@ -143,7 +143,7 @@ _VERSIONS = ("1.0.0", "1.1.0", "1.2.0", "1.3.1", "2.0.0", "2.0.2", "2.1.0", "2.2
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class DemoPerson:
     customer: Customer
     store: str
     country: Country
@@ -161,7 +161,7 @@ def seeded(what: str) -> Random:
     return Random(f"{SEED} {what}")  # noqa: S311 - nothing here is secret
 
 
-def people(project_id: str, first_day: int, until: Ms) -> Iterator[Person]:
+def people(project_id: str, first_day: int, until: Ms) -> Iterator[DemoPerson]:
     """Everybody who came from `first_day` (days since 1970) to `until`, in the order of days."""
     number = 0
     for place in range(until // DAY - first_day + 1):
@@ -191,7 +191,7 @@ def _time_of_day(chance: Random) -> Ms:
     return int(chance.triangular(0, 24, 17) * HOUR) % DAY
 
 
-def _person(project_id: str, number: int, at: Ms, place: int) -> Person:
+def _person(project_id: str, number: int, at: Ms, place: int) -> DemoPerson:
     chance = seeded(f"person {number}")
     first, last = chance.choice(_FIRST), chance.choice(_LAST)
     country = chance.choices(COUNTRIES, [one.weight for one in COUNTRIES])[0]
@@ -215,7 +215,7 @@ def _person(project_id: str, number: int, at: Ms, place: int) -> Person:
         attributes={name: Attribute(value, at + MINUTE) for name, value in told.items()},
     )
     version = _VERSIONS[min(len(_VERSIONS) - 1, place * len(_VERSIONS) // DAYS)]
-    return Person(customer, store, country, chance, platform, chance.choice(platforms), version)
+    return DemoPerson(customer, store, country, chance, platform, chance.choice(platforms), version)
 
 
 def _chosen(weighted: tuple[tuple[str, int], ...], chance: Random) -> str:

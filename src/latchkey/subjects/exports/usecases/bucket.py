@@ -52,7 +52,7 @@ class Keys:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class BucketAddress:
     bucket: str
     prefix: str
     endpoint: str | None = None
@@ -64,7 +64,7 @@ class Address:
         return f"{path} at {self.endpoint}" if self.endpoint else path
 
 
-def parse_address(text: str, endpoint: str | None = None, region: str | None = None) -> Address:
+def parse_address(text: str, endpoint: str | None = None, region: str | None = None) -> BucketAddress:
     """`s3://bucket/prefix`, and the address of the service if it is not Amazon's."""
     bucket, _, prefix = text.removeprefix(SCHEME).partition("/")
     if not text.startswith(SCHEME) or _BUCKET.fullmatch(bucket) is None:
@@ -76,7 +76,7 @@ def parse_address(text: str, endpoint: str | None = None, region: str | None = N
     # A region becomes part of the host's name.
     if region and _REGION.fullmatch(region) is None:
         raise Invalid("A region is a name such as eu-central-1.", param="region")
-    return Address(bucket, prefix.strip("/"), endpoint.rstrip("/") if endpoint else None, region or None)
+    return BucketAddress(bucket, prefix.strip("/"), endpoint.rstrip("/") if endpoint else None, region or None)
 
 
 def _check_endpoint(endpoint: str) -> None:
@@ -92,7 +92,7 @@ def _check_endpoint(endpoint: str) -> None:
 
 
 class Bucket:
-    def __init__(self, address: Address, keys: Keys) -> None:
+    def __init__(self, address: BucketAddress, keys: Keys) -> None:
         self.shown = address.shown
         self._store = _open(address, keys)
 
@@ -141,7 +141,7 @@ class _BucketUpload:
             raise refused(error, self._shown) from error
 
 
-def _open(address: Address, keys: Keys) -> S3Store:
+def _open(address: BucketAddress, keys: Keys) -> S3Store:
     from obstore.store import S3Store
 
     def credentials() -> S3Credential:

@@ -50,7 +50,7 @@ class Destination(Protocol):
         ...
 
 
-class Folder:
+class FolderDestination:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.shown = str(root)

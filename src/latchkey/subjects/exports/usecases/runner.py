@@ -16,12 +16,12 @@ from latchkey.domain.instants import MINUTE, Ms
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.engine.due_work import Lookout
 from latchkey.subjects.exports import storage
-from latchkey.subjects.exports.rules import Every, Export, Run
+from latchkey.subjects.exports.rules import Every, Export, ExportRun
 from latchkey.subjects.exports.usecases import writer
-from latchkey.subjects.exports.usecases.destination import Destination, Folder
+from latchkey.subjects.exports.usecases.destination import Destination, FolderDestination
 from latchkey.subjects.exports.usecases.export_formats import FORMATS, Format
 from latchkey.subjects.exports.usecases.schedules import Exports, next_time, retry_time
-from latchkey.subjects.exports.usecases.writer import Cursor, Order, checked_what, parse, run
+from latchkey.subjects.exports.usecases.writer import ExportCursor, ExportOrder, checked_what, parse, run
 from latchkey.subjects.exports.wire import SCHEMA_VERSION, Manifest
 from latchkey.subjects.webhooks.rules import NewOperationalEvent as OperationalEvent
 from latchkey.subjects.webhooks.usecases.delivery_log import announce
@@ -29,7 +29,7 @@ from latchkey.subjects.webhooks.usecases.delivery_log import announce
 _DECODER = json.Decoder(Manifest)
 
 
-async def last_cursor(destination: Destination, order: Order) -> Cursor | None:
+async def last_cursor(destination: Destination, order: ExportOrder) -> ExportCursor | None:
     """The cursor of the last export there that holds all that is wanted now. None: there is none, so export
     everything."""
     async for content in destination.manifests(order.project_id):
@@ -68,7 +68,7 @@ async def download(
             "Set up an export, or use `latchkey export`."
         )
     with tempfile.TemporaryDirectory(prefix="latchkey-download-") as folder:
-        manifest = await run(database, Order(project_id, (wanted,), format), Folder(Path(folder)), now)
+        manifest = await run(database, ExportOrder(project_id, (wanted,), format), FolderDestination(Path(folder)), now)
         [file] = manifest.files
         path = Path(folder) / project_id / manifest.id / file.name
         content = await asyncio.to_thread(path.read_bytes)
@@ -114,7 +114,7 @@ async def run_next(exports: Exports, now: Callable[[], Ms]) -> bool:
         export = await storage.claim(connection, now(), now() + LEASE)
         if export is None:
             return False
-        run = Run(id=await storage.begin_run(connection, export, now()), started_at=now())
+        run = ExportRun(id=await storage.begin_run(connection, export, now()), started_at=now())
     try:
         manifest = await _leased(exports, export, now)
     except LeaseLostError:
@@ -163,7 +163,7 @@ async def _keep(exports: Exports, export: Export, now: Callable[[], Ms]) -> None
 async def _export(exports: Exports, export: Export, now: Callable[[], Ms]) -> Manifest:
     settings = export.settings
     format = next(one for one in FORMATS if one == settings.format)
-    order = writer.Order(
+    order = writer.ExportOrder(
         export.project_id,
         writer.checked_what(settings.what),
         format,
@@ -173,7 +173,7 @@ async def _export(exports: Exports, export: Export, now: Callable[[], Ms]) -> Ma
     return await writer.run(exports.database, order, exports.destination(export), now)
 
 
-def _cursor(export: Export) -> Cursor | None:
+def _cursor(export: Export) -> ExportCursor | None:
     if export.cursor is None:
         return None
     try:
@@ -183,7 +183,7 @@ def _cursor(export: Export) -> Cursor | None:
         return None
 
 
-async def _done(exports: Exports, export: Export, run: Run, manifest: Manifest, now: Ms) -> None:
+async def _done(exports: Exports, export: Export, run: ExportRun, manifest: Manifest, now: Ms) -> None:
     finished = replace(
         run,
         finished_at=now,
@@ -204,7 +204,7 @@ async def _done(exports: Exports, export: Export, run: Run, manifest: Manifest, 
     log.info("export done", project_id=export.project_id, export_id=export.id, rows=finished.rows, kind=manifest.kind)
 
 
-async def _failed(exports: Exports, export: Export, run: Run, error: str, now: Ms) -> None:
+async def _failed(exports: Exports, export: Export, run: ExportRun, error: str, now: Ms) -> None:
     failures = export.failures + 1
     next_at = retry_time(_every(export), failures, now)
     finished = replace(run, finished_at=now, state="failed", error=error)

@@ -16,9 +16,9 @@ from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.settings import Settings as ServiceSettings
 from latchkey.subjects.exports import storage
-from latchkey.subjects.exports.rules import Every, Export, Run, Settings
+from latchkey.subjects.exports.rules import Every, Export, ExportRun, ExportSettings
 from latchkey.subjects.exports.usecases.bucket import SCHEME, Bucket, Keys, parse_address
-from latchkey.subjects.exports.usecases.destination import Destination, DestinationRefused, Folder
+from latchkey.subjects.exports.usecases.destination import Destination, DestinationRefused, FolderDestination
 from latchkey.subjects.exports.usecases.writer import checked_what
 
 # Hours and days begin as in UTC, weeks on Monday; 1970-01-05 was one.
@@ -113,12 +113,12 @@ class Exports:
         async with self.database.transaction() as connection:
             return _found(await storage.run_now(connection, project_id, id, now, whole=whole), id)
 
-    async def runs(self, project_id: str, id: str, before: int | None, limit: int) -> list[Run]:
+    async def runs(self, project_id: str, id: str, before: int | None, limit: int) -> list[ExportRun]:
         async with self.database.acquire() as connection:
             _found(await storage.load(connection, project_id, id), id)
             return await storage.runs(connection, project_id, id, before, limit)
 
-    async def last_runs(self, project_id: str) -> dict[str, Run]:
+    async def last_runs(self, project_id: str) -> dict[str, ExportRun]:
         async with self.database.acquire() as connection:
             return await storage.last_runs(connection, project_id)
 
@@ -128,7 +128,7 @@ class Exports:
         self._check_place(settings.destination, settings.endpoint, settings.region)
         if not settings.destination.startswith(SCHEME):
             assert self.folder is not None
-            return Folder(self.folder / settings.destination)
+            return FolderDestination(self.folder / settings.destination)
         if settings.credentials is None:
             raise DestinationRefused("The export has no access key.")
         try:
@@ -141,11 +141,13 @@ class Exports:
             ) from error
         return Bucket(parse_address(settings.destination, settings.endpoint, settings.region), keys)
 
-    def _checked(self, project_id: str, id: str, given: Mapping[str, Any], before: Settings | None) -> Settings:
-        known = {} if before is None else {name: getattr(before, name) for name in Settings.__dataclass_fields__}
+    def _checked(
+        self, project_id: str, id: str, given: Mapping[str, Any], before: ExportSettings | None
+    ) -> ExportSettings:
+        known = {} if before is None else {name: getattr(before, name) for name in ExportSettings.__dataclass_fields__}
         merged = {**_DEFAULTS, **known, **given}
         access, secret = merged.pop("access_key_id", None), merged.pop("secret_access_key", None)
-        settings = Settings(**{**merged, "what": checked_what(tuple(merged["what"]))})
+        settings = ExportSettings(**{**merged, "what": checked_what(tuple(merged["what"]))})
         self._check_place(settings.destination, settings.endpoint, settings.region)
         if not settings.destination.startswith(SCHEME):
             return replace(settings, credentials=None, access_key=None, endpoint=None, region=None)
@@ -205,7 +207,7 @@ def _is_public(host: str) -> bool:
     return any(host == one or (one.startswith(".") and host.endswith(one)) for one in _PUBLIC)
 
 
-def _next_at(settings: Settings, now: Ms) -> Ms | None:
+def _next_at(settings: ExportSettings, now: Ms) -> Ms | None:
     return next_time(settings.every, now) if settings.enabled else None
 
 

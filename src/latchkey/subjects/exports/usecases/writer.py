@@ -29,7 +29,7 @@ from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.exports import render, storage
-from latchkey.subjects.exports.storage import ExportedCustomer, ExportedEvent, Snapshot
+from latchkey.subjects.exports.storage import ExportedCustomer, ExportedEvent, ExportSnapshot
 from latchkey.subjects.exports.usecases.destination import Destination, Upload, told
 from latchkey.subjects.exports.usecases.export_formats import Format, PartFile, instant, open_part
 from latchkey.subjects.exports.wire import ROWS, ChangedCustomerRow, ExportFile, Manifest, Row
@@ -40,7 +40,7 @@ _PREFIX = "lk1."
 _REACH = 2**31
 
 
-class Cursor(Struct, frozen=True):
+class ExportCursor(Struct, frozen=True):
     project_id: str
     epoch: str
     xid: int
@@ -52,10 +52,10 @@ class Cursor(Struct, frozen=True):
         return _PREFIX + base64.urlsafe_b64encode(json.encode(self)).decode().rstrip("=")
 
 
-_DECODER = json.Decoder(Cursor)
+_DECODER = json.Decoder(ExportCursor)
 
 
-def parse(text: str) -> Cursor:
+def parse(text: str) -> ExportCursor:
     try:
         encoded = text.strip().removeprefix(_PREFIX)
         return _DECODER.decode(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
@@ -65,11 +65,11 @@ def parse(text: str) -> Cursor:
         ) from error
 
 
-def cursor_at(project_id: str, snapshot: Snapshot, catalog: Catalog) -> Cursor:
-    return Cursor(project_id, snapshot.epoch, snapshot.oldest_xid, snapshot.position, grants_of(catalog))
+def cursor_at(project_id: str, snapshot: ExportSnapshot, catalog: Catalog) -> ExportCursor:
+    return ExportCursor(project_id, snapshot.epoch, snapshot.oldest_xid, snapshot.position, grants_of(catalog))
 
 
-def problem_with(cursor: Cursor, project_id: str, snapshot: Snapshot) -> str | None:
+def problem_with(cursor: ExportCursor, project_id: str, snapshot: ExportSnapshot) -> str | None:
     """Why no increment can begin at this cursor; None if one can."""
     if cursor.project_id != project_id:
         return "the cursor is of another project"
@@ -198,12 +198,12 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ExportOrder:
     project_id: str
     what: tuple[str, ...]
     format: Format
     # None: everything.
-    since: Cursor | None = None
+    since: ExportCursor | None = None
     with_tokens: bool = False
 
 
@@ -225,7 +225,7 @@ def checked_what(what: tuple[str, ...]) -> tuple[str, ...]:
 
 async def run(
     database: Database,
-    order: Order,
+    order: ExportOrder,
     destination: Destination,
     now: Callable[[], Ms],
     *,
@@ -276,7 +276,7 @@ _BARE = str.maketrans("", "", "-:.")
 class _Work:
     """One export under way."""
 
-    def __init__(self, order: Order, files: Files, progress: Progress) -> None:
+    def __init__(self, order: ExportOrder, files: Files, progress: Progress) -> None:
         self._order = order
         self._files = files
         self._progress = progress
@@ -286,7 +286,7 @@ class _Work:
             "events": 0.0 if "events" in order.what else 1.0,
         }
         self.since = order.since
-        self.cursor: Cursor | None = None
+        self.cursor: ExportCursor | None = None
         self.unreadable = 0
         self.unreadable_events = 0
 
@@ -308,7 +308,7 @@ class _Work:
         if "events" in self._order.what:
             await self._export_events(database, snapshot)
 
-    async def _export_customers(self, connection: Connection, snapshot: Snapshot, catalog: Catalog) -> None:
+    async def _export_customers(self, connection: Connection, snapshot: ExportSnapshot, catalog: Catalog) -> None:
         async for batch in self._customers(connection, snapshot, catalog):
             tokens = await self._tokens(connection, batch)
             await asyncio.to_thread(self._write_customers, batch, catalog, tokens)
@@ -324,7 +324,7 @@ class _Work:
                 await self._step("customers", 1, 1)
 
     async def _customers(
-        self, connection: Connection, snapshot: Snapshot, catalog: Catalog
+        self, connection: Connection, snapshot: ExportSnapshot, catalog: Catalog
     ) -> AsyncIterator[list[ExportedCustomer]]:
         project_id, since, after = self._order.project_id, self.since, 0
         if since is None or since.grants != grants_of(catalog):
@@ -372,7 +372,7 @@ class _Work:
         if self.since is not None:
             self._files.write(CHANGED, changed)
 
-    async def _export_events(self, database: Database, snapshot: Snapshot) -> None:
+    async def _export_events(self, database: Database, snapshot: ExportSnapshot) -> None:
         project_id, since = self._order.project_id, self.since
         first = after = since.position if since is not None else 0
         async with database.acquire() as connection:

@@ -13,7 +13,7 @@ from latchkey.domain.purchases.purchase import USD, Environment, Ownership, Rate
 from latchkey.domain.purchases.subscription import Cause, PeriodType
 from latchkey.subjects.imports.rules import cells as rules_cells
 from latchkey.subjects.imports.rules.imported_rates import implied_rate
-from latchkey.subjects.imports.rules.row import CustomerRow, RowError, RowKind, Standing, TransactionRow
+from latchkey.subjects.imports.rules.row import CustomerRow, RowError, RowKind, RowStatus, TransactionRow
 
 TEMPORARY = "temporary"
 
@@ -31,7 +31,7 @@ _TELLS_STANDING = frozenset(
         "ended_reason",
     }
 )
-_UNTOLD = Standing()
+_UNTOLD = RowStatus()
 
 Word = TypeVar("Word", bound=StrEnum)
 
@@ -168,10 +168,10 @@ def _day(cells: Mapping[str, Any], at: Ms) -> str:
     return rules_cells.day(at if given is None else given)
 
 
-def _standing(cells: Mapping[str, Any]) -> Standing:
+def _standing(cells: Mapping[str, Any]) -> RowStatus:
     off_at = rules_cells.instant(cells, "unsubscribe_detected_at")
     auto_renew = rules_cells.boolean(cells, "auto_renew")
-    return Standing(
+    return RowStatus(
         auto_renew=off_at is None if auto_renew is None else auto_renew,
         renewal_off_at=off_at,
         renewal_off_reason=_word(cells, "cancellation_reason", Reason),

@@ -16,7 +16,7 @@ from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase, PurchaseKind
 from latchkey.domain.purchases.reconciliation import settle, settle_purchase
 from latchkey.domain.purchases.subscription import Cause, Moment, Pause, Period, PeriodType, Status, Subscription
-from latchkey.subjects.imports.rules.row import CustomerRow, RowKind, Standing, TransactionRow
+from latchkey.subjects.imports.rules.row import CustomerRow, RowKind, RowStatus, TransactionRow
 
 # How long stores try a payment again. A period that follows within this time after a failed payment is a renewal.
 _LONGEST_RETRY: Ms = 60 * DAY
@@ -140,7 +140,7 @@ def _cause(row: TransactionRow, before: TransactionRow | None) -> Cause:
 
 
 def _status(last: TransactionRow, as_of: Ms) -> Status:
-    standing: Standing = last.standing
+    standing: RowStatus = last.standing
     status = Status(
         as_of=Moment(as_of),
         auto_renew=standing.auto_renew,
@@ -165,7 +165,7 @@ PurchaseKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
+class ImportedPerson:
     # The id used last.
     app_user_id: str
     # All ids, the oldest first.
@@ -190,7 +190,7 @@ class Person:
         return tuple((one.store, one.id) for one in self.bought)
 
 
-def person(key: str, transactions: Iterable[TransactionRow], customers: Iterable[CustomerRow]) -> Person:
+def person(key: str, transactions: Iterable[TransactionRow], customers: Iterable[CustomerRow]) -> ImportedPerson:
     """`key` is the id under which the rows were put together."""
     rows, told = tuple(transactions), sorted(customers, key=lambda row: (row.as_of, repr(row)))
     ids = dict.fromkeys(id for row in told for id in row.ids) or {key: None}
@@ -204,7 +204,7 @@ def person(key: str, transactions: Iterable[TransactionRow], customers: Iterable
     chains: dict[PurchaseKey, list[TransactionRow]] = {}
     for one in rows:
         chains.setdefault((one.store, one.chain), []).append(one)
-    return Person(
+    return ImportedPerson(
         app_user_id=latest.app_user_id,
         ids=tuple(ids),
         attributes=attributes,
@@ -222,7 +222,7 @@ def person(key: str, transactions: Iterable[TransactionRow], customers: Iterable
     )
 
 
-def together(one: Person, other: Person) -> Person:
+def together(one: ImportedPerson, other: ImportedPerson) -> ImportedPerson:
     """Two sets of rows that turn out to be about the same customer."""
     older, newer = sorted((one, other), key=lambda each: (each.first_seen_at or 0, each.app_user_id))
     rows = (*older.rows, *newer.rows)
@@ -243,20 +243,20 @@ def _token(chain: list[TransactionRow]) -> str | None:
     return next((row.token for row in sorted(chain, key=lambda row: row.purchased_at, reverse=True) if row.token), None)
 
 
-def first_seen_of(one: Person, now: Ms) -> Ms:
+def first_seen_of(one: ImportedPerson, now: Ms) -> Ms:
     """As the file says, else when the customer first bought something."""
     known = [one.first_seen_at] if one.first_seen_at is not None else [row.purchased_at for row in one.rows]
     return min([*known, now])
 
 
-def last_seen_of(one: Person, now: Ms) -> Ms:
+def last_seen_of(one: ImportedPerson, now: Ms) -> Ms:
     if one.last_seen_at is not None:
         return min(one.last_seen_at, now)
     bought = [row.purchased_at for row in one.rows if row.purchased_at <= now]
     return max([first_seen_of(one, now), *bought])
 
 
-def new_customer(one: Person, project_id: str, record: str, now: Ms) -> Customer:
+def new_customer(one: ImportedPerson, project_id: str, record: str, now: Ms) -> Customer:
     """Somebody who was not known here, without purchases yet."""
     return Customer(
         project_id=project_id,
@@ -276,7 +276,7 @@ def with_balances(customer: Customer, balances: Mapping[str, int], reference: st
     return structs.replace(customer, balances=dict(sorted(balances.items())), currency_transactions=moved)
 
 
-def met(customer: Customer, one: Person, free: frozenset[str], now: Ms) -> Customer:
+def met(customer: Customer, one: ImportedPerson, free: frozenset[str], now: Ms) -> Customer:
     """A customer who is known here already, with those ids of the file that nobody has. The older of the two says
     which id was the first."""
     added = tuple(id for id in one.ids if id in free)
@@ -291,7 +291,7 @@ def met(customer: Customer, one: Person, free: frozenset[str], now: Ms) -> Custo
     )
 
 
-def taken_in(customer: Customer, one: Person, bought: Iterable[Subscription | Purchase], now: Ms) -> Customer:
+def taken_in(customer: Customer, one: ImportedPerson, bought: Iterable[Subscription | Purchase], now: Ms) -> Customer:
     """With these purchases and the attributes of the file, by the rules for what a store tells."""
     if one.attributes:
         customer = with_attributes(customer, not_later_than(now, one.attributes))

@@ -20,7 +20,7 @@ from latchkey.domain.purchases.subscription import Cause, PeriodType
 from latchkey.domain.stores.store import PLAY_STORE, PROMOTIONAL, store_of
 from latchkey.subjects.imports.rules import cells as rules_cells
 from latchkey.subjects.imports.rules.imported_rates import implied_rate
-from latchkey.subjects.imports.rules.row import CustomerRow, RowError, RowKind, Standing, TransactionRow
+from latchkey.subjects.imports.rules.row import CustomerRow, RowError, RowKind, RowStatus, TransactionRow
 
 # Without these a file is no transaction export.
 NEEDED = frozenset(
@@ -210,13 +210,13 @@ def _ownership(cells: Mapping[str, Any]) -> Ownership:
     return Ownership.FAMILY_SHARED if shared else Ownership.PURCHASED
 
 
-def _standing(cells: Mapping[str, Any], end: Ms | None) -> Standing:
+def _standing(cells: Mapping[str, Any], end: Ms | None) -> RowStatus:
     off_at = rules_cells.instant(cells, "unsubscribe_detected_at")
     grace_end = rules_cells.instant(cells, "grace_period_end_time")
     failed_at = rules_cells.instant(cells, "billing_issues_detected_at")
     in_grace = grace_end is not None and end is not None and grace_end > end
     resumes_at = rules_cells.instant(cells, "auto_resume_time")
-    return Standing(
+    return RowStatus(
         # Whoever has paused has not cancelled.
         auto_renew=off_at is None or resumes_at is not None,
         renewal_off_at=off_at if resumes_at is None else None,

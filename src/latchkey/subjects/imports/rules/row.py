@@ -31,7 +31,7 @@ class RowError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RowStatus:
     """How a subscription stood when the row was written. Counts only on the last row of the subscription."""
 
     auto_renew: bool = True
@@ -78,7 +78,7 @@ class TransactionRow:
     credited: int = 0
     revoked_at: Ms | None = None
     resolved_at: Ms | None = None
-    standing: Standing = field(default_factory=Standing)
+    standing: RowStatus = field(default_factory=RowStatus)
     # What the store can be asked with, where it is not an id of the row.
     token: str | None = None
     # The lookup key of the offering that it was bought from.

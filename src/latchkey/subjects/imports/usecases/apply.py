@@ -31,12 +31,12 @@ from latchkey.engine.storage import store_handles as handles
 from latchkey.engine.storage.newcomers import Newcomer
 from latchkey.engine.storage.records import Owner, Stored
 from latchkey.engine.storage.store_handles import Handle
-from latchkey.engine.storage.writes import Owned, Transaction, Writes, coins, write
+from latchkey.engine.storage.writes import Owned, TransactionOwner, Writes, coins, write
 from latchkey.engine.unit_of_work import UnitOfWork, purchase_keys
 from latchkey.engine.unreported_renewals import passes_until, unheard
 from latchkey.subjects.imports.rules.imported_rates import with_rates, without_rate
 from latchkey.subjects.imports.rules.person import (
-    Person,
+    ImportedPerson,
     PurchaseKey,
     last_seen_of,
     met,
@@ -45,7 +45,7 @@ from latchkey.subjects.imports.rules.person import (
     with_balances,
 )
 from latchkey.subjects.imports.rules.row import is_known_by_another_id
-from latchkey.subjects.imports.usecases.staging import Batch, Problem
+from latchkey.subjects.imports.usecases.staging import RowProblem, StagedBatch
 
 
 @dataclass(slots=True)
@@ -113,9 +113,9 @@ _KINDS = {PurchaseKind.ONE_TIME: "one-time purchases", PurchaseKind.PROMOTIONAL:
 
 
 @dataclass(slots=True)
-class Outcome:
+class BatchOutcome:
     counts: Counter[str] = field(default_factory=Counter)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[RowProblem] = field(default_factory=list)
     # Currencies of payments for which neither the file nor the operator has a rate.
     without_rate: set[str] = field(default_factory=set)
 
@@ -136,7 +136,7 @@ class _Known:
         found = self.owners.get((one.store, one.id))
         return found is not None and found.key is None
 
-    def whom(self, person: Person) -> Stored | None:
+    def whom(self, person: ImportedPerson) -> Stored | None:
         """By the id used last, by another id, or as the owner of a purchase of whom nobody knows who it is."""
         for id in (person.app_user_id, *person.ids):
             if id in self.by_id:
@@ -158,12 +158,12 @@ class Applier:
     # Look, but write nothing.
     dry: bool = False
 
-    async def apply(self, connection: Connection, batch: Batch, now: Ms) -> Outcome:
+    async def apply(self, connection: Connection, batch: StagedBatch, now: Ms) -> BatchOutcome:
         """In the transaction of the connection."""
-        outcome = Outcome()
+        outcome = BatchOutcome()
         known = await self._look(connection, batch)
-        fresh: list[Person] = []
-        met_here: list[tuple[Stored, Person, Bought]] = []
+        fresh: list[ImportedPerson] = []
+        met_here: list[tuple[Stored, ImportedPerson, Bought]] = []
         for person in batch.people:
             if gone := tuple(one for one in person.bought if known.erased(one)):
                 outcome.problems += batch.problems(gone, ERASED)
@@ -196,7 +196,7 @@ class Applier:
         outcome.counts["to ask the stores about"] += sum(one.check_at is not None for one, _ in asked)
         return outcome
 
-    async def _look(self, connection: Connection, batch: Batch) -> _Known:
+    async def _look(self, connection: Connection, batch: StagedBatch) -> _Known:
         found = await records.lock(connection, [(self.project_id, id) for one in batch.people for id in one.ids])
         wanted = [(self.project_id, one.store, one.id) for person in batch.people for one in person.bought]
         owned = await records.owners(connection, wanted) if wanted else {}
@@ -211,7 +211,7 @@ class Applier:
         )
 
     async def _create(
-        self, connection: Connection, people: list[Person], now: Ms, known: _Known, outcome: Outcome
+        self, connection: Connection, people: list[ImportedPerson], now: Ms, known: _Known, outcome: BatchOutcome
     ) -> list[tuple[Handle, Ms]]:
         """Those whom nobody here knows. With `told` their purchases follow, with their events."""
         made: list[Newcomer] = []
@@ -249,18 +249,18 @@ class Applier:
                 writes.marked.append(one.key)
             for bought in customer.subscriptions:
                 writes.transactions += (
-                    Transaction(bought.store, id, bought.id) for id in underivable_transactions(bought)
+                    TransactionOwner(bought.store, id, bought.id) for id in underivable_transactions(bought)
                 )
         await write(connection, writes, now)
 
     async def _meet(
         self,
         connection: Connection,
-        people: list[tuple[Stored, Person, Bought]],
+        people: list[tuple[Stored, ImportedPerson, Bought]],
         known: _Known,
-        batch: Batch,
+        batch: StagedBatch,
         now: Ms,
-        outcome: Outcome,
+        outcome: BatchOutcome,
     ) -> list[tuple[Handle, Ms]]:
         if not people:
             return []
@@ -273,7 +273,7 @@ class Applier:
                 continue
             free = frozenset(id for id in person.ids if id not in known.by_id)
             if any(known.by_id[id].key != stored.key for id in person.ids if id not in free):
-                outcome.problems.append(Problem(*batch.homes[person.app_user_id], TAKEN_ID))
+                outcome.problems.append(RowProblem(*batch.homes[person.app_user_id], TAKEN_ID))
             self._change(unit, stored, person, bought, free, now, outcome)
             known.by_id |= dict.fromkeys(free, stored)
             keys = frozenset((one.store, one.id) for one in bought)
@@ -286,11 +286,11 @@ class Applier:
         self,
         unit: UnitOfWork,
         stored: Stored,
-        person: Person,
+        person: ImportedPerson,
         bought: Bought,
         free: frozenset[str],
         now: Ms,
-        outcome: Outcome,
+        outcome: BatchOutcome,
     ) -> None:
         before = unit.catch_up(stored, self.catalog, now)
         after = met(before, person, free, now) if person.ids else before
@@ -302,20 +302,20 @@ class Applier:
             until = passes_until(after, unit.unheard, now)
             unit.adopt(stored, self._pinned(at_present(after, self.catalog, until), outcome), self.catalog)
 
-    def _pinned(self, customer: Customer, outcome: Outcome) -> Customer:
+    def _pinned(self, customer: Customer, outcome: BatchOutcome) -> Customer:
         """With the terms that the file does not tell, as for any new payment."""
         customer = pinned(customer, self.catalog.tariff).customer
         outcome.without_rate |= without_rate((*customer.subscriptions, *customer.purchases))
         return customer
 
 
-def _count(outcome: Outcome, person: Person, new: bool) -> None:
+def _count(outcome: BatchOutcome, person: ImportedPerson, new: bool) -> None:
     outcome.counts["new customers" if new else "known customers"] += 1
     for one in person.bought:
         outcome.counts["subscriptions" if isinstance(one, Subscription) else _KINDS[one.kind]] += 1
 
 
-def _last_seen(one: Person, now: Ms) -> LastSeen:
+def _last_seen(one: ImportedPerson, now: Ms) -> LastSeen:
     return LastSeen(
         last_seen_of(one, now),
         one.last_seen_platform,

@@ -32,7 +32,7 @@ _MOST_NAMED = 1_000
 
 
 @dataclass(slots=True)
-class Reader:
+class RecordReader:
     """Makes rows of the records of one import, and notes what the operator should know."""
 
     format: Format

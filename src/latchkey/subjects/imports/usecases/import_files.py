@@ -27,7 +27,7 @@ _BACKSLASHED = re.compile(r'\\"(?!")')
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFile:
     path: Path
     size: int
     digest: str
@@ -56,7 +56,7 @@ class Content:
     position: Callable[[], int]
 
 
-def source(path: Path) -> Source:
+def source(path: Path) -> SourceFile:
     """The file with the digest by which it is recognised."""
     with _readable(path), path.open("rb") as file:
         digest, size = sha256(), 0
@@ -65,7 +65,7 @@ def source(path: Path) -> Source:
             size += len(chunk)
     if not size:
         raise Invalid(f"{path} is empty.")
-    return Source(path, size, digest.hexdigest())
+    return SourceFile(path, size, digest.hexdigest())
 
 
 @contextmanager

@@ -30,10 +30,10 @@ from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.imports import storage
 from latchkey.subjects.imports.rules.skip import Skip
-from latchkey.subjects.imports.storage import Run
+from latchkey.subjects.imports.storage import ImportRun
 from latchkey.subjects.imports.usecases.apply import Applier, Questions
-from latchkey.subjects.imports.usecases.file_formats import Format, Reader
-from latchkey.subjects.imports.usecases.import_files import Source, source
+from latchkey.subjects.imports.usecases.file_formats import Format, RecordReader
+from latchkey.subjects.imports.usecases.import_files import SourceFile, source
 from latchkey.subjects.imports.usecases.staging import read_batch, stage
 
 # Rows in one transaction. Enough to be worth its round trips, few enough that nobody waits long for a customer.
@@ -54,7 +54,7 @@ READING, WRITING = "Reading", "Writing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class ImportOrder:
     """What the operator asks for."""
 
     project_id: str
@@ -69,7 +69,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class ImportResult:
     run_id: str
     # The files had been imported before, at this moment: nothing was done.
     known_since: Ms | None = None
@@ -85,11 +85,11 @@ class Result:
 
 async def run_import(
     database: Database,
-    order: Order,
+    order: ImportOrder,
     now: Callable[[], Ms],
     progress: Progress = lambda _stage, _done, _total: None,
     skipped: Callable[[Skip], None] | None = None,
-) -> Result:
+) -> ImportResult:
     """`skipped` is called at the end for every row that was not imported."""
     sources = _sources(order.files)
     turn = await connect(database.url, application_name="latchkey import")
@@ -115,14 +115,14 @@ async def _turn_comes(turn: Connection, project_id: str) -> bool:
     return False
 
 
-def _sources(paths: tuple[Path, ...]) -> tuple[Source, ...]:
+def _sources(paths: tuple[Path, ...]) -> tuple[SourceFile, ...]:
     found = tuple(source(path) for path in paths)
     if len({one.digest for one in found}) < len(found):
         raise Invalid("Two of the files have the same content. Name each file once.")
     return found
 
 
-def fingerprint(order: Order, sources: tuple[Source, ...]) -> str:
+def fingerprint(order: ImportOrder, sources: tuple[SourceFile, ...]) -> str:
     """The same files with the same options have the same, in any order."""
     what = (order.format, sorted(order.apps.items()), order.told, sorted(one.digest for one in sources))
     return sha256(json.encode(what)).hexdigest()
@@ -131,21 +131,21 @@ def fingerprint(order: Order, sources: tuple[Source, ...]) -> str:
 @dataclass(slots=True)
 class _Import:
     database: Database
-    order: Order
-    sources: tuple[Source, ...]
+    order: ImportOrder
+    sources: tuple[SourceFile, ...]
     now: Callable[[], Ms]
     progress: Progress
     # In a dry run: the connection whose transaction is rolled back at the end.
     _rehearsal: Connection | None = None
 
-    async def run(self, skipped: Callable[[Skip], None] | None) -> Result:
+    async def run(self, skipped: Callable[[Skip], None] | None) -> ImportResult:
         if not self.order.dry:
             return await self._run(skipped)
         async with self.database.acquire() as connection, storage.undone(connection):
             self._rehearsal = connection
             return await self._run(skipped)
 
-    async def _run(self, skipped: Callable[[Skip], None] | None) -> Result:
+    async def _run(self, skipped: Callable[[Skip], None] | None) -> ImportResult:
         order, digest = self.order, fingerprint(self.order, self.sources)
         async with self._transaction() as connection:
             reader, known_currencies = await self._prepare(connection)
@@ -179,7 +179,7 @@ class _Import:
             async with transient_errors.hot_transaction(self.database) as connection:
                 yield connection
 
-    async def _prepare(self, connection: Connection) -> tuple[Reader, frozenset[str]]:
+    async def _prepare(self, connection: Connection) -> tuple[RecordReader, frozenset[str]]:
         order = self.order
         found = await load_projects(connection, Catalogs(), {order.project_id})
         if order.project_id not in found:
@@ -191,7 +191,7 @@ class _Import:
             if app_id not in apps.get(store, ()):
                 raise Invalid(f"This project has no app {app_id} in {store}. `latchkey app list` shows its apps.")
         codes = {one.code for one in await currencies_storage.page(connection, order.project_id)}
-        reader = Reader(
+        reader = RecordReader(
             format=order.format,
             catalog=found[order.project_id].catalog,
             apps=apps,
@@ -201,15 +201,15 @@ class _Import:
         reader.currencies = frozenset(codes)
         return reader, reader.currencies
 
-    async def _begin(self, connection: Connection, digest: str) -> Run:
+    async def _begin(self, connection: Connection, digest: str) -> ImportRun:
         order, now = self.order, self.now()
-        run = Run(f"imp_{uuid4().hex[:16]}", "staging", 0, "", {}, now, None)
+        run = ImportRun(f"imp_{uuid4().hex[:16]}", "staging", 0, "", {}, now, None)
         options = {"apps": dict(order.apps), "webhooks": order.told}
         files = [{"name": one.name, "size": one.size, "sha256": one.digest} for one in self.sources]
         await storage.begin(connection, order.project_id, run.id, digest, order.format, options, files, now)
         return run
 
-    async def _stage(self, known: Run | None, digest: str, reader: Reader) -> Run:
+    async def _stage(self, known: ImportRun | None, digest: str, reader: RecordReader) -> ImportRun:
         """Reads the files from the beginning. Skips of an earlier reading come again; those of batches stay. The import
         begins in the same transaction: one that is refused or killed while it reads leaves no trace."""
         project_id = self.order.project_id
@@ -233,7 +233,7 @@ class _Import:
             staged = await storage.complete(connection, project_id, run.id, merged, self.now())
         return replace(run, status="applying", staged=staged, counts=dict(merged))
 
-    async def _apply(self, run: Run, applier: Applier) -> Run:
+    async def _apply(self, run: ImportRun, applier: Applier) -> ImportRun:
         limit = AT_ONCE_TOLD if self.order.told else AT_ONCE
         while True:
             self.progress(WRITING, _applied(run), run.staged)
@@ -242,7 +242,7 @@ class _Import:
                 return run
             run = following
 
-    async def _batch(self, run: Run, applier: Applier, limit: int) -> Run | None:
+    async def _batch(self, run: ImportRun, applier: Applier, limit: int) -> ImportRun | None:
         for tries_left in reversed(range(_TRIES)):
             asked = dict(applier.questions.asked)
             try:
@@ -255,7 +255,9 @@ class _Import:
                     raise
         raise AssertionError("unreachable")
 
-    async def _write_batch(self, connection: Connection, run: Run, applier: Applier, limit: int) -> Run | None:
+    async def _write_batch(
+        self, connection: Connection, run: ImportRun, applier: Applier, limit: int
+    ) -> ImportRun | None:
         project_id, now = self.order.project_id, self.now()
         groups = await storage.next_customers(connection, project_id, run.id, run.cursor, limit)
         if not groups:
@@ -280,18 +282,18 @@ class _Import:
 
     async def _result(
         self,
-        run: Run,
+        run: ImportRun,
         skipped: Callable[[Skip], None] | None,
         *,
         known_since: Ms | None = None,
         resumed_at: int | None = None,
-    ) -> Result:
+    ) -> ImportResult:
         async with self._transaction() as connection:
             if skipped is not None:
                 async for one in storage.skips(connection, self.order.project_id, run.id):
                     skipped(one)
             reasons = await storage.reasons(connection, self.order.project_id, run.id)
-        return Result(
+        return ImportResult(
             run_id=run.id,
             known_since=known_since,
             resumed_at=resumed_at,
@@ -303,20 +305,20 @@ class _Import:
         )
 
 
-def _applied(run: Run) -> int:
+def _applied(run: ImportRun) -> int:
     return run.counts.get("applied", 0)
 
 
-def _noted(run: Run, note: str) -> tuple[str, ...]:
+def _noted(run: ImportRun, note: str) -> tuple[str, ...]:
     return tuple(sorted(name.removeprefix(note) for name in run.counts if name.startswith(note)))
 
 
-def _questions(run: Run) -> Questions:
+def _questions(run: ImportRun) -> Questions:
     asked = {name.removeprefix(_ASKED): count for name, count in run.counts.items() if name.startswith(_ASKED)}
     return Questions(run.started_at, asked)
 
 
-async def find_run(connection: Connection, project_id: str, source: str) -> storage.Run | None:
+async def find_run(connection: Connection, project_id: str, source: str) -> storage.ImportRun | None:
     return await storage.find(connection, project_id, source)
 
 

@@ -13,12 +13,12 @@ from latchkey.database.pool import Connection
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.subjects.imports import storage
-from latchkey.subjects.imports.rules.person import Person, PurchaseKey, person, together
+from latchkey.subjects.imports.rules.person import ImportedPerson, PurchaseKey, person, together
 from latchkey.subjects.imports.rules.row import CustomerRow, RowError, TransactionRow
 from latchkey.subjects.imports.rules.skip import Skip
 from latchkey.subjects.imports.storage import StagedId, StagedRow
-from latchkey.subjects.imports.usecases.file_formats import Cells, Reader, Row, group_of
-from latchkey.subjects.imports.usecases.import_files import Source, opened
+from latchkey.subjects.imports.usecases.file_formats import Cells, RecordReader, Row, group_of
+from latchkey.subjects.imports.usecases.import_files import SourceFile, opened
 
 T = TypeVar("T", TransactionRow, CustomerRow)
 _TRANSACTION, _CUSTOMER = b"\0", b"\1"
@@ -90,7 +90,7 @@ def unpack_customer(packed: bytes) -> Placed[CustomerRow]:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class RowProblem:
     """A row that was not applied, by the number of its file."""
 
     file: int
@@ -99,23 +99,23 @@ class Problem:
 
 
 @dataclass(slots=True)
-class Batch:
+class StagedBatch:
     """What one batch holds, before it is written."""
 
-    people: list[Person]
+    people: list[ImportedPerson]
     # Where the rows of each purchase stand in the files, and those of each customer.
     places: dict[PurchaseKey, list[tuple[int, int]]]
     homes: dict[str, tuple[int, int]]
 
-    def problems(self, bought: Iterable[Subscription | Purchase], reason: str) -> list[Problem]:
+    def problems(self, bought: Iterable[Subscription | Purchase], reason: str) -> list[RowProblem]:
         """One for each row of these purchases."""
-        return [Problem(*place, reason) for one in bought for place in self.places.get((one.store, one.id), ())]
+        return [RowProblem(*place, reason) for one in bought for place in self.places.get((one.store, one.id), ())]
 
 
-def read_batch(groups: Mapping[str, Iterable[bytes]]) -> Batch:
+def read_batch(groups: Mapping[str, Iterable[bytes]]) -> StagedBatch:
     places: dict[PurchaseKey, list[tuple[int, int]]] = {}
     homes: dict[str, tuple[int, int]] = {}
-    people: list[Person] = []
+    people: list[ImportedPerson] = []
     for key, packed in groups.items():
         transactions: list[TransactionRow] = []
         told: list[CustomerRow] = []
@@ -131,12 +131,12 @@ def read_batch(groups: Mapping[str, Iterable[bytes]]) -> Batch:
         made = person(key, transactions, told)
         homes[made.app_user_id] = homes[key]
         people.append(made)
-    return Batch(_unrepeated(people), places, homes)
+    return StagedBatch(_unrepeated(people), places, homes)
 
 
-def _unrepeated(people: Iterable[Person]) -> list[Person]:
+def _unrepeated(people: Iterable[ImportedPerson]) -> list[ImportedPerson]:
     """People who share an id or a purchase are one."""
-    found: list[Person | None] = []
+    found: list[ImportedPerson | None] = []
     holders: dict[object, int] = {}
     for one in people:
         named: set[object] = {*one.ids, *one.keys}
@@ -175,8 +175,8 @@ async def stage(
     connection: Connection,
     project_id: str,
     run_id: str,
-    reader: Reader,
-    sources: Sequence[Source],
+    reader: RecordReader,
+    sources: Sequence[SourceFile],
     progress: Callable[[int], None],
     *,
     note_skips: bool,
@@ -226,7 +226,7 @@ async def stage(
     return counts
 
 
-def _add(chunk: _Chunk, reader: Reader, file: int, line: int, number: int, row: Row) -> None:
+def _add(chunk: _Chunk, reader: RecordReader, file: int, line: int, number: int, row: Row) -> None:
     group = group_of(reader.format, row)
     packed = pack(file, line, row)
     if isinstance(row, CustomerRow):

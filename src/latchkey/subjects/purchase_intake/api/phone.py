@@ -26,7 +26,7 @@ from latchkey.subjects.purchase_intake.usecases.phone_requests import (
     may_restore,
     sign_offers,
 )
-from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import CannotCheck, InvalidReceipt
+from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import CannotCheck, RejectedReceipt
 from latchkey.subjects.purchase_intake.wire import (
     Accepted,
     HealthReportAvailability,
@@ -124,7 +124,7 @@ async def restore_eligibility(
             app_user_id,
             new.fetch_token,
         )
-    except InvalidReceipt as invalid:
+    except RejectedReceipt as invalid:
         raise BadRequest(invalid.message, code=INVALID_RECEIPT, type="store_error", param=invalid.param) from invalid
     except CannotCheck as unknown:
         raise StoreNotConnected(unknown.message) from unknown

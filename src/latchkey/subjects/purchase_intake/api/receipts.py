@@ -34,8 +34,8 @@ from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownR
 from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import (
     TEST_PREFIX,
     CannotCheck,
-    InvalidReceipt,
     Receipt,
+    RejectedReceipt,
     take_receipt,
 )
 from latchkey.wire.v1 import AttributesErrorResponse, PurchasedProduct, ReceiptResponse
@@ -170,7 +170,7 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
                 offering=_product_id(new.presented_offering_identifier),
             )
             taken = await take_receipt(services.changes, caller.project_id, receipt)
-    except InvalidReceipt as invalid:
+    except RejectedReceipt as invalid:
         raise BadRequest(invalid.message, code=INVALID_RECEIPT, type="store_error", param=invalid.param) from invalid
     except CannotCheck as unknown:
         raise StoreNotConnected(unknown.message) from unknown
@@ -239,7 +239,7 @@ async def _of_a_former_key(exchange: Exchange, services: Services) -> ApiError |
 _encode = json.Encoder().encode
 
 
-class Writes:
+class ReceiptEndpoint:
     route = ROUTE
 
     def __init__(self, services: Services) -> None:

@@ -23,7 +23,7 @@ from latchkey.http.services import Provided, Services
 from latchkey.stores.errors import CredentialsRefused, Malformed, Misdirected, NotAuthentic, StoreDown
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_intake import render, wire
-from latchkey.subjects.purchase_intake.rules import Filter
+from latchkey.subjects.purchase_intake.rules import JournalFilter
 from latchkey.subjects.purchase_intake.usecases import journal
 from latchkey.subjects.purchase_intake.usecases.journal import NotConnected
 from latchkey.wire.paging import next_path, project_path
@@ -34,7 +34,7 @@ router_incoming = Router(tags=["Stores"])
 log = structlog.get_logger()
 
 
-class Received(Struct, frozen=True, kw_only=True):
+class AcceptedNotification(Struct, frozen=True, kw_only=True):
     received: bool = True
     # It was in the journal already, so nothing follows from this one.
     duplicate: bool
@@ -60,7 +60,7 @@ async def receive_notification(request: Request, services: Provided, token: str)
     except NotConnected as error:
         log.error("notification for an app without credentials", app_id=await _app_of(services, token))
         raise StoreNotConnected("This app has no credentials for its store yet, so nothing can be checked.") from error
-    return reply(Received(duplicate=not new))
+    return reply(AcceptedNotification(duplicate=not new))
 
 
 async def _app_of(services: Services, token: str) -> str | None:
@@ -102,7 +102,7 @@ async def list_store_notifications(
     """What the stores sent, newest first. `kind` is how the store's own name for it begins. A key without the scope
     `write` sees only the beginning of a Google Play purchase token in `subject`: a token can be shown as a receipt."""
     in_order(since_ms, until_ms)
-    wanted = Filter(app_id=app_id, status=status, kind=kind, subject=subject, since=since_ms, until=until_ms)
+    wanted = JournalFilter(app_id=app_id, status=status, kind=kind, subject=subject, since=since_ms, until=until_ms)
     found = await journal.page(services.database, caller.project_id, wanted, after=paging.after, limit=paging.limit + 1)
     url = project_path(caller.project_id, "store_notifications")
     following = None

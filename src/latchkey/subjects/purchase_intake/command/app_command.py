@@ -17,7 +17,7 @@ from latchkey.cli import output, secret_key
 from latchkey.cli.command import command
 from latchkey.cli.data_folder import DataFolder, read_json
 from latchkey.cli.output import JsonOption, shown
-from latchkey.cli.project_command import Desk, ProjectOption, desk, extended
+from latchkey.cli.project_command import ProjectContext, ProjectOption, extended, project_context
 from latchkey.cli.target_database import DATA, ConfigOption, DataOption, is_of_up
 from latchkey.database.sealing import UnsealableError
 from latchkey.domain.refusal import Refusal
@@ -37,7 +37,7 @@ app.add_typer(credentials, name="credentials")
 
 
 @dataclass(frozen=True, slots=True)
-class StoreDesk(Desk):
+class StoreDesk(ProjectContext):
     connections: Connections
     # Where the service is reached, if this machine knows it.
     base: str
@@ -48,7 +48,7 @@ async def store_desk(
     project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
 ) -> AsyncIterator[StoreDesk]:
     """For commands that ask stores, and so need the secret key."""
-    async with desk(project, config, data, as_json) as at:
+    async with project_context(project, config, data, as_json) as at:
         settings = msgspec.structs.replace(at.settings, secret_key=await secret_key.checked(at))
         base = read_json(DataFolder(data).connection).get("base_url", "") if is_of_up(config, data) else ""
         connections = connect(at.database, settings, real_now)
@@ -90,9 +90,9 @@ async def list_apps(at: StoreDesk) -> None:
     Console(highlight=False).print(table)
 
 
-@command(app, "create", desk)
+@command(app, "create", project_context)
 async def create(
-    at: Desk,
+    at: ProjectContext,
     name: Annotated[str, typer.Argument(help="The name that people see.")],
     store: Annotated[str, typer.Option(help=f"Where it is sold: {', '.join(projects.PUBLIC_PREFIXES)}.")],
 ) -> None:
@@ -108,8 +108,8 @@ async def create(
     output.bare(issued.plaintext)
 
 
-@command(app, "delete", desk, asks="Installed copies of {app_id!r} are refused from now on. Delete the app?")
-async def delete_app(at: Desk, app_id: AppArgument) -> None:
+@command(app, "delete", project_context, asks="Installed copies of {app_id!r} are refused from now on. Delete the app?")
+async def delete_app(at: ProjectContext, app_id: AppArgument) -> None:
     """Delete an app and its keys. What was bought in it stays. Asks first."""
     async with at.audited("app.deleted", app_id):
         await projects.delete_app(at.database, at.project_id, app_id)

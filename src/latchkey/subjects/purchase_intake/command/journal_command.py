@@ -9,12 +9,12 @@ from rich.table import Column, Table
 from latchkey.cli import output
 from latchkey.cli.command import command
 from latchkey.cli.output import shown, typed
-from latchkey.cli.project_command import Desk, desk
+from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_intake import render
-from latchkey.subjects.purchase_intake.rules import Filter, Status, opened
+from latchkey.subjects.purchase_intake.rules import JournalFilter, Status, opened
 from latchkey.subjects.purchase_intake.usecases import journal
 
 app = typer.Typer(no_args_is_help=True, help="What stores and phones sent: list it, show it, process it again.")
@@ -27,9 +27,9 @@ SinceOption = Annotated[
 _COLOURS = {"applied": "green", "failed": "red", "waiting": "yellow", "ignored": "dim"}
 
 
-@command(app, "list", desk)
+@command(app, "list", project_context)
 async def show_list(
-    at: Desk,
+    at: ProjectContext,
     app_id: AppOption = None,
     status: StatusOption = None,
     kind: Annotated[
@@ -40,7 +40,7 @@ async def show_list(
     limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 50,
 ) -> None:
     """List entries, newest first."""
-    wanted = Filter(
+    wanted = JournalFilter(
         app_id=app_id,
         status=status,
         kind=kind,
@@ -80,9 +80,9 @@ async def show_list(
         console.print(words, style="red", soft_wrap=True)
 
 
-@command(app, "show", desk)
+@command(app, "show", project_context)
 async def show_entry(
-    at: Desk,
+    at: ProjectContext,
     notification_id: Annotated[str, typer.Argument(help="Its id, as `latchkey journal list` shows it.")],
     raw: Annotated[bool, typer.Option("--raw", help="Print only the payload, as it was received.")] = False,
 ) -> None:
@@ -119,9 +119,9 @@ async def show_entry(
         output.write(said)
 
 
-@command(app, "reprocess", desk)
+@command(app, "reprocess", project_context)
 async def reprocess(
-    at: Desk,
+    at: ProjectContext,
     notification_id: Annotated[str | None, typer.Argument(help="One entry; or use --since.")] = None,
     since: SinceOption = None,
     status: StatusOption = None,

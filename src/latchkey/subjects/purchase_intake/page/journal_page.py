@@ -12,7 +12,7 @@ from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.subjects.projects import usecases as projects
-from latchkey.subjects.purchase_intake.rules import Entry, Filter, Status, opened
+from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalFilter, Status, opened
 from latchkey.subjects.purchase_intake.usecases import journal
 from latchkey.subjects.purchase_intake.usecases.store_health import standing_of
 
@@ -27,7 +27,7 @@ MOST_APPS = 200
 @pages.get("/journal")
 async def show_journal(visit: Visit) -> Response:
     asked, error = visit.query, ""
-    found: list[Entry] = []
+    found: list[JournalEntry] = []
     try:
         after = asked.text("after") or None
         wanted = read_filter(asked)
@@ -100,13 +100,13 @@ async def reprocess(visit: Visit) -> Response:
     return await visit.to(visit.path("journal", journal.name_of(found)), "It is processed again.")
 
 
-def read_filter(asked: Form) -> Filter:
+def read_filter(asked: Form) -> JournalFilter:
     status = asked.text("status")
     if status and status not in STATUSES:
         raise Invalid(f"A status is one of {', '.join(STATUSES)}.", param="status")
     since, until = read_moment(asked, "since"), read_moment(asked, "until")
     in_order(since, until)
-    return Filter(
+    return JournalFilter(
         app_id=asked.text("app") or None,
         status=cast("Status | None", status or None),
         kind=asked.text("kind")[:200] or None,

@@ -15,7 +15,7 @@ from latchkey.database.listener import listening as listening_to
 from latchkey.database.pool import Connection, Database, Record
 from latchkey.database.sql import affected, query
 from latchkey.domain.instants import Ms
-from latchkey.subjects.purchase_intake.rules import Entry, Filter, NewEntry, Outcome, Status
+from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalFilter, JournalOutcome, NewEntry, Status
 
 _FILE = query("file_notifications")
 _CLAIM = query("claim_notifications")
@@ -61,7 +61,7 @@ async def file(connection: Connection, entries: Sequence[NewEntry]) -> dict[tupl
     return {(row["project_id"], row["app_id"], row["external_id"]): row["id"] for row in rows}
 
 
-async def claim(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Entry]:
+async def claim(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[JournalEntry]:
     return [_entry(row) for row in await connection.fetch(_CLAIM, now, lease_until, limit)]
 
 
@@ -70,7 +70,7 @@ async def hold(connection: Connection, ids: Iterable[int], lease_until: Ms) -> N
     await connection.execute(_HOLD, sorted(ids), lease_until, None)
 
 
-async def finish(connection: Connection, outcomes: Sequence[Outcome], now: Ms) -> None:
+async def finish(connection: Connection, outcomes: Sequence[JournalOutcome], now: Ms) -> None:
     await connection.execute(
         _FINISH,
         [one.id for one in outcomes],
@@ -100,12 +100,14 @@ async def shown_by_another(connection: Connection, project_id: str, subject: str
     return shown
 
 
-async def load(connection: Connection, project_id: str, id: int) -> Entry | None:
+async def load(connection: Connection, project_id: str, id: int) -> JournalEntry | None:
     row = await connection.fetchrow(_LOAD, project_id, id)
     return None if row is None else _entry(row)
 
 
-async def page(connection: Connection, project_id: str, before: int | None, wanted: Filter, limit: int) -> list[Entry]:
+async def page(
+    connection: Connection, project_id: str, before: int | None, wanted: JournalFilter, limit: int
+) -> list[JournalEntry]:
     """Newest first."""
     rows = await connection.fetch(
         _LIST,
@@ -122,7 +124,7 @@ async def page(connection: Connection, project_id: str, before: int | None, want
     return [_entry(row) for row in rows]
 
 
-async def reprocess(connection: Connection, project_id: str, id: int, now: Ms) -> Entry | None:
+async def reprocess(connection: Connection, project_id: str, id: int, now: Ms) -> JournalEntry | None:
     await connection.execute(_REPROCESS, project_id, now, None, None, None, id)
     return await load(connection, project_id, id)
 
@@ -145,8 +147,8 @@ async def prune(connection: Connection, before: Ms) -> bool:
     return affected(await connection.execute(_PRUNE, before, _PRUNED_AT_ONCE)) == _PRUNED_AT_ONCE
 
 
-def _entry(row: Record) -> Entry:
-    return Entry(
+def _entry(row: Record) -> JournalEntry:
+    return JournalEntry(
         id=row["id"],
         project_id=row["project_id"],
         app_id=row["app_id"],

@@ -20,7 +20,7 @@ _Purchase = tuple[str, str, str]
 _Place = tuple[str, str]
 
 
-class Desk:
+class BatchedLookups:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._owners: Batch[_Purchase, Owner | None] = Batch(self._find_owners)

@@ -8,7 +8,7 @@ from latchkey.domain.refusal import NotFound
 from latchkey.domain.stores.store import STORES
 from latchkey.engine.batch import Batch
 from latchkey.stores.adapter import ConnectedApp, Incoming, Notification
-from latchkey.subjects.purchase_intake.rules import Entry, Filter, NewEntry, Source, Status
+from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalFilter, NewEntry, Source, Status
 from latchkey.subjects.purchase_intake.storage import connection_rows as store_connections_storage
 from latchkey.subjects.purchase_intake.storage import journal_rows
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
@@ -18,7 +18,7 @@ class NotConnected(Exception):
     """The app has no credentials, so nothing can be checked. The store should try again later."""
 
 
-class Inbox:
+class NotificationInbox:
     """Takes notifications in. Those that arrive at the same time share one statement."""
 
     def __init__(self, connections: Connections) -> None:
@@ -88,11 +88,11 @@ _BEGINNING = 16
 _LARGEST = 2**63 - 1
 
 
-def name_of(entry: Entry) -> str:
+def name_of(entry: JournalEntry) -> str:
     return f"{PREFIX}{entry.id}"
 
 
-def subject_of(entry: Entry, *, trusted: bool) -> str | None:
+def subject_of(entry: JournalEntry, *, trusted: bool) -> str | None:
     """Which purchase an entry is about. Who may not write sees only the beginning of a purchase token: shown as a
     receipt, a whole one would move the purchase to another customer."""
     if trusted or entry.subject is None or entry.source == "receipt" or not STORES[entry.store].names_are_receipts:
@@ -100,7 +100,9 @@ def subject_of(entry: Entry, *, trusted: bool) -> str | None:
     return entry.subject[:_BEGINNING] + "…"
 
 
-async def page(database: Database, project_id: str, wanted: Filter, *, after: str | None, limit: int) -> list[Entry]:
+async def page(
+    database: Database, project_id: str, wanted: JournalFilter, *, after: str | None, limit: int
+) -> list[JournalEntry]:
     """Newest first."""
     async with database.acquire() as connection:
         before = None
@@ -111,12 +113,12 @@ async def page(database: Database, project_id: str, wanted: Filter, *, after: st
         return await journal_rows.page(connection, project_id, before, wanted, limit)
 
 
-async def load(database: Database, project_id: str, id: str) -> Entry:
+async def load(database: Database, project_id: str, id: str) -> JournalEntry:
     async with database.acquire() as connection:
         return _found(await journal_rows.load(connection, project_id, _number(id, "notification_id")), id)
 
 
-async def reprocess(database: Database, project_id: str, id: str, now: Ms) -> Entry:
+async def reprocess(database: Database, project_id: str, id: str, now: Ms) -> JournalEntry:
     """It waits again and is processed at once. Doing it twice changes nothing."""
     async with database.transaction() as connection:
         return _found(await journal_rows.reprocess(connection, project_id, _number(id, "notification_id"), now), id)
@@ -142,7 +144,7 @@ def _number(id: str, param: str) -> int:
     raise NotFound(f"There is no notification {id[:100]!r}.", param=param)
 
 
-def _found(entry: Entry | None, id: str) -> Entry:
+def _found(entry: JournalEntry | None, id: str) -> JournalEntry:
     if entry is None:
         raise NotFound(f"There is no notification {id!r}.", param="notification_id")
     return entry

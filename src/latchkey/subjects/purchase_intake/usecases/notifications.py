@@ -23,17 +23,17 @@ from latchkey.engine.storage.scans import Outlook
 from latchkey.engine.storage.store_handles import Handle
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, StoreDown, StoreError
-from latchkey.subjects.purchase_intake.rules import Entry, Outcome
+from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalOutcome
 from latchkey.subjects.purchase_intake.storage import connection_rows as store_connections_storage
 from latchkey.subjects.purchase_intake.storage import journal_rows
-from latchkey.subjects.purchase_intake.usecases.batched_lookups import Desk
+from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
 from latchkey.subjects.purchase_intake.usecases.journal import entry_of, file_entries
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt, withdraw
 from latchkey.subjects.purchase_intake.usecases.purchase_intake import (
     LEASE,
+    IntakeResult,
     OwnerErased,
     ReceiptsFirst,
-    Taken,
     Taker,
     receipts_since,
 )
@@ -55,7 +55,7 @@ class Processor:
         self._database = database
         self._connections = connections
         self._changes = changes
-        self._desk = Desk(database)
+        self._desk = BatchedLookups(database)
         self._now = now
 
     async def process_due(self) -> int:
@@ -79,7 +79,7 @@ class Processor:
             await self._note_found([entry for entry in entries if entry.source == "history" and entry.id in told])
         return len(entries)
 
-    async def _note_found(self, entries: list[Entry]) -> None:
+    async def _note_found(self, entries: list[JournalEntry]) -> None:
         """The store's history had news that no notification had told. What is older than the credentials is no loss:
         nobody could have told it here."""
         for entry in entries:
@@ -89,7 +89,7 @@ class Processor:
                     log.info("missing notification made good", store=entry.store, app_id=entry.app_id)
                     await handles.note_healing(connection, entry.project_id, entry.app_id, self._now(), healed=True)
 
-    async def _process_one(self, entry: Entry, pending: set[int]) -> Outcome | None:
+    async def _process_one(self, entry: JournalEntry, pending: set[int]) -> JournalOutcome | None:
         outcome = await self.process(entry)
         if outcome is None:
             # It waits for its next try, which must not be put off.
@@ -105,7 +105,7 @@ class Processor:
             except Exception as error:
                 _complain("notifications not held", error)
 
-    async def process(self, entry: Entry) -> Outcome | None:
+    async def process(self, entry: JournalEntry) -> JournalOutcome | None:
         """What became of one entry; None where it waits to be tried again."""
         try:
             return await self._process(entry)
@@ -121,19 +121,19 @@ class Processor:
             # Nothing was decided. The lease runs out and the entry is due again.
             return None
         except (OwnerErased, OwnedByAnother) as error:
-            return Outcome(id=entry.id, status="ignored", message=error.message)
+            return JournalOutcome(id=entry.id, status="ignored", message=error.message)
         except (StoreError, Refusal) as error:
-            return Outcome(id=entry.id, status="failed", message=error.message)
+            return JournalOutcome(id=entry.id, status="failed", message=error.message)
         except Exception:
             log.exception("notification not processed", entry=entry.id, store=entry.store, kind=entry.kind)
-            return Outcome(
+            return JournalOutcome(
                 id=entry.id, status="failed", message="Processing failed because of a bug; the log has the details."
             )
 
-    async def _process(self, entry: Entry) -> Outcome:
+    async def _process(self, entry: JournalEntry) -> JournalOutcome:
         known = await self._connections.of_app(entry.project_id, entry.app_id)
         if known is None or known.connected is None:
-            return Outcome(id=entry.id, status="failed", message=NO_CREDENTIALS)
+            return JournalOutcome(id=entry.id, status="failed", message=NO_CREDENTIALS)
         app, read_at = known.connected, self._now()
         adapter = self._connections.adapters[app.store]
         taker = Taker(self._changes, self._desk, adapter, app, receipts_since=receipts_since(entry, read_at))
@@ -142,7 +142,7 @@ class Processor:
             try:
                 shown = json.decode(entry.payload, type=ShownReceipt)
             except MsgspecError:
-                return Outcome(id=entry.id, status="ignored", message=NOT_KEPT)
+                return JournalOutcome(id=entry.id, status="ignored", message=NOT_KEPT)
             # Processed once more, it proves again what it has proved. Who owns the purchase by now stays its owner.
             taker = replace(
                 taker,
@@ -157,7 +157,7 @@ class Processor:
                 if not known.proven:
                     raise StoreDown(f"{error.message} {NOT_PROVEN}") from error
                 await withdraw(self._changes, app, shown)
-                return Outcome(id=entry.id, status="ignored", message=error.message)
+                return JournalOutcome(id=entry.id, status="ignored", message=error.message)
         else:
             reading = await adapter.read(app, entry.payload)
         taken = await taker.take(reading, read_at)
@@ -165,21 +165,21 @@ class Processor:
             await withdraw(self._changes, app, shown)
         if not taken:
             nothing = OF_ANOTHER_APP if reading.seen else "It says nothing about a purchase."
-            return Outcome(id=entry.id, status="ignored", message=reading.note or nothing)
+            return JournalOutcome(id=entry.id, status="ignored", message=reading.note or nothing)
         return outcome_of(entry.id, taken, reading.note if reading.seen else "")
 
-    async def _again(self, entry: Entry, message: str, retry_after: Ms | None) -> Outcome | None:
+    async def _again(self, entry: JournalEntry, message: str, retry_after: Ms | None) -> JournalOutcome | None:
         now = self._now()
         if is_given_up(entry.received_at, entry.attempts, now):
-            return Outcome(id=entry.id, status="failed", message=message)
+            return JournalOutcome(id=entry.id, status="failed", message=message)
         await self._postpone(entry, message, retry_wait(entry.attempts, retry_after))
         return None
 
-    async def _postpone(self, entry: Entry, message: str, wait: Ms) -> None:
+    async def _postpone(self, entry: JournalEntry, message: str, wait: Ms) -> None:
         async with self._database.at_hand() as connection:
             await journal_rows.postpone(connection, entry.id, message, self._now() + wait)
 
-    async def _refused(self, entry: Entry, error: CredentialsRefused) -> None:
+    async def _refused(self, entry: JournalEntry, error: CredentialsRefused) -> None:
         known = await self._connections.of_app(entry.project_id, entry.app_id)
         if known is not None and known.connected is not None:
             await self._note_check(known.connected, error)
@@ -289,10 +289,10 @@ class Processor:
         return missing
 
 
-def outcome_of(id: int, taken: tuple[Taken, ...], note: str = "") -> Outcome:
+def outcome_of(id: int, taken: tuple[IntakeResult, ...], note: str = "") -> JournalOutcome:
     """`note` is what the adapter did besides reading, such as answering a question of the store."""
     events = tuple(event.id for one in taken for event in one.events)
-    return Outcome(
+    return JournalOutcome(
         id=id,
         status="applied",
         message=note or ("" if events else "Known already: nothing changed."),

@@ -17,7 +17,7 @@ from latchkey.stores.adapter import AppReceipt
 from latchkey.stores.apple.credentials import AppleCredentials
 from latchkey.stores.apple.offers import sign_offer
 from latchkey.stores.apple.snapshots import STORE
-from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import TEST_PREFIX, CannotCheck, InvalidReceipt
+from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import TEST_PREFIX, CannotCheck, RejectedReceipt
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 from latchkey.subjects.purchase_intake.wire import SignatureData, SignatureError, SignedOffer
 
@@ -110,11 +110,11 @@ async def _purchases(
 ) -> list[PurchaseKey]:
     is_test = token.startswith(TEST_PREFIX)
     if app_id is None:
-        raise InvalidReceipt("Send a receipt with the public key of its app.", param="fetch_token")
+        raise RejectedReceipt("Send a receipt with the public key of its app.", param="fetch_token")
     if store == TEST_STORE and is_test:
         return [(TEST_STORE, token)]
     if store == TEST_STORE or is_test:
-        raise InvalidReceipt("The fetch_token is not a token of the test store and this app.", param="fetch_token")
+        raise RejectedReceipt("The fetch_token is not a token of the test store and this app.", param="fetch_token")
     known = await connections.of_app(project_id, app_id)
     if known is None or known.connected is None:
         raise CannotCheck("This app is not connected to its store.")
@@ -122,7 +122,7 @@ async def _purchases(
     try:
         reading = await connections.adapters[app.store].read_receipt(app, AppReceipt(token=token))
     except errors.InvalidReceipt as error:
-        raise InvalidReceipt(error.message, param="fetch_token") from error
+        raise RejectedReceipt(error.message, param="fetch_token") from error
     except errors.StoreError as error:
         raise CannotCheck(NOT_NOW) from error
     return [(one.snapshot.store, one.snapshot.id) for one in reading.seen]

@@ -23,12 +23,12 @@ from latchkey.engine.changes import Change, Changes, Committed, Situation
 from latchkey.engine.storage import records
 from latchkey.engine.storage import store_handles as handles
 from latchkey.engine.storage.store_handles import Handle
-from latchkey.stores.adapter import Adapter, ConnectedApp, GivenBack, Reading, Seen
+from latchkey.stores.adapter import Adapter, ConnectedApp, GivenBack, SeenPurchase, StoreReading
 from latchkey.stores.errors import NoAnswer, StoreDown, StoreError
 from latchkey.subjects.customers.usecases.identities import restore, turn
 from latchkey.subjects.purchase_intake import rules
 from latchkey.subjects.purchase_intake.storage import journal_rows
-from latchkey.subjects.purchase_intake.usecases.batched_lookups import Desk
+from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
 from latchkey.wire.event import Event
 
 # How often a purchase may change hands while it is taken in.
@@ -49,7 +49,7 @@ class ReceiptsFirst(Refusal):
     say whose it is."""
 
 
-def receipts_since(entry: rules.Entry, now: Ms) -> Ms | None:
+def receipts_since(entry: rules.JournalEntry, now: Ms) -> Ms | None:
     """The receipts that a notification of a new purchase waits for: once for any, and again for those that came less
     than two minutes before it, until it is two minutes old itself."""
     if entry.message != RECEIPTS_FIRST:
@@ -62,7 +62,7 @@ class OwnerErased(Refusal):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class IntakeResult:
     app_user_id: str
     events: tuple[Event, ...]
     committed: Committed
@@ -73,7 +73,7 @@ class Taken:
 @dataclass(frozen=True, slots=True)
 class Taker:
     changes: Changes
-    desk: Desk
+    desk: BatchedLookups
     adapter: Adapter
     app: ConnectedApp
     # The customer whose phone sent the receipt. None: a store's notification.
@@ -87,13 +87,13 @@ class Taker:
     # A purchase that is new here waits for receipts that came since then. None: it waits for none.
     receipts_since: Ms | None = None
 
-    async def take(self, reading: Reading, read_at: Ms) -> tuple[Taken, ...]:
+    async def take(self, reading: StoreReading, read_at: Ms) -> tuple[IntakeResult, ...]:
         """Every purchase of the reading that is this app's. Doing it again does no harm."""
         taken = [await self._take(seen, read_at, 0) for seen in reading.seen if not await self._of_another_app(seen)]
         refunded = [await self._give_back(one) for one in reading.given_back]
         return (*taken, *(one for one in refunded if one is not None))
 
-    async def _of_another_app(self, seen: Seen) -> bool:
+    async def _of_another_app(self, seen: SeenPurchase) -> bool:
         """Whether another app of the project takes this purchase in: one account of the store is connected to both."""
         project, store = self.app.project_id, STORES[self.app.store]
         if seen.sold_by is not None and seen.sold_by != self.app.app_id:
@@ -104,7 +104,7 @@ class Taker:
         known = await self.desk.owner(project, (store.twin, id))
         return known is not None and await self.desk.owner(project, (store.name, id)) is None
 
-    async def _give_back(self, given: GivenBack) -> Taken | None:
+    async def _give_back(self, given: GivenBack) -> IntakeResult | None:
         """None where nobody here has the purchase."""
         project, store = self.app.project_id, self.app.store
         async with self.changes.database.at_hand() as connection:
@@ -115,9 +115,9 @@ class Taker:
         key = store, known.store_id
         change = Change(project_id=project, app_user_id=owner.app_user_id, apply=_giving_back(key, given))
         committed = await self.changes.make(change)
-        return Taken(app_user_id=committed.customer.app_user_id, events=committed.events, committed=committed)
+        return IntakeResult(app_user_id=committed.customer.app_user_id, events=committed.events, committed=committed)
 
-    async def _take(self, seen: Seen, read_at: Ms, depth: int) -> Taken:
+    async def _take(self, seen: SeenPurchase, read_at: Ms, depth: int) -> IntakeResult:
         seen = await self._asked_about(await self._in_its_chain(seen, depth), read_at)
         try:
             taken = await self._apply(seen, read_at, strict=not seen.complete)
@@ -126,7 +126,7 @@ class Taker:
         await self._remember(seen, taken.committed.customer)
         return taken
 
-    async def _asked_about(self, seen: Seen, read_at: Ms) -> Seen:
+    async def _asked_about(self, seen: SeenPurchase, read_at: Ms) -> SeenPurchase:
         """What was signed long ago may have been refunded since. So a receipt of a purchase that is new here, or whose
         owner was erased, counts only as its store tells it now."""
         snapshot, project = seen.snapshot, self.app.project_id
@@ -154,20 +154,20 @@ class Taker:
             raise StoreDown("The store does not list the purchase of this receipt.")
         return found[0]
 
-    async def _complete(self, seen: Seen, read_at: Ms) -> Taken:
+    async def _complete(self, seen: SeenPurchase, read_at: Ms) -> IntakeResult:
         """Read the whole purchase. If the store cannot be asked now, access comes first: take what there is."""
         told: tuple[Event, ...] = ()
         try:
             whole = await self.adapter.read_again(self.app, seen.handle, seen.snapshot.environment)
         except StoreError:
-            whole = Reading()
+            whole = StoreReading()
         for one in whole.seen:
             if (one.snapshot.store, one.snapshot.id) == (seen.snapshot.store, seen.snapshot.id):
                 told += (await self._apply(one, read_at, strict=False)).events
         taken = await self._apply(seen, read_at, strict=False)
         return replace(taken, events=(*told, *taken.events))
 
-    async def _in_its_chain(self, seen: Seen, depth: int) -> Seen:
+    async def _in_its_chain(self, seen: SeenPurchase, depth: int) -> SeenPurchase:
         """A purchase that replaced another goes on under the other's id, and an imported one under the import's."""
         if not isinstance(seen.snapshot, Subscription):
             return seen
@@ -188,25 +188,27 @@ class Taker:
             return seen
         return replace(seen, snapshot=structs.replace(seen.snapshot, id=found.store_id))
 
-    async def _as_imported(self, seen: Seen, snapshot: Subscription) -> Seen:
+    async def _as_imported(self, seen: SeenPurchase, snapshot: Subscription) -> SeenPurchase:
         async with self.changes.database.at_hand() as connection:
             known = await handles.load(connection, self.app.project_id, self.app.store, [seen.handle])
         store_id = known[seen.handle].store_id if seen.handle in known else await self._imported_id(seen, snapshot)
         return seen if store_id == snapshot.id else replace(seen, snapshot=structs.replace(snapshot, id=store_id))
 
-    async def _imported_id(self, seen: Seen, snapshot: Subscription) -> str:
+    async def _imported_id(self, seen: SeenPurchase, snapshot: Subscription) -> str:
         """The store sends a notification before it was asked about what was imported."""
         project, store, other = self.app.project_id, snapshot.store, seen.imported_as
         if other is None or await self.desk.owner(project, (store, other)) is None:
             return snapshot.id
         return snapshot.id if await self.desk.owner(project, (store, snapshot.id)) is not None else other
 
-    async def _apply(self, seen: Seen, read_at: Ms, *, strict: bool) -> Taken:
+    async def _apply(self, seen: SeenPurchase, read_at: Ms, *, strict: bool) -> IntakeResult:
         key = seen.snapshot.store, seen.snapshot.id
         async with turn(self.app.project_id, key):
             return await self._apply_to(key, seen, read_at, strict=strict)
 
-    async def _apply_to(self, key: records.PurchaseKey, seen: Seen, read_at: Ms, *, strict: bool) -> Taken:
+    async def _apply_to(
+        self, key: records.PurchaseKey, seen: SeenPurchase, read_at: Ms, *, strict: bool
+    ) -> IntakeResult:
         told: tuple[Event, ...] = ()
         for _ in range(_TRIES):
             app_user_id = await self._owner(seen, key)
@@ -225,7 +227,7 @@ class Taker:
                     told += restored.events if restored is not None else ()
                 # Otherwise it has just changed hands: look again.
                 continue
-            return Taken(
+            return IntakeResult(
                 app_user_id=committed.customer.app_user_id,
                 events=(*told, *committed.events),
                 committed=committed,
@@ -233,7 +235,7 @@ class Taker:
             )
         raise CollisionError("the purchase changes hands faster than it can be taken in")
 
-    def _applying(self, seen: Seen, read_at: Ms, *, strict: bool) -> Callable[[Situation], Customer]:
+    def _applying(self, seen: SeenPurchase, read_at: Ms, *, strict: bool) -> Callable[[Situation], Customer]:
         attributes = self.attributes or {}
 
         def apply(situation: Situation) -> Customer:
@@ -259,7 +261,7 @@ class Taker:
 
         return apply
 
-    async def _owner(self, seen: Seen, key: records.PurchaseKey) -> str:
+    async def _owner(self, seen: SeenPurchase, key: records.PurchaseKey) -> str:
         if self.shown_by is not None and self.restores:
             return self.shown_by
         project = self.app.project_id
@@ -298,7 +300,7 @@ class Taker:
             return await self.desk.id_of_digest(self.app.project_id, account_token)
         return account_token
 
-    async def _owner_of_replaced(self, seen: Seen) -> str | None:
+    async def _owner_of_replaced(self, seen: SeenPurchase) -> str | None:
         """Of a purchase that goes on for another one, such as a top-up. A subscription keeps its id instead."""
         if not seen.replaces or isinstance(seen.snapshot, Subscription):
             return None
@@ -313,7 +315,7 @@ class Taker:
                     return owner.app_user_id
         return None
 
-    async def _remember(self, seen: Seen, customer: Customer) -> None:
+    async def _remember(self, seen: SeenPurchase, customer: Customer) -> None:
         snapshot, now = seen.snapshot, self.changes.now()
         subscription = isinstance(snapshot, Subscription)
         known = customer.subscription(snapshot.store, snapshot.id) if subscription else None
@@ -358,14 +360,14 @@ def _giving_back(key: records.PurchaseKey, given: GivenBack) -> Callable[[Situat
     return apply
 
 
-def _consume(seen: Seen, committed: Committed) -> tuple[tuple[str, bool], ...]:
+def _consume(seen: SeenPurchase, committed: Committed) -> tuple[tuple[str, bool], ...]:
     if not isinstance(seen.snapshot, Purchase):
         return ()
     product_id = seen.snapshot.product_id
     return ((product_id, seen.should_consume or committed.catalog.consumable(product_id)),)
 
 
-def _continues(subscription: Subscription, seen: Seen) -> bool:
+def _continues(subscription: Subscription, seen: SeenPurchase) -> bool:
     return subscription.store == seen.snapshot.store and any(
         period.id in {one.id for one in getattr(seen.snapshot, "periods", ())} for period in subscription.periods
     )

@@ -19,16 +19,16 @@ from latchkey.domain.stores.waits import RECEIPT_ANSWERED_WITHIN, retry_wait
 from latchkey.engine.changes import Change, Changes, Committed, Situation, unchanged
 from latchkey.engine.rate_limits import RecentCounts
 from latchkey.stores import errors
-from latchkey.stores.adapter import ConnectedApp, Reading
-from latchkey.subjects.purchase_intake.rules import Outcome
+from latchkey.stores.adapter import ConnectedApp, StoreReading
+from latchkey.subjects.purchase_intake.rules import JournalOutcome
 from latchkey.subjects.purchase_intake.storage import connection_rows as store_connections_storage
 from latchkey.subjects.purchase_intake.storage import journal_rows
-from latchkey.subjects.purchase_intake.usecases.batched_lookups import Desk
+from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
 from latchkey.subjects.purchase_intake.usecases.journal import file_entries
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt, give
 from latchkey.subjects.purchase_intake.usecases.notifications import NO_CREDENTIALS, NOT_PROVEN, outcome_of
 from latchkey.subjects.purchase_intake.usecases.purchase_intake import Taker
-from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import CannotCheck, InvalidReceipt
+from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import CannotCheck, RejectedReceipt
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 
 # A phone that restores shows every purchase it holds, each on its own.
@@ -81,7 +81,7 @@ class TemporaryGrants:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ReceiptResult:
     committed: Committed
     # By product: whether the app should use up what was bought.
     consume: Mapping[str, bool]
@@ -93,7 +93,7 @@ class Receipts:
     ) -> None:
         self._connections = connections
         self._changes = changes
-        self._desk = Desk(connections.database)
+        self._desk = BatchedLookups(connections.database)
         self._grants = grants
         self._limit = limit
 
@@ -105,7 +105,7 @@ class Receipts:
         shown: ShownReceipt,
         attributes: Mapping[str, Attribute],
         address: str | None = None,
-    ) -> Answered:
+    ) -> ReceiptResult:
         """`address` is the phone's, if one sent it: only so much of what it sends is kept without the store's word."""
         now = self._connections.now()
         attributes = not_later_than(now, attributes)
@@ -115,7 +115,7 @@ class Receipts:
         [id] = await file_entries(self._connections.database, [entry]) if kept else [None]
         known = await self._connections.of_app(project_id, app_id)
         if known is None or known.connected is None:
-            await self._finish(id, Outcome(id=id or 0, status="failed", message=NO_CREDENTIALS))
+            await self._finish(id, JournalOutcome(id=id or 0, status="failed", message=NO_CREDENTIALS))
             raise CannotCheck(
                 "This app is not connected to its store: credentials are missing. Keep the purchase, and send it again."
             )
@@ -139,13 +139,13 @@ class Receipts:
                 # The receipt does not fit the credentials, and the store has not accepted those either.
                 await self._postpone(id, f"{error.message} {NOT_PROVEN}")
                 raise CannotCheck(NOT_NOW) from error
-            await self._finish(id, Outcome(id=id or 0, status="ignored", message=error.message))
-            raise InvalidReceipt(error.message, param="fetch_token") from error
+            await self._finish(id, JournalOutcome(id=id or 0, status="ignored", message=error.message))
+            raise RejectedReceipt(error.message, param="fetch_token") from error
         except OwnedByAnother as error:
-            await self._finish(id, Outcome(id=id or 0, status="ignored", message=error.message))
+            await self._finish(id, JournalOutcome(id=id or 0, status="ignored", message=error.message))
             raise
         except Refusal as error:
-            await self._finish(id, Outcome(id=id or 0, status="failed", message=error.message))
+            await self._finish(id, JournalOutcome(id=id or 0, status="failed", message=error.message))
             raise
         except errors.StoreError as error:
             await self._postpone(id, error.message)
@@ -158,13 +158,13 @@ class Receipts:
         elif address is not None:
             self._limit.verified(app_id, address, size, now)
         if not taken:
-            await self._finish(id, Outcome(id=id or 0, status="ignored", message=reading.note))
-            return Answered(await self._noted(project_id, shown.app_user_id, attributes, reading), {})
+            await self._finish(id, JournalOutcome(id=id or 0, status="ignored", message=reading.note))
+            return ReceiptResult(await self._noted(project_id, shown.app_user_id, attributes, reading), {})
         await self._finish(id, outcome_of(id or 0, taken))
         committed = taken[-1].committed
         if reading.app_version not in (None, committed.customer.original_application_version):
             committed = await self._noted(project_id, shown.app_user_id, attributes, reading)
-        return Answered(committed, {product: consume for one in taken for product, consume in one.consume})
+        return ReceiptResult(committed, {product: consume for one in taken for product, consume in one.consume})
 
     async def _meanwhile(
         self,
@@ -174,7 +174,7 @@ class Receipts:
         error: errors.StoreError,
         *,
         proven: bool,
-    ) -> Answered:
+    ) -> ReceiptResult:
         """The store cannot be asked. Access for a day at most, if this may be real and the limits allow it."""
         adapter = self._connections.adapters[app.store]
         now = self._connections.now()
@@ -186,7 +186,7 @@ class Receipts:
         # One token, one customer: a token that somebody else has shown may be copied.
         if others or not await self._within_cap(app, now):
             raise CannotCheck(NOT_NOW) from error
-        return Answered(await give(self._changes, app, shown, attributes), {})
+        return ReceiptResult(await give(self._changes, app, shown, attributes), {})
 
     async def _within_cap(self, app: ConnectedApp, now: Ms) -> bool:
         async with self._connections.database.at_hand() as connection:
@@ -195,7 +195,7 @@ class Receipts:
             )
 
     async def _noted(
-        self, project_id: str, app_user_id: str, attributes: Mapping[str, Attribute], reading: Reading
+        self, project_id: str, app_user_id: str, attributes: Mapping[str, Attribute], reading: StoreReading
     ) -> Committed:
         def noted(situation: Situation) -> Customer:
             customer = with_attributes(unchanged(situation), attributes)
@@ -206,7 +206,7 @@ class Receipts:
             Change(project_id=project_id, app_user_id=app_user_id, apply=noted, create=True)
         )
 
-    async def _finish(self, id: int | None, outcome: Outcome) -> None:
+    async def _finish(self, id: int | None, outcome: JournalOutcome) -> None:
         if id is not None:
             async with self._connections.database.at_hand() as connection:
                 await journal_rows.finish(connection, [outcome], self._connections.now())

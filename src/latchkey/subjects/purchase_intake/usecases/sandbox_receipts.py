@@ -30,7 +30,7 @@ TEST_PREFIX = "test_"
 _TEST_TOKEN = re.compile(r"test_\d{1,16}_[0-9A-Za-z-]{1,64}")
 
 
-class InvalidReceipt(Refusal):
+class RejectedReceipt(Refusal):
     """The receipt is certainly not proof of a purchase."""
 
 
@@ -73,13 +73,13 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
         if customer.subscription(*key) is not None or customer.purchase(*key) is not None:
             return customer
         if situation.endings:
-            raise InvalidReceipt("This purchase was refunded.", param="fetch_token")
+            raise RejectedReceipt("This purchase was refunded.", param="fetch_token")
         product = situation.catalog.offered(receipt.product_id or "")
         if product is None:
             problem = f"{receipt.product_id!r} is not a product of this project."
             if not receipt.product_id:
                 problem = "is missing or cannot be read."
-            raise InvalidReceipt(f"The product_id of a test store purchase {problem}", param="product_id")
+            raise RejectedReceipt(f"The product_id of a test store purchase {problem}", param="product_id")
         if situation.catalog.lists_prices:
             if listed is None:
                 raise _PricesNeeded("Some products have prices beside their own.")
@@ -121,15 +121,15 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
 
 def _require_open(catalog: Catalog) -> None:
     if TEST_STORE in catalog.closed_stores:
-        raise InvalidReceipt("The test store of this project is closed.", param="fetch_token")
+        raise RejectedReceipt("The test store of this project is closed.", param="fetch_token")
 
 
 def _check_token(receipt: Receipt) -> None:
     if receipt.store == TEST_STORE:
         if _TEST_TOKEN.fullmatch(receipt.token) is None:
-            raise InvalidReceipt("The fetch_token is not a token of the test store.", param="fetch_token")
+            raise RejectedReceipt("The fetch_token is not a token of the test store.", param="fetch_token")
     elif receipt.token.startswith(TEST_PREFIX):
-        raise InvalidReceipt(
+        raise RejectedReceipt(
             "Tokens of the test store count only with the public key of an app in the test store (test_...).",
             param="fetch_token",
         )

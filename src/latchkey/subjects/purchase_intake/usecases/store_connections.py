@@ -33,7 +33,7 @@ _MOST_CACHED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ConnectableApp:
     """An app of a store that can be connected."""
 
     project_id: str
@@ -60,10 +60,10 @@ class Connections:
         self.adapters = adapters
         self.allowed_hosts = allowed_hosts
         self.now = now
-        self._cache: dict[object, tuple[Ms, Known | None]] = {}
+        self._cache: dict[object, tuple[Ms, ConnectableApp | None]] = {}
         self._parsed: dict[tuple[str, str], tuple[int, ConnectedApp | None]] = {}
 
-    async def by_token(self, token: str) -> Known | None:
+    async def by_token(self, token: str) -> ConnectableApp | None:
         """The app of a notification URL. None: there is no such URL."""
         hashed = hash_of(token)
         known, fresh = self._cached(hashed)
@@ -73,7 +73,7 @@ class Connections:
             found = await connection_rows.by_token(connection, hashed, self.now())
         return self._remember(hashed, found)
 
-    async def of_app(self, project_id: str, app_id: str) -> Known | None:
+    async def of_app(self, project_id: str, app_id: str) -> ConnectableApp | None:
         """None: the app was never connected, or does not exist."""
         key = project_id, app_id
         known, fresh = self._cached(key)
@@ -104,11 +104,11 @@ class Connections:
     def parse(self, store: str, given: Mapping[str, Any]) -> Any:
         return self.adapters[store].parse_credentials(given, self.allowed_hosts)
 
-    def _cached(self, key: object) -> tuple[Known | None, bool]:
+    def _cached(self, key: object) -> tuple[ConnectableApp | None, bool]:
         at, known = self._cache.get(key, (0, None))
         return known, self.now() - at < _CACHED_MS
 
-    def _remember(self, key: object, found: StoreConnection | None) -> Known | None:
+    def _remember(self, key: object, found: StoreConnection | None) -> ConnectableApp | None:
         known = None if found is None else self._known(found)
         # Only what is connected is asked for often. Whoever has just saved credentials need not wait.
         if known is not None and known.connected is not None:
@@ -126,8 +126,8 @@ class Connections:
         )
         return given
 
-    def _known(self, found: StoreConnection) -> Known:
-        return Known(
+    def _known(self, found: StoreConnection) -> ConnectableApp:
+        return ConnectableApp(
             found.project_id, found.app_id, found.store, self._connected(found), proven=found.check_result == "ok"
         )
 

@@ -25,7 +25,7 @@ class StoreTrouble:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class StoreHealth:
     troubles: tuple[StoreTrouble, ...] = ()
     # Failed entries of the journal, at most `journal.MOST_COUNTED`.
     failed: int = 0
@@ -34,11 +34,11 @@ class Standing:
     healed: int = 0
 
 
-async def standing_of(connections: Connections, project_id: str) -> Standing:
+async def standing_of(connections: Connections, project_id: str) -> StoreHealth:
     apps = await list_apps(connections.database, project_id, limit=MOST_APPS)
     connected = await store_connections.load_some(connections, project_id, apps)
     if not connected:
-        return Standing()
+        return StoreHealth()
     troubles = []
     for app in apps:
         if (one := connected.get(app.id)) is None:
@@ -55,7 +55,7 @@ async def standing_of(connections: Connections, project_id: str) -> Standing:
                 )
             )
     healings = (await store_connections.healings(connections, project_id, HEALED_DAYS)).values()
-    return Standing(
+    return StoreHealth(
         troubles=tuple(troubles),
         failed=await journal.count_failed(connections.database, project_id),
         checks=sum(one.checks for one in healings),

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.reference import Kind
 from latchkey.engine.admission import Caller
-from latchkey.engine.customer_view import View
+from latchkey.engine.customer_view import CustomerView
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import Missing, NoSuchPath
@@ -53,7 +53,7 @@ async def take_snapshot(services: Provided, caller: WriteKey, new: NewSnapshot) 
     409."""
     bought = new.bought()
     subscription = new.subscription
-    snapshot = external_snapshots.Snapshot(
+    snapshot = external_snapshots.ExternalSnapshot(
         bought=bought,
         as_of=new.as_of,
         app_user_id=new.app_user_id,
@@ -126,7 +126,7 @@ async def list_subscriptions_of_customer(
 
 
 async def _listed(
-    services: Services, view: View, kind: Kind, environment: str | None, limit: int, starting_after: str | None
+    services: Services, view: CustomerView, kind: Kind, environment: str | None, limit: int, starting_after: str | None
 ) -> Response:
     found = await lookup.of_customer(
         services, view, kind, Environment(environment.upper()) if environment is not None else None
@@ -254,7 +254,7 @@ async def refund_transaction(
     return reply(render.transaction(after, transaction_id))
 
 
-async def _item(services: Services, caller: Caller, subscription_id: str) -> store_actions.Item:
+async def _item(services: Services, caller: Caller, subscription_id: str) -> store_actions.ActionItem:
     found = await lookup.by_id(services, caller.project_id, "subscription", subscription_id)
     return store_actions.item_of(found.view.customer, found.bought)
 

@@ -26,8 +26,8 @@ from latchkey.engine.storage import state
 from latchkey.stores.external import conflicts
 from latchkey.subjects.customers.usecases.identities import hand_over
 from latchkey.subjects.projects.usecases import load_app
-from latchkey.subjects.purchase_intake.usecases.batched_lookups import Desk
-from latchkey.subjects.purchases.usecases.lookup import Needs
+from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
+from latchkey.subjects.purchases.usecases.lookup import LookupServices
 from latchkey.wire.event import Event
 
 Outcome = Literal["applied", "unchanged", "overtaken"]
@@ -39,7 +39,7 @@ _TRIES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class ExternalSnapshot:
     bought: Subscription | Purchase
     as_of: Ms
     # None: whoever owns it.
@@ -60,7 +60,7 @@ class Fed:
     events: tuple[Event, ...]
 
 
-async def feed(services: Needs, project_id: str, snapshot: Snapshot) -> Fed:
+async def feed(services: LookupServices, project_id: str, snapshot: ExternalSnapshot) -> Fed:
     bought = snapshot.bought
     _check_store(services, bought.store)
     if bought.app_id is not None:
@@ -101,7 +101,7 @@ async def feed(services: Needs, project_id: str, snapshot: Snapshot) -> Fed:
     raise CollisionError("the purchase changes hands faster than it can be taken in")
 
 
-def _check_store(services: Needs, store: str) -> None:
+def _check_store(services: LookupServices, store: str) -> None:
     if store in services.stores.adapters:
         raise Invalid(
             f"Latchkey reads the {STORES[store].title} itself: connect an app with its credentials, and its purchases "
@@ -112,9 +112,9 @@ def _check_store(services: Needs, store: str) -> None:
         raise Invalid(f"The store {store!r} is built into Latchkey. Choose another name.", param="store")
 
 
-async def _buyer(services: Needs, project_id: str, snapshot: Snapshot) -> str:
+async def _buyer(services: LookupServices, project_id: str, snapshot: ExternalSnapshot) -> str:
     bought = snapshot.bought
-    owner = await Desk(services.database).owner(project_id, (bought.store, bought.id))
+    owner = await BatchedLookups(services.database).owner(project_id, (bought.store, bought.id))
     if owner is not None and owner.key is None and not (snapshot.transfer and snapshot.app_user_id is not None):
         raise Conflict(
             "The customer whom this purchase belonged to was deleted. Send transfer: true to give it to app_user_id.",
@@ -127,10 +127,10 @@ async def _buyer(services: Needs, project_id: str, snapshot: Snapshot) -> str:
     return owner.app_user_id
 
 
-async def _is_late(services: Needs, project_id: str, snapshot: Snapshot) -> bool:
+async def _is_late(services: LookupServices, project_id: str, snapshot: ExternalSnapshot) -> bool:
     """Whether the owner has the purchase from a newer snapshot."""
     key = snapshot.bought.store, snapshot.bought.id
-    owner = await Desk(services.database).owner(project_id, key)
+    owner = await BatchedLookups(services.database).owner(project_id, key)
     if owner is None or owner.app_user_id is None:
         return False
     async with services.database.acquire() as connection:
@@ -145,7 +145,7 @@ async def _is_late(services: Needs, project_id: str, snapshot: Snapshot) -> bool
     return snapshot.as_of < max(told).at
 
 
-def applied(situation: Situation, snapshot: Snapshot) -> Customer:
+def applied(situation: Situation, snapshot: ExternalSnapshot) -> Customer:
     """The customer after the snapshot. Refuses one that contradicts what is known."""
     customer = situation.customer
     if snapshot.as_of > situation.now + CLOCKS_DIFFER:
@@ -159,7 +159,7 @@ def applied(situation: Situation, snapshot: Snapshot) -> Customer:
     return take_in(customer, settle(customer.subscription(seen.store, seen.id), seen, situation.now), situation.now)
 
 
-def _completed(customer: Customer, snapshot: Snapshot) -> Subscription | Purchase:
+def _completed(customer: Customer, snapshot: ExternalSnapshot) -> Subscription | Purchase:
     """With what the snapshot leaves out because it is known."""
     seen = snapshot.bought
     if isinstance(seen, Purchase):
@@ -202,7 +202,7 @@ def _check_product(situation: Situation, product_id: str, param: str) -> None:
         raise NotFound(f"There is no product {product_id!r} in this project. Create it first.", param=param)
 
 
-def _outcome(committed: Committed, snapshot: Snapshot) -> Outcome:
+def _outcome(committed: Committed, snapshot: ExternalSnapshot) -> Outcome:
     assert committed.stored is not None
     key = snapshot.bought.store, snapshot.bought.id
     before, after = committed.stored.customer, committed.customer

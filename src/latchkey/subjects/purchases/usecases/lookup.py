@@ -13,7 +13,7 @@ from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import granted_by, summary_of
 from latchkey.domain.refusal import NotFound
 from latchkey.engine.changes import Changes
-from latchkey.engine.customer_view import View, look_at
+from latchkey.engine.customer_view import CustomerView, look_at
 from latchkey.engine.reads import Reader
 from latchkey.engine.storage import records
 from latchkey.engine.storage.catalog import product_rows as catalog_storage
@@ -27,8 +27,8 @@ _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    view: View
+class FoundPurchase:
+    view: CustomerView
     bought: Subscription | Purchase
     # What it grants, as the catalog has it now, by id.
     entitlements: tuple[Entitlement, ...]
@@ -36,7 +36,7 @@ class Found:
     next_product: Product | None = None
 
 
-class Needs(Protocol):
+class LookupServices(Protocol):
     """What these use cases need of the services."""
 
     @property
@@ -58,7 +58,7 @@ class Needs(Protocol):
     def stores(self) -> Connections: ...
 
 
-async def by_id(services: Needs, project_id: str, kind: Kind, id: str) -> Found:
+async def by_id(services: LookupServices, project_id: str, kind: Kind, id: str) -> FoundPurchase:
     """The subscription or purchase with this V2 id."""
     named = reference.parsed(id, kind)
     for _ in range(_TRIES if named is not None else 0):
@@ -75,7 +75,7 @@ async def by_id(services: Needs, project_id: str, kind: Kind, id: str) -> Found:
     raise NotFound(f"There is no {kind} {id!r}.", param=f"{kind}_id")
 
 
-async def by_store_id(services: Needs, project_id: str, kind: Kind, store_id: str) -> list[Found]:
+async def by_store_id(services: LookupServices, project_id: str, kind: Kind, store_id: str) -> list[FoundPurchase]:
     """All with this id in any store, or with a period of this id; oldest first."""
     views = await of_transaction(services.database, services.catalogs, project_id, store_id, services.now())
     found = [
@@ -88,7 +88,9 @@ async def by_store_id(services: Needs, project_id: str, kind: Kind, store_id: st
     return await _with_catalog(services.database, project_id, found)
 
 
-async def of_customer(services: Needs, view: View, kind: Kind, environment: Environment | None) -> list[Found]:
+async def of_customer(
+    services: LookupServices, view: CustomerView, kind: Kind, environment: Environment | None
+) -> list[FoundPurchase]:
     """A customer's subscriptions or one-time purchases, by their V2 id."""
     project_id = view.customer.project_id
     mine = [
@@ -98,7 +100,7 @@ async def of_customer(services: Needs, view: View, kind: Kind, environment: Envi
     return await _with_catalog(services.database, project_id, mine)
 
 
-async def invoices_of(services: Needs, view: View) -> list[tuple[Issued, Product | None]]:
+async def invoices_of(services: LookupServices, view: CustomerView) -> list[tuple[Issued, Product | None]]:
     """A customer's invoices by id, each with its product as the catalog has it now."""
     found = issued(view.customer.subscriptions)
     named = {one.period.product_id: view.catalog.find(one.period.product_id) for one in found}
@@ -108,18 +110,18 @@ async def invoices_of(services: Needs, view: View) -> list[tuple[Issued, Product
     return [(one, sold.get(getattr(named[one.period.product_id], "id", ""))) for one in found]
 
 
-def _in(view: View, named: Reference) -> Subscription | Purchase | None:
+def _in(view: CustomerView, named: Reference) -> Subscription | Purchase | None:
     bought = view.customer.subscription(named.store, named.id) or view.customer.purchase(named.store, named.id)
     return bought if bought is not None and reference.kind_of(bought) == named.kind else None
 
 
-def _all(view: View) -> Iterable[Subscription | Purchase]:
+def _all(view: CustomerView) -> Iterable[Subscription | Purchase]:
     return (*view.customer.subscriptions, *view.customer.purchases)
 
 
 async def _with_catalog(
-    database: Database, project_id: str, found: Sequence[tuple[View, Subscription | Purchase]]
-) -> list[Found]:
+    database: Database, project_id: str, found: Sequence[tuple[CustomerView, Subscription | Purchase]]
+) -> list[FoundPurchase]:
     if not found:
         return []
     granted = [granted_by(bought, view.catalog, view.now) for view, bought in found]
@@ -132,12 +134,12 @@ async def _with_catalog(
             connection, project_id, {id for id in following if id is not None}
         )
     return [
-        Found(view, bought, tuple(known[id] for id in ids if id in known), sold.get(following_id or ""))
+        FoundPurchase(view, bought, tuple(known[id] for id in ids if id in known), sold.get(following_id or ""))
         for (view, bought), ids, following_id in zip(found, granted, following, strict=True)
     ]
 
 
-def _next_product(view: View, bought: Subscription | Purchase) -> str | None:
+def _next_product(view: CustomerView, bought: Subscription | Purchase) -> str | None:
     """As the catalog names it: a product may be listed without its base plan."""
     if reference.kind_of(bought) != "subscription":
         return None

@@ -27,25 +27,25 @@ from latchkey.domain.stores.test_store.orders import require_open
 from latchkey.engine.changes import Change, Situation
 from latchkey.engine.storage import store_handles as handles
 from latchkey.engine.storage.store_handles import Handle
-from latchkey.stores.adapter import Adapter, ConnectedApp, Extension, Target
+from latchkey.stores.adapter import ActionTarget, Adapter, ConnectedApp, Extension
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, StoreDown, StoreError
-from latchkey.subjects.purchase_intake.usecases.batched_lookups import Desk
+from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
 from latchkey.subjects.purchase_intake.usecases.purchase_intake import Taker
-from latchkey.subjects.purchases.usecases.lookup import Needs
+from latchkey.subjects.purchases.usecases.lookup import LookupServices
 
-__all__ = ["Extension", "Item", "by_product", "by_transaction", "cancel", "extend", "item_of", "refund", "revoke"]
+__all__ = ["ActionItem", "Extension", "by_product", "by_transaction", "cancel", "extend", "item_of", "refund", "revoke"]
 
 Bought: TypeAlias = Subscription | Purchase
 # What the test store makes of a purchase.
 Rule: TypeAlias = Callable[[Bought, Situation], Bought]
 # What a real store is asked to do.
-Asked: TypeAlias = Callable[[Adapter, ConnectedApp, Target], Awaitable[None]]
+Asked: TypeAlias = Callable[[Adapter, ConnectedApp, ActionTarget], Awaitable[None]]
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ActionItem:
     """A subscription or purchase of a customer, and which of its transactions is meant."""
 
     project_id: str
@@ -62,17 +62,17 @@ class Item:
         return isinstance(self.bought, Purchase) and self.bought.kind is PurchaseKind.PROMOTIONAL
 
 
-def item_of(customer: Customer, bought: Bought, transaction_id: str | None = None) -> Item:
+def item_of(customer: Customer, bought: Bought, transaction_id: str | None = None) -> ActionItem:
     """The last transaction, unless another one is named."""
     if isinstance(bought, Purchase):
         named = bought.id
     else:
         known = {one.id for one in bought.periods}
         named = transaction_id if transaction_id in known and transaction_id is not None else bought.current.id
-    return Item(customer.project_id, customer.app_user_id, bought, named)
+    return ActionItem(customer.project_id, customer.app_user_id, bought, named)
 
 
-def by_transaction(customer: Customer, transaction_id: str) -> Item:
+def by_transaction(customer: Customer, transaction_id: str) -> ActionItem:
     """What the customer bought with this transaction."""
     everything: tuple[Bought, ...] = (*customer.subscriptions, *customer.purchases)
     for one in everything:
@@ -81,7 +81,7 @@ def by_transaction(customer: Customer, transaction_id: str) -> Item:
     raise NotFound(f"{customer.app_user_id!r} has no transaction {transaction_id!r}.", param="transaction_id")
 
 
-def by_product(customer: Customer, product_id: str) -> Item:
+def by_product(customer: Customer, product_id: str) -> ActionItem:
     """The customer's newest subscription to this product, with or without its base plan."""
     mine = [one for one in customer.subscriptions if _is_of(one, product_id)]
     if not mine:
@@ -89,7 +89,7 @@ def by_product(customer: Customer, product_id: str) -> Item:
     return item_of(customer, max(mine, key=lambda one: one.current.order))
 
 
-async def cancel(services: Needs, item: Item) -> None:
+async def cancel(services: LookupServices, item: ActionItem) -> None:
     """Turns renewal off. Access stays until the end of the time that was paid for."""
     if isinstance(item.bought, Purchase):
         what = "A promotional grant" if item.is_grant else "A one-time purchase"
@@ -102,19 +102,19 @@ async def cancel(services: Needs, item: Item) -> None:
     await _do(services, item, cancelled, lambda adapter, app, target: adapter.cancel(app, target))
 
 
-async def revoke(services: Needs, item: Item) -> None:
+async def revoke(services: LookupServices, item: ActionItem) -> None:
     """Gives the last payment back, or ends a grant. Access ends at once."""
     if item.is_grant:
         await _revoke_grant(services, item)
         return
 
-    def asked(adapter: Adapter, app: ConnectedApp, target: Target) -> Awaitable[None]:
+    def asked(adapter: Adapter, app: ConnectedApp, target: ActionTarget) -> Awaitable[None]:
         return adapter.revoke(app, target) if target.subscription else adapter.refund(app, target, revoke=True)
 
     await _do(services, item, lambda bought, situation: actions.refund(bought, situation.now), asked)
 
 
-async def refund(services: Needs, item: Item, *, ends_access: bool) -> None:
+async def refund(services: LookupServices, item: ActionItem, *, ends_access: bool) -> None:
     """Gives the money of one transaction back. With `ends_access`, a refund of the running period ends access."""
     if item.is_grant and not ends_access:
         raise Refusal("A promotional grant cost nothing; there is nothing to refund.", param="transaction_id")
@@ -127,13 +127,13 @@ async def refund(services: Needs, item: Item, *, ends_access: bool) -> None:
             return actions.refund_earlier(bought, item.transaction_id, situation.now)
         return actions.refund(bought, situation.now)
 
-    def asked(adapter: Adapter, app: ConnectedApp, target: Target) -> Awaitable[None]:
+    def asked(adapter: Adapter, app: ConnectedApp, target: ActionTarget) -> Awaitable[None]:
         return adapter.refund(app, target, revoke=ends_access and target.latest)
 
     await _do(services, item, refunded, asked, ended_too=True)
 
 
-async def extend(services: Needs, item: Item, extension: Extension) -> None:
+async def extend(services: LookupServices, item: ActionItem, extension: Extension) -> None:
     """Moves the end of the running period, free of charge."""
     if isinstance(item.bought, Purchase):
         raise Refusal("Only a subscription that renews can be extended. Grant the entitlement again instead.")
@@ -147,7 +147,7 @@ async def extend(services: Needs, item: Item, extension: Extension) -> None:
     await _do(services, item, extended, lambda adapter, app, target: adapter.extend(app, target, extension))
 
 
-async def _do(services: Needs, item: Item, rule: Rule, asked: Asked, *, ended_too: bool = False) -> None:
+async def _do(services: LookupServices, item: ActionItem, rule: Rule, asked: Asked, *, ended_too: bool = False) -> None:
     if item.bought.store == TEST_STORE:
         await _change(services, item, lambda bought, situation: _taken_in(rule(bought, situation), situation))
         return
@@ -157,7 +157,7 @@ async def _do(services: Needs, item: Item, rule: Rule, asked: Asked, *, ended_to
     await _at_store(services, item, asked)
 
 
-async def _revoke_grant(services: Needs, item: Item) -> None:
+async def _revoke_grant(services: LookupServices, item: ActionItem) -> None:
     def revoked(bought: Bought, situation: Situation) -> Customer:
         assert isinstance(bought, Purchase)
         if not gives_access(bought, situation.now):
@@ -171,7 +171,7 @@ def _taken_in(seen: Bought, situation: Situation) -> Customer:
     return take_in(situation.customer, seen, situation.now)
 
 
-async def _change(services: Needs, item: Item, rule: Callable[[Bought, Situation], Customer]) -> None:
+async def _change(services: LookupServices, item: ActionItem, rule: Callable[[Bought, Situation], Customer]) -> None:
     key = item.bought.store, item.bought.id
 
     def changed(situation: Situation) -> Customer:
@@ -183,7 +183,7 @@ async def _change(services: Needs, item: Item, rule: Callable[[Bought, Situation
     await services.changes.make(Change(project_id=item.project_id, app_user_id=item.app_user_id, apply=changed))
 
 
-async def _at_store(services: Needs, item: Item, asked: Asked) -> None:
+async def _at_store(services: LookupServices, item: ActionItem, asked: Asked) -> None:
     handle, app = await _connected(services, item)
     adapter = services.stores.adapters[app.store]
     try:
@@ -199,7 +199,7 @@ async def _at_store(services: Needs, item: Item, asked: Asked) -> None:
     read_at = services.now()
     try:
         reading = await adapter.read_again(app, handle.handle, handle.environment)
-        taken = await Taker(services.changes, Desk(services.database), adapter, app).take(reading, read_at)
+        taken = await Taker(services.changes, BatchedLookups(services.database), adapter, app).take(reading, read_at)
     except (StoreError, CollisionError) as error:
         # It was done, so whoever asked must not ask again. The clock role reads the purchase as soon as it can.
         log.warning("purchase not read after an action", store=handle.store, app_id=handle.app_id, reason=str(error))
@@ -208,7 +208,7 @@ async def _at_store(services: Needs, item: Item, asked: Asked) -> None:
         await _read_soon(services, handle)
 
 
-async def _connected(services: Needs, item: Item) -> tuple[Handle, ConnectedApp]:
+async def _connected(services: LookupServices, item: ActionItem) -> tuple[Handle, ConnectedApp]:
     store = item.bought.store
     title = store_of(store).title or store
     async with services.database.acquire() as connection:
@@ -219,15 +219,15 @@ async def _connected(services: Needs, item: Item) -> tuple[Handle, ConnectedApp]
     return handle, known.connected
 
 
-async def _read_soon(services: Needs, handle: Handle) -> None:
+async def _read_soon(services: LookupServices, handle: Handle) -> None:
     async with services.database.acquire() as connection:
         await handles.set_check(connection, handle, services.now())
 
 
-def _target(item: Item, handle: Handle) -> Target:
+def _target(item: ActionItem, handle: Handle) -> ActionTarget:
     bought = item.bought
     subscription = isinstance(bought, Subscription)
-    return Target(
+    return ActionTarget(
         handle=handle.handle,
         environment=bought.environment,
         product_id=bought.product_id if isinstance(bought, Purchase) else bought.current.product_id,

@@ -20,7 +20,7 @@ from latchkey.domain.purchases.summary import end_of
 _LONGEST_RETRY = 60 * DAY
 
 
-class Status(StrEnum):
+class CustomerStatus(StrEnum):
     """A customer can have several."""
 
     # A subscription runs, on trial, paid or in a grace period; or prepaid time does.
@@ -138,19 +138,19 @@ def payments(customer: Customer, environment: Environment) -> Iterator[Payment]:
                 yield payment
 
 
-def statuses(facets: Facets, now: Ms) -> frozenset[Status]:
+def statuses(facets: Facets, now: Ms) -> frozenset[CustomerStatus]:
     """`now` is the customer's own time: that of its test clock, if it is on one."""
     runs = _after(facets.runs_until, now)
     held = {
-        Status.ACTIVE: runs,
-        Status.TRIAL: _after(facets.trial_until, now),
-        Status.IN_GRACE_PERIOD: _after(facets.grace_until, now) and not _after(facets.grace_from, now),
-        Status.BILLING_ISSUE: _after(facets.billing_issue_until, now),
-        Status.CANCELLED: runs and not _after(facets.renews_until, now),
-        Status.EXPIRED: facets.runs_until is not None and not runs,
-        Status.ONE_TIME_PURCHASE: facets.owns,
-        Status.NEVER_BOUGHT: not facets.bought,
-        Status.GRANTED: _after(facets.granted_until, now),
+        CustomerStatus.ACTIVE: runs,
+        CustomerStatus.TRIAL: _after(facets.trial_until, now),
+        CustomerStatus.IN_GRACE_PERIOD: _after(facets.grace_until, now) and not _after(facets.grace_from, now),
+        CustomerStatus.BILLING_ISSUE: _after(facets.billing_issue_until, now),
+        CustomerStatus.CANCELLED: runs and not _after(facets.renews_until, now),
+        CustomerStatus.EXPIRED: facets.runs_until is not None and not runs,
+        CustomerStatus.ONE_TIME_PURCHASE: facets.owns,
+        CustomerStatus.NEVER_BOUGHT: not facets.bought,
+        CustomerStatus.GRANTED: _after(facets.granted_until, now),
     }
     return frozenset(status for status, has in held.items() if has)
 

@@ -11,7 +11,7 @@ from latchkey.domain.instants import DAY, LATEST, Ms
 from latchkey.domain.money.amounts import MICROS
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import Invalid
-from latchkey.subjects.segments.rules.facets import Facets, Status, statuses
+from latchkey.subjects.segments.rules.facets import CustomerStatus, Facets, statuses
 
 LONGEST_TEXT = 200
 _MOST_DAYS = 36_500
@@ -49,11 +49,11 @@ class When:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class CustomerFilter:
     """Everything that is given must hold. The fields are the names in URLs and in the API."""
 
     # Any of these.
-    status: frozenset[Status] = frozenset()
+    status: frozenset[CustomerStatus] = frozenset()
     product_id: str | None = None
     # Whether its time must run now, and not only have been bought once.
     product_active: bool = False
@@ -77,11 +77,11 @@ class Filter:
         return self == EVERYBODY
 
 
-EVERYBODY = Filter()
-NAMES = tuple(one.name for one in fields(Filter))
+EVERYBODY = CustomerFilter()
+NAMES = tuple(one.name for one in fields(CustomerFilter))
 
 
-def matches(facets: Facets, wanted: Filter, now: Ms, own_now: Ms | None = None) -> bool:
+def matches(facets: Facets, wanted: CustomerFilter, now: Ms, own_now: Ms | None = None) -> bool:
     """`own_now`: the time of the customer's test clock. When somebody was seen is always compared with real time."""
     at = now if own_now is None else own_now
     within = wanted.trial_ends_within
@@ -126,7 +126,7 @@ def single(
     return found
 
 
-def parse(given: Mapping[str, str]) -> Filter:
+def parse(given: Mapping[str, str]) -> CustomerFilter:
     """From the text form. Empty values and unknown names are left out; what cannot be understood is refused."""
     said = {name: text.strip() for name, text in given.items() if name in NAMES and text.strip()}
     if _flag(said, "product_active") and "product_id" not in said:
@@ -136,7 +136,7 @@ def parse(given: Mapping[str, str]) -> Filter:
             "billing_issue is true or left out. A list of customers without one cannot be asked for.",
             param="billing_issue",
         )
-    return Filter(
+    return CustomerFilter(
         status=frozenset(_status(one) for one in said.get("status", "").split(",") if one.strip()),
         product_id=_text(said, "product_id"),
         product_active=_flag(said, "product_active"),
@@ -154,7 +154,7 @@ def parse(given: Mapping[str, str]) -> Filter:
     )
 
 
-def written(wanted: Filter) -> dict[str, str]:
+def written(wanted: CustomerFilter) -> dict[str, str]:
     """The text form: only what is given, each value in one spelling."""
     found = {
         "status": ",".join(sorted(wanted.status)),
@@ -175,11 +175,11 @@ def written(wanted: Filter) -> dict[str, str]:
     return {name: text for name, text in found.items() if text}
 
 
-def _status(text: str) -> Status:
+def _status(text: str) -> CustomerStatus:
     try:
-        return Status(text.strip().lower())
+        return CustomerStatus(text.strip().lower())
     except ValueError:
-        raise Invalid(f"A status is one of {', '.join(Status)}.", param="status") from None
+        raise Invalid(f"A status is one of {', '.join(CustomerStatus)}.", param="status") from None
 
 
 def _text(said: Mapping[str, str], name: str) -> str | None:

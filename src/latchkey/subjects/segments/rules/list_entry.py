@@ -8,7 +8,7 @@ from latchkey.subjects.segments.rules.facets import Facets
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
+class ListCursor:
     """After which customer a page begins."""
 
     value: int
@@ -16,13 +16,13 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListEntry:
     key: int
     facets: Facets
     # The customer's own time.
     now: Ms
     # None outside a list.
-    place: Cursor | None
+    place: ListCursor | None
     # None: the customer was deleted a moment ago.
     app_user_id: str | None
     # Only if it was asked for.

@@ -13,8 +13,8 @@ from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.engine.storage.state import decode
 from latchkey.subjects.segments.rules.facets import Facets
-from latchkey.subjects.segments.rules.filter import Filter, Sort
-from latchkey.subjects.segments.rules.list_entry import Cursor, Entry
+from latchkey.subjects.segments.rules.filter import CustomerFilter, Sort
+from latchkey.subjects.segments.rules.list_entry import ListCursor, ListEntry
 
 _STANDING = query("customer_list_standing")
 _LIST_READING = query("list_facets")
@@ -23,7 +23,7 @@ _COUNT_SEEN = query("count_seen")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ListsState:
     # Customers who were not walked to yet: the newest ones, and all of them after an upgrade.
     missing: int
     # Nobody's now is earlier.
@@ -36,24 +36,24 @@ async def plan_each(connection: Connection) -> None:
     await connection.execute("set local plan_cache_mode = force_custom_plan")
 
 
-async def standing(connection: Connection, project_id: str, now: Ms, most: int = 1) -> Standing | None:
+async def standing(connection: Connection, project_id: str, now: Ms, most: int = 1) -> ListsState | None:
     """None: there is no such project. Missing customers are counted up to `most`."""
     row = await connection.fetchrow(_STANDING, project_id, now, most)
-    return None if row is None else Standing(row["missing"], row["earliest"])
+    return None if row is None else ListsState(row["missing"], row["earliest"])
 
 
 async def page(
     connection: Connection,
     project_id: str,
-    wanted: Filter,
+    wanted: CustomerFilter,
     now: Ms,
     earliest: Ms,
     *,
     sort: Sort,
-    after: Cursor | None,
+    after: ListCursor | None,
     limit: int,
     whole: bool,
-) -> list[Entry]:
+) -> list[ListEntry]:
     """`whole`: with the customers themselves."""
     value, key = (after.value, after.key) if after is not None else (None, None)
     rows = await connection.fetch(
@@ -63,7 +63,7 @@ async def page(
 
 
 async def count_within(
-    database: Database, timeout_ms: int, project_id: str, wanted: Filter, now: Ms, most: int
+    database: Database, timeout_ms: int, project_id: str, wanted: CustomerFilter, now: Ms, most: int
 ) -> int | None:
     """Counting ends at `most`. None if it takes longer than `timeout_ms`."""
     try:
@@ -87,7 +87,7 @@ async def count_seen(connection: Connection, project_id: str, environment: str, 
     return customers
 
 
-def arguments(wanted: Filter, now: Ms) -> tuple[Any, ...]:
+def arguments(wanted: CustomerFilter, now: Ms) -> tuple[Any, ...]:
     """In the order of the queries: $4 to $17."""
     within = wanted.trial_ends_within
     return (
@@ -108,12 +108,12 @@ def arguments(wanted: Filter, now: Ms) -> tuple[Any, ...]:
     )
 
 
-def _entry(row: Record) -> Entry:
-    return Entry(
+def _entry(row: Record) -> ListEntry:
+    return ListEntry(
         row["customer_id"],
         facets_in(row),
         row["own_now"],
-        Cursor(row["sorted_by"], row["customer_id"]),
+        ListCursor(row["sorted_by"], row["customer_id"]),
         row["app_user_id"],
         decode(row["state"]) if row["state"] is not None else None,
     )

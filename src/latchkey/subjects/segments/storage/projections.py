@@ -13,7 +13,7 @@ from latchkey.engine.storage.state import decode
 from latchkey.subjects.segments.rules.facets import Facets
 
 
-class Found:
+class StoredCustomer:
     """As stored. Decoded when it is needed: one that cannot be decoded must not stop the others, so whoever needs it
     handles the error."""
 
@@ -29,7 +29,7 @@ class Found:
         return decode(self._state)
 
 
-class Count(Struct, frozen=True):
+class CountProgress(Struct, frozen=True):
     """Customers up to key `counted` are counted; those up to `mark_id` are next."""
 
     counted: int
@@ -38,7 +38,7 @@ class Count(Struct, frozen=True):
     marked_at: Ms | None
 
 
-class Seen(Struct, frozen=True):
+class VisibleTransactions(Struct, frozen=True):
     """What the transaction of a batch sees of a project's customers and of other transactions."""
 
     # The highest key of a customer; 0 if there is none.
@@ -49,7 +49,7 @@ class Seen(Struct, frozen=True):
     oldest_xid: int
 
 
-class Stretch(Struct, frozen=True):
+class CountRange(Struct, frozen=True):
     """Customers to count: those with keys after `counted`, up to `until`."""
 
     project_id: str
@@ -57,7 +57,7 @@ class Stretch(Struct, frozen=True):
     until: int
 
 
-class Counted(Struct, frozen=True):
+class CountedCustomers(Struct, frozen=True):
     customers: int
     # The highest key that was counted.
     last: int
@@ -79,7 +79,7 @@ class Roll(Struct, frozen=True):
 
     project_id: str
     position: int
-    count: Count
+    count: CountProgress
 
 
 class Walked(Struct, frozen=True):
@@ -88,10 +88,10 @@ class Walked(Struct, frozen=True):
     project_id: str
     key: int
     # None: it has facets already.
-    customer: Found | None
+    customer: StoredCustomer | None
 
 
-class Batch(Struct, frozen=True):
+class ProjectionBatch(Struct, frozen=True):
     """What a project's next batch is about."""
 
     project_id: str
@@ -101,10 +101,10 @@ class Batch(Struct, frozen=True):
     # Of the last event; where there were fewer than the limit, of the feed's head.
     position: int | None
     head: int
-    customers: tuple[Found, ...]
+    customers: tuple[StoredCustomer, ...]
     # Keys of customers that were named and no longer exist.
     gone: tuple[int, ...]
-    seen: Seen
+    seen: VisibleTransactions
 
 
 async def start(connection: Connection, project_id: str | None = None) -> None:
@@ -129,19 +129,19 @@ async def take_behind(
     return [_roll(row) for row in await connection.fetch(_TAKE_BEHIND, after, limit, chores, now, moment)]
 
 
-async def next_batches(connection: Connection, held: Sequence[Roll], limit: int) -> list[Batch]:
+async def next_batches(connection: Connection, held: Sequence[Roll], limit: int) -> list[ProjectionBatch]:
     """For each up to `limit` events and as many marks, which are deleted."""
     rows = await connection.fetch(_BATCH, [one.project_id for one in held], [one.position for one in held], limit)
     return [_batch(row) for row in rows]
 
 
-def _batch(row: Record) -> Batch:
+def _batch(row: Record) -> ProjectionBatch:
     names = ("keys", "states", "last_seen", "countries")
     columns = zip(*(row[name] or () for name in names), strict=True)
-    customers = {key: Found(row["project_id"], key, *rest) for key, *rest in columns}
+    customers = {key: StoredCustomer(row["project_id"], key, *rest) for key, *rest in columns}
     marked = row["marked"] or ()
     named = dict.fromkeys((*(row["told"] or ()), *marked))
-    return Batch(
+    return ProjectionBatch(
         project_id=row["project_id"],
         events=row["events"],
         marks=len(marked),
@@ -149,11 +149,11 @@ def _batch(row: Record) -> Batch:
         head=row["head"],
         customers=tuple(customers[key] for key in named if key in customers),
         gone=tuple(key for key in named if key not in customers),
-        seen=Seen(row["newest"], row["xid"], row["oldest_xid"]),
+        seen=VisibleTransactions(row["newest"], row["xid"], row["oldest_xid"]),
     )
 
 
-async def stretch(connection: Connection, stretches: Sequence[Stretch], limit: int) -> list[Walked]:
+async def stretch(connection: Connection, stretches: Sequence[CountRange], limit: int) -> list[Walked]:
     """Up to `limit` customers of each of these stretches, by key."""
     rows = await connection.fetch(
         _STRETCH,
@@ -170,17 +170,17 @@ async def forget(connection: Connection, project_id: str) -> None:
     await connection.execute(_FORGET, project_id)
 
 
-def _found(row: Record) -> Found | None:
+def _found(row: Record) -> StoredCustomer | None:
     if row["state"] is None:
         return None
-    return Found(row["project_id"], row["id"], row["state"], row["last_seen_at"], row["last_seen_country"])
+    return StoredCustomer(row["project_id"], row["id"], row["state"], row["last_seen_at"], row["last_seen_country"])
 
 
 def _roll(row: Record) -> Roll:
     return Roll(
         project_id=row["project_id"],
         position=row["position"],
-        count=Count(
+        count=CountProgress(
             counted=row["counted"], mark_id=row["mark_id"], mark_xid=row["mark_xid"], marked_at=row["marked_at"]
         ),
     )

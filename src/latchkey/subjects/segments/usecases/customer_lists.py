@@ -22,9 +22,9 @@ from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.exports.usecases.export_formats import instant
 from latchkey.subjects.exports.usecases.export_formats import money as amount_text
-from latchkey.subjects.segments.rules.facets import Status, statuses
-from latchkey.subjects.segments.rules.filter import Filter, Sort, When
-from latchkey.subjects.segments.rules.list_entry import Cursor, Entry
+from latchkey.subjects.segments.rules.facets import CustomerStatus, statuses
+from latchkey.subjects.segments.rules.filter import CustomerFilter, Sort, When
+from latchkey.subjects.segments.rules.list_entry import ListCursor, ListEntry
 from latchkey.subjects.segments.storage import list_rows
 
 # Counting ends here, so that a page never waits for the count of a million.
@@ -37,8 +37,8 @@ _CURSOR = re.compile(r"(-?\d{1,19})\.(\d{1,19})")
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    entries: list[Entry]
+class CustomerPage:
+    entries: list[ListEntry]
     # Where the next page begins; None at the end.
     next: str | None
     # Customers who are not in any list yet, counted up to MOST_COUNTED: new ones, and all for a while after an upgrade.
@@ -50,7 +50,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CustomerCount:
     # None: it could not be counted in time.
     customers: int | None
     # There are more than that.
@@ -60,14 +60,14 @@ class Counted:
 async def list_page(
     database: Database,
     project_id: str,
-    wanted: Filter,
+    wanted: CustomerFilter,
     now: Ms,
     *,
     sort: Sort = Sort.LAST_SEEN,
     after: str | None = None,
     limit: int = 50,
     whole: bool = False,
-) -> Listing:
+) -> CustomerPage:
     """`whole`: with the customers themselves, not only their facets."""
     async with database.transaction(readonly=True) as connection:
         standing = await _standing(connection, project_id, now)
@@ -86,16 +86,16 @@ async def list_page(
     next = _cursor(entries[limit - 1].place) if len(entries) > limit else None
     # Who was deleted a moment ago has no row any more.
     shown = [one for one in entries[:limit] if one.app_user_id is not None]
-    return Listing(shown, next, standing.missing)
+    return CustomerPage(shown, next, standing.missing)
 
 
 async def count(
-    database: Database, project_id: str, wanted: Filter, now: Ms, *, within_ms: int = FOR_A_DECISION_MS
-) -> Counted:
+    database: Database, project_id: str, wanted: CustomerFilter, now: Ms, *, within_ms: int = FOR_A_DECISION_MS
+) -> CustomerCount:
     found = await list_rows.count_within(database, within_ms, project_id, wanted, now, MOST_COUNTED + 1)
     if found is None:
-        return Counted(None)
-    return Counted(min(found, MOST_COUNTED), found > MOST_COUNTED)
+        return CustomerCount(None)
+    return CustomerCount(min(found, MOST_COUNTED), found > MOST_COUNTED)
 
 
 async def active_customers(database: Database, project_id: str, environment: str, now: Ms) -> int:
@@ -112,45 +112,45 @@ async def missing_customers(database: Database, project_id: str, now: Ms) -> int
         return (await _standing(connection, project_id, now)).missing
 
 
-async def _standing(connection: Connection, project_id: str, now: Ms) -> list_rows.Standing:
+async def _standing(connection: Connection, project_id: str, now: Ms) -> list_rows.ListsState:
     standing = await list_rows.standing(connection, project_id, now, MOST_COUNTED)
     if standing is None:
         raise NotFound(f"There is no project {project_id}.", param="project_id")
     return standing
 
 
-def _cursor(place: Cursor | None) -> str:
+def _cursor(place: ListCursor | None) -> str:
     assert place is not None, "every entry of a list has its place"
     return f"{place.value}.{place.key}"
 
 
-def _place(cursor: str | None) -> Cursor | None:
+def _place(cursor: str | None) -> ListCursor | None:
     if not cursor:
         return None
     found = _CURSOR.fullmatch(cursor)
     values = (int(found[1]), int(found[2])) if found else None
     if values is None or any(abs(one) >= 2**63 for one in values):
         raise Invalid("That is not the cursor of a list.", param="starting_after")
-    return Cursor(*values)
+    return ListCursor(*values)
 
 
 # The filter of a list in words, for pages and for the preview of a grant.
 
 
-STATUSES: dict[Status, str] = {
-    Status.ACTIVE: "Active",
-    Status.TRIAL: "Trial",
-    Status.IN_GRACE_PERIOD: "Grace period",
-    Status.BILLING_ISSUE: "Billing issue",
-    Status.CANCELLED: "Cancelled, still active",
-    Status.EXPIRED: "Expired",
-    Status.ONE_TIME_PURCHASE: "One-time purchase",
-    Status.NEVER_BOUGHT: "Never bought",
-    Status.GRANTED: "Granted",
+STATUSES: dict[CustomerStatus, str] = {
+    CustomerStatus.ACTIVE: "Active",
+    CustomerStatus.TRIAL: "Trial",
+    CustomerStatus.IN_GRACE_PERIOD: "Grace period",
+    CustomerStatus.BILLING_ISSUE: "Billing issue",
+    CustomerStatus.CANCELLED: "Cancelled, still active",
+    CustomerStatus.EXPIRED: "Expired",
+    CustomerStatus.ONE_TIME_PURCHASE: "One-time purchase",
+    CustomerStatus.NEVER_BOUGHT: "Never bought",
+    CustomerStatus.GRANTED: "Granted",
 }
 
 
-def conditions(wanted: Filter) -> Iterator[tuple[str, str]]:
+def conditions(wanted: CustomerFilter) -> Iterator[tuple[str, str]]:
     """Each condition in words, and the name of its field."""
     if wanted.status:
         yield " or ".join(title for one, title in STATUSES.items() if one in wanted.status), "status"
@@ -175,11 +175,11 @@ def conditions(wanted: Filter) -> Iterator[tuple[str, str]]:
         yield "Has a billing issue", "billing_issue"
 
 
-def in_words(wanted: Filter) -> str:
+def in_words(wanted: CustomerFilter) -> str:
     return "; ".join(words for words, _ in conditions(wanted)) or "everybody"
 
 
-def _seen(wanted: Filter) -> Iterator[tuple[str, str]]:
+def _seen(wanted: CustomerFilter) -> Iterator[tuple[str, str]]:
     for title, after, before in (
         ("Last seen", "last_seen_after", "last_seen_before"),
         ("First seen", "first_seen_after", "first_seen_before"),
@@ -197,7 +197,7 @@ def _seen(wanted: Filter) -> Iterator[tuple[str, str]]:
 # What a list of customers can show of each: pages, CSV and the API choose from these columns.
 
 
-class Kind(StrEnum):
+class ValueKind(StrEnum):
     """How a value is written."""
 
     TEXT = "text"
@@ -210,21 +210,21 @@ class Kind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Column:
     title: str
-    kind: Kind
-    value: Callable[[Entry, Catalog], Any]
+    kind: ValueKind
+    value: Callable[[ListEntry, Catalog], Any]
     # Needs the customer itself, which takes longer to read than its facets.
     whole: bool = False
 
 
-def _attribute(name: str) -> Callable[[Entry, Catalog], str | None]:
-    def value(entry: Entry, _: Catalog) -> str | None:
+def _attribute(name: str) -> Callable[[ListEntry, Catalog], str | None]:
+    def value(entry: ListEntry, _: Catalog) -> str | None:
         found = visible(entry.customer).get(name) if entry.customer is not None else None
         return found.value if found is not None else None
 
     return value
 
 
-def _entitlements(entry: Entry, catalog: Catalog) -> list[str]:
+def _entitlements(entry: ListEntry, catalog: Catalog) -> list[str]:
     if entry.customer is None:
         return []
     return list(active(at_present(entry.customer, catalog, entry.now), catalog, entry.now))
@@ -235,20 +235,22 @@ def _future(until: Ms | None, now: Ms) -> Ms | None:
 
 
 COLUMNS: dict[str, Column] = {
-    "status": Column("Status", Kind.LIST, lambda entry, _: sorted(statuses(entry.facets, entry.now))),
-    "entitlements": Column("Has now", Kind.LIST, _entitlements, whole=True),
-    "email": Column("E-mail", Kind.TEXT, _attribute("$email"), whole=True),
-    "name": Column("Name", Kind.TEXT, _attribute("$displayName"), whole=True),
-    "products": Column("Products", Kind.LIST, lambda entry, _: list(entry.facets.products)),
-    "spent": Column("Spent (USD)", Kind.USD, lambda entry, _: entry.facets.spent_usd),
-    "refunded": Column("Refunded (USD)", Kind.USD, lambda entry, _: entry.facets.refunded_usd),
-    "country": Column("Country", Kind.TEXT, lambda entry, _: entry.facets.country),
-    "store": Column("Stores", Kind.LIST, lambda entry, _: list(entry.facets.stores)),
-    "environment": Column("Environment", Kind.TEXT, lambda entry, _: entry.facets.environment.lower()),
-    "trial_ends": Column("Trial ends", Kind.INSTANT, lambda entry, _: _future(entry.facets.trial_until, entry.now)),
-    "access_ends": Column("Runs until", Kind.INSTANT, lambda entry, _: entry.facets.runs_until),
-    "first_seen": Column("First seen", Kind.INSTANT, lambda entry, _: entry.facets.first_seen_at),
-    "last_seen": Column("Last seen", Kind.INSTANT, lambda entry, _: entry.facets.last_seen_at),
+    "status": Column("Status", ValueKind.LIST, lambda entry, _: sorted(statuses(entry.facets, entry.now))),
+    "entitlements": Column("Has now", ValueKind.LIST, _entitlements, whole=True),
+    "email": Column("E-mail", ValueKind.TEXT, _attribute("$email"), whole=True),
+    "name": Column("Name", ValueKind.TEXT, _attribute("$displayName"), whole=True),
+    "products": Column("Products", ValueKind.LIST, lambda entry, _: list(entry.facets.products)),
+    "spent": Column("Spent (USD)", ValueKind.USD, lambda entry, _: entry.facets.spent_usd),
+    "refunded": Column("Refunded (USD)", ValueKind.USD, lambda entry, _: entry.facets.refunded_usd),
+    "country": Column("Country", ValueKind.TEXT, lambda entry, _: entry.facets.country),
+    "store": Column("Stores", ValueKind.LIST, lambda entry, _: list(entry.facets.stores)),
+    "environment": Column("Environment", ValueKind.TEXT, lambda entry, _: entry.facets.environment.lower()),
+    "trial_ends": Column(
+        "Trial ends", ValueKind.INSTANT, lambda entry, _: _future(entry.facets.trial_until, entry.now)
+    ),
+    "access_ends": Column("Runs until", ValueKind.INSTANT, lambda entry, _: entry.facets.runs_until),
+    "first_seen": Column("First seen", ValueKind.INSTANT, lambda entry, _: entry.facets.first_seen_at),
+    "last_seen": Column("Last seen", ValueKind.INSTANT, lambda entry, _: entry.facets.last_seen_at),
 }
 DEFAULT = ("status", "entitlements", "email", "spent", "country", "first_seen", "last_seen")
 
@@ -277,7 +279,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", 
 
 
 async def csv_pieces(
-    database: Database, catalogs: Catalogs, project_id: str, wanted: Filter, columns: Sequence[str], now: Ms
+    database: Database, catalogs: Catalogs, project_id: str, wanted: CustomerFilter, columns: Sequence[str], now: Ms
 ) -> AsyncIterator[bytes]:
     """In the order in which customers were created, the newest first: nobody is missed or listed twice because somebody
     was seen meanwhile. Each piece is a query of its own, so a slow reader holds no transaction open."""
@@ -305,17 +307,17 @@ async def csv_pieces(
         await asyncio.sleep(0)
 
 
-def cell(kind: Kind, value: Any) -> str:
+def cell(kind: ValueKind, value: Any) -> str:
     if value is None:
         return ""
     match kind:
-        case Kind.INSTANT:
+        case ValueKind.INSTANT:
             return instant(value)
-        case Kind.USD:
+        case ValueKind.USD:
             return amount_text(value)
-        case Kind.LIST:
+        case ValueKind.LIST:
             return safe(" ".join(value))
-        case Kind.TEXT:
+        case ValueKind.TEXT:
             return safe(value)
 
 

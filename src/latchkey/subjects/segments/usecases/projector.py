@@ -22,7 +22,16 @@ from latchkey.engine.storage.scans import Outlook, look_out
 from latchkey.subjects.search.usecases import newest
 from latchkey.subjects.segments.rules.facets import Facets, facets_of
 from latchkey.subjects.segments.storage import projections
-from latchkey.subjects.segments.storage.projections import Batch, Count, Counted, Found, Roll, Seen, Stretch, Walked
+from latchkey.subjects.segments.storage.projections import (
+    CountedCustomers,
+    CountProgress,
+    CountRange,
+    ProjectionBatch,
+    Roll,
+    StoredCustomer,
+    VisibleTransactions,
+    Walked,
+)
 
 
 class Rolled(Struct, frozen=True):
@@ -61,7 +70,7 @@ MOMENT: Ms = 5 * SECOND
 _PATIENCE: Ms = 10 * MINUTE
 
 
-def next_step(count: Count, seen: Seen, now: Ms) -> tuple[Count, bool]:
+def next_step(count: CountProgress, seen: VisibleTransactions, now: Ms) -> tuple[CountProgress, bool]:
     """The first two steps. Returns whether the customers up to `mark_id` can be counted."""
     if count.mark_id is None or count.marked_at is None:
         return _marked(count.counted, seen, now), False
@@ -73,7 +82,9 @@ def next_step(count: Count, seen: Seen, now: Ms) -> tuple[Count, bool]:
     return count, seen.oldest_xid >= (count.mark_xid or 0) or waited >= _PATIENCE
 
 
-def after_counting(count: Count, counted: Counted | None, seen: Seen, now: Ms, most: int) -> tuple[Count, bool]:
+def after_counting(
+    count: CountProgress, counted: CountedCustomers | None, seen: VisibleTransactions, now: Ms, most: int
+) -> tuple[CountProgress, bool]:
     """The third step was taken, for at most `most` customers. Returns whether it must be taken again at once."""
     if counted is not None and counted.customers == most:
         return replace(count, counted=counted.last), True
@@ -81,8 +92,12 @@ def after_counting(count: Count, counted: Counted | None, seen: Seen, now: Ms, m
     return _marked(count.mark_id, seen, now), False
 
 
-def _marked(counted: int, seen: Seen, now: Ms) -> Count:
-    return Count(counted, seen.newest, None, now) if seen.newest > counted else Count(counted, None, None, None)
+def _marked(counted: int, seen: VisibleTransactions, now: Ms) -> CountProgress:
+    return (
+        CountProgress(counted, seen.newest, None, now)
+        if seen.newest > counted
+        else CountProgress(counted, None, None, None)
+    )
 
 
 # The facets behind a project's feed: what a batch writes for lists.
@@ -142,18 +157,18 @@ async def apply(connection: Connection, held: Sequence[Roll], now: Ms) -> Rolled
 
 
 async def _walk(
-    connection: Connection, held: Sequence[Roll], batches: Sequence[Batch], limit: int, now: Ms
-) -> tuple[dict[str, Count], list[Walked], bool]:
+    connection: Connection, held: Sequence[Roll], batches: Sequence[ProjectionBatch], limit: int, now: Ms
+) -> tuple[dict[str, CountProgress], list[Walked], bool]:
     """The next step of walking through the customers of each project: where it is then, the customers it came to, and
     whether there is another step to take at once."""
     before = {one.project_id: one.count for one in held}
-    counts: dict[str, Count] = {}
-    ready: list[Stretch] = []
+    counts: dict[str, CountProgress] = {}
+    ready: list[CountRange] = []
     for batch in batches:
         count, is_safe = next_step(before[batch.project_id], batch.seen, now)
         counts[batch.project_id] = count
         if is_safe and count.mark_id is not None:
-            ready.append(Stretch(batch.project_id, count.counted, count.mark_id))
+            ready.append(CountRange(batch.project_id, count.counted, count.mark_id))
     if not ready:
         return counts, [], False
     rows = await projections.stretch(connection, ready, limit)
@@ -162,13 +177,13 @@ async def _walk(
     again = False
     for one in ready:
         id = one.project_id
-        counted = Counted(found[id], last[id]) if id in last else None
+        counted = CountedCustomers(found[id], last[id]) if id in last else None
         counts[id], more = after_counting(counts[id], counted, seen[id], now, limit)
         again = again or more
     return counts, rows, again
 
 
-async def _facets(customers: Iterable[Found]) -> defaultdict[str, dict[int, Facets]]:
+async def _facets(customers: Iterable[StoredCustomer]) -> defaultdict[str, dict[int, Facets]]:
     """By project and the customer's key."""
     facets: defaultdict[str, dict[int, Facets]] = defaultdict(dict)
     async for one in in_turns(customers):

@@ -8,7 +8,7 @@ from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
-from latchkey.subjects.segments.rules.filter import Filter, Sort, parse, written
+from latchkey.subjects.segments.rules.filter import CustomerFilter, Sort, parse, written
 from latchkey.subjects.segments.storage import list_rows
 from latchkey.subjects.segments.storage.list_rows import StoredSegment
 from latchkey.subjects.segments.usecases.customer_lists import COLUMNS, chosen
@@ -21,7 +21,7 @@ MOST_SEGMENTS = 200
 class Segment:
     id: str
     name: str
-    filter: Filter
+    filter: CustomerFilter
     columns: tuple[str, ...]
     sort: Sort
     created_at: Ms
@@ -45,7 +45,7 @@ async def load_segment(database: Database, project_id: str, id: str) -> Segment:
 
 
 async def save_segment(
-    database: Database, project_id: str, name: str, wanted: Filter, columns: Sequence[str], sort: Sort, now: Ms
+    database: Database, project_id: str, name: str, wanted: CustomerFilter, columns: Sequence[str], sort: Sort, now: Ms
 ) -> Segment:
     """Saved under a name that exists, in any case of letters, it replaces what was saved there."""
     name = checked_name(name)

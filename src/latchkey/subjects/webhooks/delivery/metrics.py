@@ -9,7 +9,7 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from latchkey.observability.histogram import SIZES, Tally
-from latchkey.subjects.webhooks.storage.lanes import Attempt
+from latchkey.subjects.webhooks.storage.lanes import LoggedAttempt
 
 ATTEMPTS = Counter("latchkey_delivery_attempts", "Attempts to deliver, by outcome", ["webhook", "outcome"])
 IN_FLIGHT = Gauge("latchkey_deliveries_in_flight", "Deliveries under way in this process")
@@ -46,7 +46,7 @@ claimed = _histograms.sizes["claim"].add
 recorded = _histograms.sizes["record"].add
 
 
-def count(webhook_id: str, attempts: Sequence[Attempt]) -> None:
+def count(webhook_id: str, attempts: Sequence[LoggedAttempt]) -> None:
     """Count attempts to deliver to this webhook."""
     delivered, failed = _of(webhook_id)
     seconds = _histograms.seconds[webhook_id]

@@ -14,7 +14,7 @@ from latchkey.database.transient_errors import transaction
 from latchkey.domain.events.dialect import Dialect
 from latchkey.domain.instants import Ms
 from latchkey.domain.retry import SCHEDULE
-from latchkey.subjects.webhooks.rules import Health, corrected, resumed
+from latchkey.subjects.webhooks.rules import WebhookHealth, corrected, resumed
 from latchkey.subjects.webhooks.storage import lanes, webhook_rows
 from latchkey.subjects.webhooks.storage.webhook_rows import SealedSetup, SealedWebhook
 
@@ -50,7 +50,7 @@ class Webhook:
     id: str
     version: int
     setup: Setup
-    health: Health
+    health: WebhookHealth
     secret: str = field(repr=False)
     previous_secret: str | None = field(repr=False)
     previous_secret_until: Ms | None
@@ -119,7 +119,9 @@ class Webhooks:
     async def delete(self, project_id: str, id: str, now: Ms) -> bool:
         return await webhook_rows.delete(self._database, project_id, id, now)
 
-    async def _set_health(self, project_id: str, id: str, change: Callable[[Health], Health]) -> Webhook | None:
+    async def _set_health(
+        self, project_id: str, id: str, change: Callable[[WebhookHealth], WebhookHealth]
+    ) -> Webhook | None:
         async with transaction(self._database) as connection:
             found = await webhook_rows.lock_webhook(connection, project_id, id)
             if found is None:

@@ -16,14 +16,21 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.retry import SCHEDULE, Retry, after_failure
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhook
-from latchkey.subjects.webhooks.rules import HEALTHY, Announcement, Health, after_failures, after_success, lease_ms
+from latchkey.subjects.webhooks.rules import (
+    HEALTHY,
+    Announcement,
+    WebhookHealth,
+    after_failures,
+    after_success,
+    lease_ms,
+)
 from latchkey.subjects.webhooks.rules import NewOperationalEvent as OperationalEvent
 from latchkey.subjects.webhooks.storage import lanes, webhook_rows
 from latchkey.subjects.webhooks.storage.lanes import Recorded
 from latchkey.subjects.webhooks.storage.webhook_rows import Patient
 
 
-async def note(database: Database, recorded: Iterable[Recorded], now: Ms) -> dict[int, Health]:
+async def note(database: Database, recorded: Iterable[Recorded], now: Ms) -> dict[int, WebhookHealth]:
     """Updates circuits and pauses. Returns the healths whose circuit opened or closed, by webhook key: only these
     change when something can be sent.
 
@@ -43,8 +50,8 @@ async def note(database: Database, recorded: Iterable[Recorded], now: Ms) -> dic
             concerned.add(key)
     if not concerned:
         return {}
-    changed: dict[int, Health] = {}
-    circuits: dict[int, Health] = {}
+    changed: dict[int, WebhookHealth] = {}
+    circuits: dict[int, WebhookHealth] = {}
     async with transaction(database) as connection:
         for patient in await webhook_rows.lock_health(connection, concerned):
             before = patient.health
@@ -64,7 +71,7 @@ async def note(database: Database, recorded: Iterable[Recorded], now: Ms) -> dic
     return circuits
 
 
-def _event(patient: Patient, announcement: Announcement, after: Health, now: Ms) -> OperationalEvent:
+def _event(patient: Patient, announcement: Announcement, after: WebhookHealth, now: Ms) -> OperationalEvent:
     id, before = f"op_{uuid4().hex}", patient.health
     body = {
         "object": "operational_event",

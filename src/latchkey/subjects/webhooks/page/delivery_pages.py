@@ -18,9 +18,9 @@ from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.subjects.webhooks import render
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.delivery.sending.reply import BODY_LIMIT
-from latchkey.subjects.webhooks.rules import Answered, Attempt, Chosen
+from latchkey.subjects.webhooks.rules import Attempt, Chosen, StatusRange
 from latchkey.subjects.webhooks.usecases import delivery_log
-from latchkey.subjects.webhooks.usecases.delivery_log import Filter
+from latchkey.subjects.webhooks.usecases.delivery_log import DeliveryFilter
 from latchkey.subjects.webhooks.usecases.samples import TYPES
 from latchkey.subjects.webhooks.wire import Webhook
 
@@ -50,7 +50,7 @@ class ShownAttempt:
 @pages.get("/webhooks/{webhook_id}/deliveries")
 async def show_log(visit: Visit) -> Response:
     webhook, asked = await load_webhook(visit), visit.query
-    error, found = "", delivery_log.Page([], None)
+    error, found = "", delivery_log.DeliveryPage([], None)
     try:
         chosen = read_filter(asked)
         found = await delivery_log.page_of_deliveries(
@@ -103,7 +103,7 @@ async def load_webhook(visit: Visit) -> Webhook:
     return render.webhook(await visit.services.webhooks.load(visit.project_id, visit.param("webhook_id")))
 
 
-def read_filter(asked: Form) -> Filter:
+def read_filter(asked: Form) -> DeliveryFilter:
     status, type = asked.text("status"), asked.text("type")
     if status and status not in STATUSES:
         raise Invalid(f"A status is one of {', '.join(STATUSES)}.", param="status")
@@ -111,7 +111,7 @@ def read_filter(asked: Form) -> Filter:
         raise Invalid("There is no such event type.", param="type")
     since, until = read_moment(asked, "since"), read_moment(asked, "until")
     in_order(since, until)
-    return Filter(
+    return DeliveryFilter(
         # What has failed and waits for a retry has failed, too.
         status=cast("Chosen | None", "failing" if status == "failed" else status or None),
         type=type or None,
@@ -122,17 +122,17 @@ def read_filter(asked: Form) -> Filter:
     )
 
 
-def read_answered(text: str) -> Answered | None:
+def read_answered(text: str) -> StatusRange | None:
     """`503` is that status, `5xx` any that begins with 5, `none` an attempt without a response."""
     if not text:
         return None
     word = text.lower()
     if word == NO_ANSWER:
-        return Answered(0, 0)
+        return StatusRange(0, 0)
     if re.fullmatch("[1-5]xx", word):
-        return Answered(int(word[0]) * 100, int(word[0]) * 100 + 99)
+        return StatusRange(int(word[0]) * 100, int(word[0]) * 100 + 99)
     if re.fullmatch("[1-5][0-9]{2}", word):
-        return Answered(int(word), int(word))
+        return StatusRange(int(word), int(word))
     raise Invalid(f"An HTTP status is a number such as 503, a class such as 5xx, or {NO_ANSWER}.", param="answered")
 
 
@@ -155,7 +155,7 @@ def shown_attempt(one: Attempt) -> ShownAttempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReplayQuery:
     since: Ms
     until: Ms | None
     status: Literal["failed", "all"]
@@ -220,9 +220,9 @@ async def show(visit: Visit) -> Response:
     return visit.page("webhook_replay.html", webhook=webhook, replay=render.replay(found), since=since)
 
 
-def _read(form: Form) -> Wanted:
+def _read(form: Form) -> ReplayQuery:
     since, until = read_moment(form, "since"), read_moment(form, "until")
     if since is None:
         raise Invalid("Give the start time.", param="since")
     in_order(since, until)
-    return Wanted(since, until, "all" if form.choice("status", ("failed", "all")) == "all" else "failed")
+    return ReplayQuery(since, until, "all" if form.choice("status", ("failed", "all")) == "all" else "failed")

@@ -24,7 +24,7 @@ from latchkey.subjects.webhooks.delivery.webhook import IN_FLIGHT, Setup
 from latchkey.subjects.webhooks.page.delivery_pages import shown_attempt
 from latchkey.subjects.webhooks.usecases import delivery_log, registry
 from latchkey.subjects.webhooks.usecases.delivery_log import page_of_operational_events, recent_replays, troubles_of
-from latchkey.subjects.webhooks.usecases.registry import Shown
+from latchkey.subjects.webhooks.usecases.registry import WebhookSummary
 from latchkey.subjects.webhooks.usecases.samples import TYPES
 from latchkey.subjects.webhooks.usecases.trial_send import Tried, send_test
 
@@ -149,7 +149,7 @@ def _typed(form: Form) -> dict[str, Any]:
     return {**typed, "event_types": form.all("event_types")}
 
 
-async def _form(visit: Visit, values: dict[str, Any], shown: registry.Shown | None = None) -> Response:
+async def _form(visit: Visit, values: dict[str, Any], shown: registry.WebhookSummary | None = None) -> Response:
     if visit.refusal is not None:
         values = _typed(visit.form)
     apps = [("", "Every app"), *((app.id, app.name) for app in await list_apps(visit.database, visit.project_id))]
@@ -259,7 +259,7 @@ async def delete(visit: Visit) -> Response:
     return await visit.to(visit.path("webhooks"), "The webhook is deleted. Nothing more is sent to it.")
 
 
-async def _load(visit: Visit) -> Shown:
+async def _load(visit: Visit) -> WebhookSummary:
     return await visit.services.webhooks.load(visit.project_id, visit.param("webhook_id"))
 
 
@@ -267,11 +267,11 @@ def _here(visit: Visit) -> str:
     return visit.path("webhooks", visit.param("webhook_id"))
 
 
-async def _page(visit: Visit, shown: Shown, tried: Tried | None = None) -> Response:
+async def _page(visit: Visit, shown: WebhookSummary, tried: Tried | None = None) -> Response:
     """The template gets the webhook as the API shows it, which contains no secret."""
     webhook = render.webhook(shown)
     log = await delivery_log.page_of_deliveries(
-        visit.database, visit.project_id, webhook.id, delivery_log.Filter(), after=None, limit=IN_STRIP
+        visit.database, visit.project_id, webhook.id, delivery_log.DeliveryFilter(), after=None, limit=IN_STRIP
     )
     announced = await page_of_operational_events(
         visit.database, visit.project_id, webhook_id=webhook.id, after=None, limit=LISTED

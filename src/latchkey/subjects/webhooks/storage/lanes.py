@@ -106,7 +106,7 @@ async def due(database: Database, keys: Sequence[int] | None = None) -> dict[int
 _RECORD_DELIVERY = query("record_attempts")
 
 
-class Attempt(Struct, frozen=True):
+class LoggedAttempt(Struct, frozen=True):
     """One attempt as logged. It succeeded if it has no `error`."""
 
     at: Ms
@@ -125,15 +125,15 @@ class Attempt(Struct, frozen=True):
         return self.error is None
 
 
-class Outcome(Struct, frozen=True):
+class DeliveryOutcome(Struct, frozen=True):
     claim: Claim
-    attempt: Attempt
+    attempt: LoggedAttempt
     # None when it was delivered.
     decision: Decision | None
 
 
 class Recorded(Struct, frozen=True):
-    outcome: Outcome
+    outcome: DeliveryOutcome
     # The lane's next delivery can be sent at once.
     more: bool
     # The webhook has recent failures, so this outcome may change its health.
@@ -142,8 +142,8 @@ class Recorded(Struct, frozen=True):
 
 @translates_errors
 async def record_attempts(
-    database: Database, outcomes: Sequence[Outcome], now: Ms
-) -> tuple[Sequence[Recorded], Sequence[Outcome]]:
+    database: Database, outcomes: Sequence[DeliveryOutcome], now: Ms
+) -> tuple[Sequence[Recorded], Sequence[DeliveryOutcome]]:
     """Store these outcomes. Those whose lease was lost are left out: another worker sends them again. Returned too are
     outcomes that cannot be stored now, because their node of the database is away."""
     claims = [one.claim for one in outcomes]
@@ -175,7 +175,7 @@ async def record_attempts(
         now,
     )
     rows: Sequence[Any]
-    postponed: Sequence[Outcome] = ()
+    postponed: Sequence[DeliveryOutcome] = ()
     async with database.at_hand() as connection:
         try:
             rows = await connection.fetch(_RECORD_DELIVERY, *arguments)
@@ -192,7 +192,7 @@ def _once_each(values: Sequence[bytes | None]) -> tuple[list[bytes | None], str]
     return list(places), notation([places[value] for value in values])
 
 
-def _step(outcome: Outcome) -> tuple[Ms | None, Ms | None]:
+def _step(outcome: DeliveryOutcome) -> tuple[Ms | None, Ms | None]:
     """When it is retried, and when the lane continues without it; None: not at all."""
     match outcome.decision:
         case Retry(at, others_at):

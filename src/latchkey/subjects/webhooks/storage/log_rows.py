@@ -6,7 +6,7 @@ from typing import NamedTuple
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
-from latchkey.subjects.webhooks.rules import Answered, Attempt, Chosen, Delivery, Detail
+from latchkey.subjects.webhooks.rules import Attempt, Chosen, Delivery, Detail, StatusRange
 
 _WEBHOOK = query("list_webhooks")
 _PAGE = query("page_of_deliveries")
@@ -16,7 +16,7 @@ _ATTEMPTS = query("attempts_of_delivery")
 _LAST_FAILED = query("last_failed_attempt")
 
 
-class Cursor(NamedTuple):
+class DeliveryCursor(NamedTuple):
     """The position of a delivery in a webhook's log. Higher is newer."""
 
     created_at: Ms
@@ -26,7 +26,7 @@ class Cursor(NamedTuple):
 
 _MAX = 2**63 - 1
 # After every delivery.
-END = Cursor(_MAX, _MAX, _MAX)
+END = DeliveryCursor(_MAX, _MAX, _MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +51,19 @@ async def webhook_key(connection: Connection, project_id: str, webhook_id: str) 
     return None if row is None else row["key"]
 
 
-async def place_of(connection: Connection, project_id: str, webhook_key: int, event_id: str) -> Cursor | None:
+async def place_of(connection: Connection, project_id: str, webhook_key: int, event_id: str) -> DeliveryCursor | None:
     row = await connection.fetchrow(_LOAD, project_id, event_id, webhook_key)
-    return None if row is None else Cursor(row["created_at"], row["customer_id"], row["sequence"])
+    return None if row is None else DeliveryCursor(row["created_at"], row["customer_id"], row["sequence"])
 
 
 async def page(
     connection: Connection,
     webhook_key: int,
-    before: Cursor,
+    before: DeliveryCursor,
     since: Ms,
     status: Chosen | None,
     event_type: str | None,
-    answered: Answered | None,
+    answered: StatusRange | None,
     *,
     limit: int,
     examined: int,
@@ -81,11 +81,11 @@ async def page_of_customer(
     project_id: str,
     customer_key: int,
     webhook_key: int,
-    before: Cursor,
+    before: DeliveryCursor,
     since: Ms,
     status: Chosen | None,
     event_type: str | None,
-    answered: Answered | None,
+    answered: StatusRange | None,
     *,
     limit: int,
 ) -> Examined:
@@ -119,7 +119,7 @@ async def last_failed_attempt(connection: Connection, webhook_key: int) -> Faile
     return None if row is None else FailedAttempt(row["event_id"], row["event_type"], _attempt(row))
 
 
-def _range(answered: Answered | None) -> tuple[int | None, int | None]:
+def _range(answered: StatusRange | None) -> tuple[int | None, int | None]:
     return (None, None) if answered is None else (answered.low, answered.high)
 
 

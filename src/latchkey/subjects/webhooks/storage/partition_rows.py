@@ -12,7 +12,7 @@ from latchkey.database.pool import Connection, Database
 from latchkey.database.sql import query
 from latchkey.database.transient_errors import translated_errors, translates_errors
 from latchkey.domain.instants import Ms
-from latchkey.domain.partitions import Part, Sizes
+from latchkey.domain.partitions import Partition, Sizes
 
 _LIST = query("list_partitions")
 _TIME = query("database_time")
@@ -28,9 +28,9 @@ LOCK_TIMEOUT_MS = 100
 
 
 @translates_errors
-async def known(database: Database) -> list[Part]:
+async def known(database: Database) -> list[Partition]:
     """All that have not been dropped."""
-    return [Part(row["partition"], row["opened_at"]) for row in await database.pool.fetch(_LIST)]
+    return [Partition(row["partition"], row["opened_at"]) for row in await database.pool.fetch(_LIST)]
 
 
 @translates_errors

@@ -45,7 +45,7 @@ class DeliveryKey:
 
 
 @dataclass(frozen=True, slots=True)
-class NewReplay:
+class ReplayOrder:
     id: str
     since_ms: Ms
     until_ms: Ms
@@ -124,7 +124,7 @@ async def committed_at(connection: Connection, project_id: str, position: int) -
     return None if row is None else row["committed_at"]
 
 
-async def start(connection: Connection, project_id: str, webhook_id: str, replay: NewReplay, now: Ms) -> bool:
+async def start(connection: Connection, project_id: str, webhook_id: str, replay: ReplayOrder, now: Ms) -> bool:
     """False when there is no such webhook."""
     started = await connection.fetchval(
         _START,

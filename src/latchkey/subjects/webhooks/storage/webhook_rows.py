@@ -9,7 +9,7 @@ from latchkey.database.pool import Connection, Database, Record
 from latchkey.database.sql import query
 from latchkey.database.transient_errors import translates_errors
 from latchkey.domain.instants import Ms
-from latchkey.subjects.webhooks.rules import Health, OperationalEvent
+from latchkey.subjects.webhooks.rules import OperationalEvent, WebhookHealth
 
 _COUNTS = query("count_deliveries_of_webhooks")
 _WAS_MADE = query("webhook_was_made")
@@ -43,7 +43,7 @@ _WEBHOOKS = query("list_webhooks")
 class TroubledWebhook:
     id: str
     name: str
-    health: Health
+    health: WebhookHealth
 
 
 async def troubled(connection: Connection, project_id: str, limit: int) -> list[TroubledWebhook]:
@@ -52,7 +52,7 @@ async def troubled(connection: Connection, project_id: str, limit: int) -> list[
         TroubledWebhook(
             id=row["id"],
             name=row["name"],
-            health=Health(
+            health=WebhookHealth(
                 failures=row["failures"],
                 open_until=row["open_until"],
                 failing_since=row["failing_since"],
@@ -69,7 +69,7 @@ _PAGE = query("page_of_operational_events")
 _PLACE = query("operational_event_place")
 
 
-class Cursor(NamedTuple):
+class OperationalEventCursor(NamedTuple):
     """The position of an operational event in the list. Higher is newer."""
 
     at: Ms
@@ -77,16 +77,16 @@ class Cursor(NamedTuple):
 
 
 # After every event.
-END = Cursor(2**63 - 1, "")
+END = OperationalEventCursor(2**63 - 1, "")
 
 
-async def place_of_operational_event(connection: Connection, project_id: str, id: str) -> Cursor | None:
+async def place_of_operational_event(connection: Connection, project_id: str, id: str) -> OperationalEventCursor | None:
     row = await connection.fetchrow(_PLACE, project_id, id)
-    return None if row is None else Cursor(row["at"], row["id"])
+    return None if row is None else OperationalEventCursor(row["at"], row["id"])
 
 
 async def operational_events(
-    connection: Connection, project_id: str, before: Cursor, webhook_id: str | None, limit: int
+    connection: Connection, project_id: str, before: OperationalEventCursor, webhook_id: str | None, limit: int
 ) -> list[OperationalEvent]:
     """Newest first, of one webhook or of all."""
     return [
@@ -116,7 +116,7 @@ class Patient:
     project_id: str
     webhook_id: str
     url: str
-    health: Health
+    health: WebhookHealth
 
 
 async def lock_health(connection: Connection, keys: Iterable[int]) -> list[Patient]:
@@ -124,7 +124,7 @@ async def lock_health(connection: Connection, keys: Iterable[int]) -> list[Patie
     return [Patient(row["key"], row["project_id"], row["id"], row["url"], health_of(row)) for row in rows]
 
 
-async def save(connection: Connection, healths: Mapping[int, Health]) -> None:
+async def save(connection: Connection, healths: Mapping[int, WebhookHealth]) -> None:
     """Store the health of webhooks, by their keys."""
     found = list(healths.values())
     await connection.execute(
@@ -138,9 +138,11 @@ async def save(connection: Connection, healths: Mapping[int, Health]) -> None:
     )
 
 
-def health_of(row: Record) -> Health:
+def health_of(row: Record) -> WebhookHealth:
     """For other storage modules that read these columns together with more."""
-    return Health(row["failures"], row["open_until"], row["failing_since"], row["announced_at"], row["paused_at"])
+    return WebhookHealth(
+        row["failures"], row["open_until"], row["failing_since"], row["announced_at"], row["paused_at"]
+    )
 
 
 _CREATE = query("create_webhook")
@@ -176,7 +178,7 @@ class SealedWebhook:
     # Incremented by every change; a worker with an older version loads the webhook again.
     version: int
     setup: SealedSetup
-    health: Health
+    health: WebhookHealth
     secret: bytes = field(repr=False)
     previous_secret: bytes | None = field(repr=False)
     previous_secret_until: Ms | None

@@ -8,27 +8,27 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
 from latchkey.engine.storage import state
 from latchkey.subjects.webhooks.rules import (
-    Answered,
     Chosen,
     Delivery,
     Detail,
     NewOperationalEvent,
     OperationalEvent,
     StartedReplay,
+    StatusRange,
     paused_by_itself,
 )
 from latchkey.subjects.webhooks.storage import lanes, log_rows, requeue_rows, webhook_rows
-from latchkey.subjects.webhooks.storage.log_rows import Cursor, FailedAttempt
+from latchkey.subjects.webhooks.storage.log_rows import DeliveryCursor, FailedAttempt
 
 # How many deliveries one page examines at most: about a tenth of a second.
 EXAMINED = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class DeliveryFilter:
     status: Chosen | None = None
     type: str | None = None
-    answered: Answered | None = None
+    answered: StatusRange | None = None
     # Any of the customer's ids.
     customer_id: str | None = None
     # From `since` on, and before `until`.
@@ -37,15 +37,15 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class DeliveryPage:
     deliveries: Sequence[Delivery]
     # The next page begins after the delivery of this event. A short or empty page may still have a next one.
     after: str | None
 
 
 async def page_of_deliveries(
-    database: Database, project_id: str, webhook_id: str, chosen: Filter, *, after: str | None, limit: int
-) -> Page:
+    database: Database, project_id: str, webhook_id: str, chosen: DeliveryFilter, *, after: str | None, limit: int
+) -> DeliveryPage:
     """Newest first."""
     since = chosen.since if chosen.since is not None else 0
     filtered = chosen.status is not None or chosen.type is not None or chosen.answered is not None
@@ -54,7 +54,7 @@ async def page_of_deliveries(
         before = await _place(connection, project_id, key, after)
         # The query has one upper bound, because an index scan starts at one bound.
         if chosen.until is not None:
-            before = min(before, Cursor(chosen.until, 0, 0))
+            before = min(before, DeliveryCursor(chosen.until, 0, 0))
         if chosen.customer_id is None:
             examined = EXAMINED if filtered else limit + 1
             found = await log_rows.page(
@@ -85,8 +85,8 @@ async def page_of_deliveries(
                 limit=limit + 1,
             )
     if len(found.deliveries) > limit:
-        return Page(found.deliveries[:limit], found.deliveries[limit - 1].event_id)
-    return Page(found.deliveries, found.last_examined)
+        return DeliveryPage(found.deliveries[:limit], found.deliveries[limit - 1].event_id)
+    return DeliveryPage(found.deliveries, found.last_examined)
 
 
 async def load_delivery(database: Database, project_id: str, webhook_id: str, event_id: str) -> Detail:
@@ -119,7 +119,7 @@ async def _webhook(connection: Connection, project_id: str, webhook_id: str) -> 
     return key
 
 
-async def _place(connection: Connection, project_id: str, key: int, after: str | None) -> Cursor:
+async def _place(connection: Connection, project_id: str, key: int, after: str | None) -> DeliveryCursor:
     if after is None:
         return log_rows.END
     place = await log_rows.place_of(connection, project_id, key, after)
@@ -153,7 +153,7 @@ MOST = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class FailingWebhook:
     webhook_id: str
     name: str
     failing_since: Ms
@@ -161,12 +161,12 @@ class Trouble:
     paused_at: Ms | None
 
 
-async def troubles_of(database: Database, project_id: str) -> list[Trouble]:
+async def troubles_of(database: Database, project_id: str) -> list[FailingWebhook]:
     """Excludes webhooks paused by hand."""
     async with database.acquire() as connection:
         troubled = await webhook_rows.troubled(connection, project_id, MOST)
     return [
-        Trouble(one.id, one.name, since, one.health.paused_at)
+        FailingWebhook(one.id, one.name, since, one.health.paused_at)
         for one in troubled
         if (since := one.health.failing_since) is not None
         and (one.health.paused_at is None or paused_by_itself(one.health))

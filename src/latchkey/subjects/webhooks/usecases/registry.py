@@ -27,7 +27,7 @@ LONGEST_OVERLAP_SECONDS = 30 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class WebhookSummary:
     webhook: Webhook
     delivery_counts: DeliveryCounts
 
@@ -41,31 +41,31 @@ class Registry:
     # Private networks that webhooks may point to.
     allowed: Sequence[Network] = ()
 
-    async def create(self, project_id: str, given: Mapping[str, Any], now: Ms) -> Shown:
+    async def create(self, project_id: str, given: Mapping[str, Any], now: Ms) -> WebhookSummary:
         """A new webhook. The caller shows its secret once, from this result."""
         setup = Setup(**await self._checked(project_id, given))
         if setup.enabled:
-            return Shown(await self.webhooks.create(project_id, setup, now), DeliveryCounts())
+            return WebhookSummary(await self.webhooks.create(project_id, setup, now), DeliveryCounts())
         # Created disabled and paused before it is enabled: it collects events and sends none.
         made = await self.webhooks.create(project_id, setup, now)
         await self.webhooks.pause(project_id, made.id, now)
         collecting = await self.webhooks.update(project_id, made.id, now, enabled=True)
-        return Shown(_found(collecting, made.id), DeliveryCounts())
+        return WebhookSummary(_found(collecting, made.id), DeliveryCounts())
 
-    async def load(self, project_id: str, id: str) -> Shown:
+    async def load(self, project_id: str, id: str) -> WebhookSummary:
         webhook = _found(await self.webhooks.load(project_id, id), id)
-        return Shown(webhook, (await self._vitals([webhook]))[webhook.key])
+        return WebhookSummary(webhook, (await self._vitals([webhook]))[webhook.key])
 
-    async def page(self, project_id: str, after: str | None, limit: int) -> list[Shown]:
+    async def page(self, project_id: str, after: str | None, limit: int) -> list[WebhookSummary]:
         """Oldest first."""
         async with self.database.acquire() as connection:
             if after is not None and not await webhook_rows.was_made(connection, project_id, after):
                 raise NotFound(f"There is no webhook {after!r} to start after.", param="starting_after")
         found = await self.webhooks.page(project_id, after, limit)
         delivery_counts = await self._vitals(found)
-        return [Shown(one, delivery_counts[one.key]) for one in found]
+        return [WebhookSummary(one, delivery_counts[one.key]) for one in found]
 
-    async def update(self, project_id: str, id: str, given: Mapping[str, Any], now: Ms) -> Shown:
+    async def update(self, project_id: str, id: str, given: Mapping[str, Any], now: Ms) -> WebhookSummary:
         """Changes what is given. Pausing comes before every other change and resuming after it, so that nothing is sent
         while only a part is changed."""
         before = _found(await self.webhooks.load(project_id, id), id)
@@ -81,10 +81,10 @@ class Registry:
             await self.webhooks.resume(project_id, id)
         return await self.load(project_id, id)
 
-    async def rotate(self, project_id: str, id: str, overlap_seconds: int, now: Ms) -> Shown:
+    async def rotate(self, project_id: str, id: str, overlap_seconds: int, now: Ms) -> WebhookSummary:
         """A new secret, shown once from this result. The old secret signs too until the overlap ends."""
         rotated = _found(await self.webhooks.rotate_secret(project_id, id, overlap_seconds * 1000, now), id)
-        return Shown(rotated, (await self._vitals([rotated]))[rotated.key])
+        return WebhookSummary(rotated, (await self._vitals([rotated]))[rotated.key])
 
     async def delete(self, project_id: str, id: str, now: Ms) -> None:
         if not await self.webhooks.delete(project_id, id, now):

@@ -64,7 +64,7 @@ _EXPERIMENT = Experiment("exp_paywall", "Paywall", (Variant("control", 1), Varia
 
 
 @dataclass(slots=True)
-class Life:
+class SampleCustomer:
     """A sample customer, and all events emitted for it so far."""
 
     born: Ms
@@ -112,7 +112,7 @@ class Life:
     def sees(self, seen: Subscription | Purchase, at: Ms) -> None:
         self.becomes(take_in(self.customer, seen, at), at)
 
-    def joins(self, other: Life, at: Ms) -> None:
+    def joins(self, other: SampleCustomer, at: Ms) -> None:
         """Merges the other customer into this one."""
         numbers = [(one.customer.app_user_id, len(one.told)) for one in (other, self)]
         merged = identity.merge(other.customer, self.customer, at)
@@ -132,7 +132,7 @@ def sample(
     type: EventType, now: Ms, *, environment: Environment = Environment.SANDBOX, app_id: str | None = None
 ) -> Event:
     """A real event of this type for a sample customer at `now`, or shortly before."""
-    life = Life(add(now, _MONTH, times=-1), environment, app_id)
+    life = SampleCustomer(add(now, _MONTH, times=-1), environment, app_id)
     _LIVES[type](life, now)
     return next(event for event in reversed(life.told) if event.type == type)
 
@@ -159,90 +159,90 @@ def event_for_test(
     )
 
 
-def _bought(life: Life, now: Ms) -> None:
+def _bought(life: SampleCustomer, now: Ms) -> None:
     life.buys("pro_monthly", now)
 
 
-def _renewed(life: Life, now: Ms) -> None:
+def _renewed(life: SampleCustomer, now: Ms) -> None:
     life.buys("pro_monthly", life.born)
     life.lives_until(now)
 
 
-def _bought_once(life: Life, now: Ms) -> None:
+def _bought_once(life: SampleCustomer, now: Ms) -> None:
     life.buys("pro_pass", now)
 
 
-def _cancelled(life: Life, now: Ms) -> None:
+def _cancelled(life: SampleCustomer, now: Ms) -> None:
     life.buys("pro_monthly", now - 10 * DAY)
     life.does(actions.cancel, now)
 
 
-def _uncancelled(life: Life, now: Ms) -> None:
+def _uncancelled(life: SampleCustomer, now: Ms) -> None:
     life.buys("pro_monthly", now - 10 * DAY)
     life.does(actions.cancel, now - 3 * DAY)
     life.does(actions.uncancel, now)
 
 
-def _tried(life: Life, now: Ms) -> None:
+def _tried(life: SampleCustomer, now: Ms) -> None:
     life.buys("pro_monthly", now, trial=True)
 
 
-def _tried_in_vain(life: Life, now: Ms) -> None:
+def _tried_in_vain(life: SampleCustomer, now: Ms) -> None:
     life.buys("pro_monthly", now - 2 * DAY, trial=True)
     life.does(actions.cancel, now)
 
 
-def _could_not_pay(life: Life, now: Ms) -> None:
+def _could_not_pay(life: SampleCustomer, now: Ms) -> None:
     life.buys("pro_monthly", now - 27 * DAY)
     life.does(lambda one, at: actions.fail_billing(one, at, grace_days=16), now)
 
 
-def _expired(life: Life, now: Ms) -> None:
+def _expired(life: SampleCustomer, now: Ms) -> None:
     life.buys("pro_monthly", life.born)
     life.does(actions.cancel, life.born + 10 * DAY)
     life.lives_until(now)
 
 
-def _refunded(life: Life, now: Ms) -> None:
+def _refunded(life: SampleCustomer, now: Ms) -> None:
     life.buys("pro_monthly", now - 5 * DAY)
     life.sees(actions.refund(life.customer.subscriptions[-1], now), now)
 
 
-def _paid_again(life: Life, now: Ms) -> None:
+def _paid_again(life: SampleCustomer, now: Ms) -> None:
     _refunded(life, now - 2 * DAY)
     life.sees(actions.reverse_refund(life.customer.subscriptions[-1], now), now)
 
 
-def _changed(life: Life, now: Ms) -> None:
+def _changed(life: SampleCustomer, now: Ms) -> None:
     life.buys("pro_monthly", now - 10 * DAY)
     yearly = CATALOG.products["pro_yearly"]
     life.does(lambda one, at: actions.change_product(one, yearly, at, at_renewal=False), now)
 
 
-def _paused(life: Life, now: Ms) -> None:
+def _paused(life: SampleCustomer, now: Ms) -> None:
     life.buys("pro_monthly", now - 10 * DAY)
     life.does(lambda one, at: actions.pause(one, at, resumes_at=now + 60 * DAY), now)
 
 
-def _extended(life: Life, now: Ms) -> None:
+def _extended(life: SampleCustomer, now: Ms) -> None:
     life.buys("pro_monthly", now - 10 * DAY)
     life.does(lambda one, at: actions.extend(one, at, until=one.current.ends_at + 7 * DAY), now)
 
 
-def _received(life: Life, now: Ms) -> None:
-    source = Life(life.born, life.environment, life.app_id, OTHER_USER_ID)
+def _received(life: SampleCustomer, now: Ms) -> None:
+    source = SampleCustomer(life.born, life.environment, life.app_id, OTHER_USER_ID)
     source.buys("pro_monthly", now - 10 * DAY)
     moved = identity.transfer(source.customer, life.customer, now)
     life.customer = moved.target_before
     life.becomes(moved.target, now)
 
 
-def _invoiced(life: Life, now: Ms) -> None:
+def _invoiced(life: SampleCustomer, now: Ms) -> None:
     life.buys("pro_monthly", now - 10 * DAY)
     life.does(actions.issue_invoice, now)
 
 
-def _lent(life: Life, now: Ms) -> None:
+def _lent(life: SampleCustomer, now: Ms) -> None:
     monthly = CATALOG.products["pro_monthly"]
     lent = actions.store_outage(
         life.customer, monthly, now, id="sample_1", environment=life.environment, app_id=life.app_id
@@ -250,24 +250,24 @@ def _lent(life: Life, now: Ms) -> None:
     life.sees(lent, now)
 
 
-def _credited(life: Life, now: Ms) -> None:
+def _credited(life: SampleCustomer, now: Ms) -> None:
     life.buys("coins_100", now)
 
 
-def _joined(life: Life, now: Ms) -> None:
+def _joined(life: SampleCustomer, now: Ms) -> None:
     life.customer = replace(life.customer, app_user_id=USER_ID, aliases=(USER_ID,))
-    anonymous = Life(life.born + DAY, life.environment, life.app_id, ANONYMOUS_ID)
+    anonymous = SampleCustomer(life.born + DAY, life.environment, life.app_id, ANONYMOUS_ID)
     anonymous.buys("pro_monthly", now - 10 * DAY)
     anonymous.lives_until(now)
     life.joins(anonymous, now)
 
 
-def _enrolled(life: Life, now: Ms) -> None:
+def _enrolled(life: SampleCustomer, now: Ms) -> None:
     life.buys("pro_monthly", now - 10 * DAY)
     life.becomes(enroll(life.customer, _EXPERIMENT, now), now)
 
 
-_LIVES: Mapping[EventType, Callable[[Life, Ms], None]] = {
+_LIVES: Mapping[EventType, Callable[[SampleCustomer, Ms], None]] = {
     EventType.INITIAL_PURCHASE: _bought,
     EventType.RENEWAL: _renewed,
     EventType.NON_RENEWING_PURCHASE: _bought_once,

@@ -8,7 +8,7 @@ from msgspec import json
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.subjects.webhooks.delivery.event_body import body_of
-from latchkey.subjects.webhooks.delivery.sending.reply import Answer
+from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.delivery.webhook import Webhook
 from latchkey.subjects.webhooks.usecases.samples import event_for_test
@@ -20,7 +20,7 @@ class Tried:
     event_id: str
     event_type: str
     body: bytes
-    answer: Answer
+    answer: AttemptResult
 
     @property
     def request_headers(self) -> dict[str, str]:

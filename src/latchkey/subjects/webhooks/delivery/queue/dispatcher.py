@@ -17,22 +17,22 @@ from latchkey.spans import Span, Value
 from latchkey.subjects.webhooks.delivery.event_body import body_of
 from latchkey.subjects.webhooks.delivery.queue.agenda import Agenda, Capacity
 from latchkey.subjects.webhooks.delivery.sending.post import Post, give
-from latchkey.subjects.webhooks.delivery.sending.reply import Answer, Reply
+from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult, Reply
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.delivery.webhook import Webhook
 from latchkey.subjects.webhooks.storage.lanes import Claim
 
 
-class Answered(Struct, frozen=True):
+class ReceivedReply(Struct, frozen=True):
     claim: Claim
     webhook: Webhook
     # A Reply if the status has arrived but perhaps not the body.
-    reply: Reply | Answer
+    reply: Reply | AttemptResult
 
 
-class Inbox:
+class UnrecordedReplies:
     def __init__(self) -> None:
-        self._answers: list[Answered] = []
+        self._answers: list[ReceivedReply] = []
         self._filled = asyncio.Event()
         self._urgent = asyncio.Event()
         self._all_recorded = asyncio.Event()
@@ -41,14 +41,14 @@ class Inbox:
     def __len__(self) -> int:
         return len(self._answers)
 
-    def put(self, answered: Answered) -> None:
+    def put(self, answered: ReceivedReply) -> None:
         self._answers.append(answered)
         self._all_recorded.clear()
         self._filled.set()
         if answered.claim.waiting > 1:
             self._urgent.set()
 
-    def take(self) -> list[Answered]:
+    def take(self) -> list[ReceivedReply]:
         self._filled.clear()
         self._urgent.clear()
         answers, self._answers = self._answers, []
@@ -114,14 +114,14 @@ def begun(parent: Span, claim: Claim, webhook: Webhook, host: str) -> Span | Non
     return spans.tracer.child("POST webhook", parent, about, to_others=True)
 
 
-def ended(span: Span, reply: Reply | Answer | None) -> None:
+def ended(span: Span, reply: Reply | AttemptResult | None) -> None:
     """With the receiver's answer, or without one."""
     if reply is None:
         span.end({}, error="not sent")
-    elif isinstance(reply, Answer) and reply.status is None:
+    elif isinstance(reply, AttemptResult) and reply.status is None:
         span.end({}, error=reply.error or "no answer")
     else:
-        status = reply.status if isinstance(reply, Answer) else reply.response.status
+        status = reply.status if isinstance(reply, AttemptResult) else reply.response.status
         span.end({"http.response.status_code": status or 0}, error=None if status == 200 else f"status {status}")
 
 
@@ -129,7 +129,7 @@ def ended(span: Span, reply: Reply | Answer | None) -> None:
 
 
 class Dispatcher:
-    def __init__(self, sender: Sender, inbox: Inbox, capacity: Capacity, agenda: Agenda) -> None:
+    def __init__(self, sender: Sender, inbox: UnrecordedReplies, capacity: Capacity, agenda: Agenda) -> None:
         self._sender = sender
         self._inbox = inbox
         self._capacity = capacity
@@ -177,9 +177,9 @@ class Dispatcher:
                 delivery.work.cancel()
         return [delivery.claim for delivery in unfinished]
 
-    def answered(self, claim: Claim, webhook: Webhook, reply: Reply | Answer) -> None:
+    def answered(self, claim: Claim, webhook: Webhook, reply: Reply | AttemptResult) -> None:
         if self._remove(claim):
-            self._inbox.put(Answered(claim, webhook, reply))
+            self._inbox.put(ReceivedReply(claim, webhook, reply))
 
     def failed(self, claim: Claim, error: Exception) -> None:
         """Not recorded: the lease runs out and the delivery is sent again."""
@@ -194,7 +194,9 @@ class Dispatcher:
             self._all_ended.set()
         return removed is not None
 
-    async def _traced(self, claim: Claim, webhook: Webhook, body: bytes, now: Ms, within: Span) -> Reply | Answer:
+    async def _traced(
+        self, claim: Claim, webhook: Webhook, body: bytes, now: Ms, within: Span
+    ) -> Reply | AttemptResult:
         span, reply = begun(within, claim, webhook, urlsplit(webhook.setup.url).hostname or ""), None
         try:
             traceparent = span.traceparent if span is not None else None
@@ -216,10 +218,10 @@ class _Delivery:
         self.claim = claim
         self.work: Post | asyncio.Task[None] | None = None
 
-    def wait_for(self, work: Awaitable[Reply | Answer]) -> None:
+    def wait_for(self, work: Awaitable[Reply | AttemptResult]) -> None:
         self.work = asyncio.get_running_loop().create_task(give(work, self))
 
-    def answered(self, reply: Reply | Answer, /) -> None:
+    def answered(self, reply: Reply | AttemptResult, /) -> None:
         self._dispatcher.answered(self.claim, self._webhook, reply)
 
     def failed(self, error: Exception, /) -> None:

@@ -10,7 +10,7 @@ from latchkey.domain.instants import Ms
 from latchkey.subjects.webhooks.delivery.webhook import Webhook
 from latchkey.subjects.webhooks.rules import Replay, Which
 from latchkey.subjects.webhooks.storage import lanes, requeue_rows
-from latchkey.subjects.webhooks.storage.requeue_rows import NewReplay, TakenReplay
+from latchkey.subjects.webhooks.storage.requeue_rows import ReplayOrder, TakenReplay
 
 # A batch locks its customers' lanes for a few milliseconds.
 _BATCH = 500
@@ -76,7 +76,7 @@ async def start_replay(
         end = await requeue_rows.feed_end(connection, project_id)
         first = await _position_before(connection, project_id, since_ms - _SKEW_MS, end)
         last = await _position_before(connection, project_id, until + _SKEW_MS, end)
-        replay = NewReplay(id, since_ms, until, status, event_types, first, max(first, last))
+        replay = ReplayOrder(id, since_ms, until, status, event_types, first, max(first, last))
         if not await requeue_rows.start(connection, project_id, webhook_id, replay, now):
             return None
         await lanes.wake(connection, None)
@@ -84,7 +84,7 @@ async def start_replay(
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class ReplayCount:
     """What a replay would send."""
 
     deliveries: int
@@ -96,7 +96,7 @@ class Counted:
 
 async def count_replay(
     database: Database, webhook: Webhook, *, since_ms: Ms, until_ms: Ms | None, status: Which, now: Ms
-) -> Counted:
+) -> ReplayCount:
     """What `start_replay` would send, by the same rules. Examines a bounded number of events."""
     until = now + 1 if until_ms is None else until_ms
     async with transaction(database) as connection:
@@ -121,7 +121,7 @@ async def count_replay(
         )
         events = await requeue_rows.next_events(connection, replay, _COUNTED)
     wanted = [one for one in events if one.wanted]
-    return Counted(len(wanted), sum(one.retrying for one in wanted), len(events) < _COUNTED)
+    return ReplayCount(len(wanted), sum(one.retrying for one in wanted), len(events) < _COUNTED)
 
 
 async def stop_replay(database: Database, project_id: str, webhook_id: str, id: str, now: Ms) -> int | None:

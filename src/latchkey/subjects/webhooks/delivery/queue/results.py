@@ -15,11 +15,11 @@ from latchkey.domain.retry import Retry, after_failure
 from latchkey.subjects.webhooks.delivery import metrics, webhook_health
 from latchkey.subjects.webhooks.delivery.queue.agenda import Agenda, Capacity
 from latchkey.subjects.webhooks.delivery.queue.claims import KnownWebhooks
-from latchkey.subjects.webhooks.delivery.queue.dispatcher import Answered, Dispatcher, Inbox
-from latchkey.subjects.webhooks.delivery.sending.reply import Answer, Reply
+from latchkey.subjects.webhooks.delivery.queue.dispatcher import Dispatcher, ReceivedReply, UnrecordedReplies
+from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult, Reply
 from latchkey.subjects.webhooks.delivery.webhook_health import retry_through_outages
 from latchkey.subjects.webhooks.storage import lanes
-from latchkey.subjects.webhooks.storage.lanes import Attempt, Outcome, Recorded
+from latchkey.subjects.webhooks.storage.lanes import DeliveryOutcome, LoggedAttempt, Recorded
 
 log = structlog.get_logger()
 
@@ -42,7 +42,7 @@ class Recorder:
         capacity: Capacity,
         webhooks: KnownWebhooks,
         dispatcher: Dispatcher,
-        inbox: Inbox,
+        inbox: UnrecordedReplies,
         *,
         now: Callable[[], Ms],
         chance: Callable[[], float],
@@ -87,9 +87,9 @@ class Recorder:
         if pause > 0 and not self._capacity.holds_back:
             await self._inbox.until_urgent(pause)
 
-    def _outcomes(self, answers: Sequence[Answered]) -> list[Outcome]:
+    def _outcomes(self, answers: Sequence[ReceivedReply]) -> list[DeliveryOutcome]:
         """What can be recorded now. A response without its body goes back to the dispatcher."""
-        outcomes: list[Outcome] = []
+        outcomes: list[DeliveryOutcome] = []
         for one in answers:
             reply = one.reply
             answer = reply.at_once() if isinstance(reply, Reply) else reply
@@ -99,7 +99,7 @@ class Recorder:
                 self._dispatcher.read_rest(one.claim, one.webhook, reply)
         return outcomes
 
-    def _outcome(self, answered: Answered, answer: Answer) -> Outcome:
+    def _outcome(self, answered: ReceivedReply, answer: AttemptResult) -> DeliveryOutcome:
         claim, decision = answered.claim, None
         if not answer.delivered:
             decision = after_failure(
@@ -110,14 +110,14 @@ class Recorder:
                 chance=self._chance(),
                 retry_after_ms=answer.retry_after_ms,
             )
-        return Outcome(claim, answer, decision)
+        return DeliveryOutcome(claim, answer, decision)
 
-    async def _record_later(self, batch: Sequence[Outcome]) -> None:
+    async def _record_later(self, batch: Sequence[DeliveryOutcome]) -> None:
         await asyncio.sleep(_AGAIN_SECONDS)
         await self._record(batch)
 
-    async def _record(self, batch: Sequence[Outcome]) -> None:
-        postponed: Sequence[Outcome] = ()
+    async def _record(self, batch: Sequence[DeliveryOutcome]) -> None:
+        postponed: Sequence[DeliveryOutcome] = ()
         try:
             postponed = await retry_through_outages(partial(self._record_once, batch))
         except StatementRefusedError as error:
@@ -135,7 +135,7 @@ class Recorder:
             task.add_done_callback(self._later.discard)
         self._agenda.add(self._capacity.end(one.claim.webhook_key for one in batch if one not in later))
 
-    async def _record_once(self, batch: Sequence[Outcome]) -> Sequence[Outcome]:
+    async def _record_once(self, batch: Sequence[DeliveryOutcome]) -> Sequence[DeliveryOutcome]:
         """Returns those that cannot be recorded now."""
         now = self._now()
         recorded, postponed = await lanes.record_attempts(self._database, batch, now)
@@ -166,7 +166,7 @@ class Recorder:
                 self._agenda.add_later(key, decision.at)
 
     def _count(self, recorded: Sequence[Recorded]) -> None:
-        by_webhook: defaultdict[int, list[Attempt]] = defaultdict(list)
+        by_webhook: defaultdict[int, list[LoggedAttempt]] = defaultdict(list)
         for one in recorded:
             by_webhook[one.outcome.claim.webhook_key].append(one.outcome.attempt)
         for key, attempts in by_webhook.items():

@@ -13,7 +13,7 @@ from latchkey.database.sealing import Sealer
 from latchkey.domain.instants import Ms
 from latchkey.subjects.webhooks.delivery.queue.agenda import Agenda, Capacity
 from latchkey.subjects.webhooks.delivery.queue.claims import Claimer, KnownWebhooks
-from latchkey.subjects.webhooks.delivery.queue.dispatcher import Dispatcher, Inbox
+from latchkey.subjects.webhooks.delivery.queue.dispatcher import Dispatcher, UnrecordedReplies
 from latchkey.subjects.webhooks.delivery.queue.results import Recorder
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.delivery.webhook_health import retry_through_outages
@@ -77,7 +77,7 @@ class Worker:
         webhooks = KnownWebhooks(database, sealer)
         capacity = Capacity(in_flight, webhooks.limit)
         self._agenda = agenda = Agenda()
-        self._inbox = inbox = Inbox()
+        self._inbox = inbox = UnrecordedReplies()
         self._dispatcher = dispatcher = Dispatcher(sender, inbox, capacity, agenda)
         self._claimer = Claimer(
             database, agenda, capacity, webhooks, dispatcher, now=now, timeout_ms=timeout_ms, look=self.sweep

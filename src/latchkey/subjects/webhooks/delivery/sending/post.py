@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 from latchkey.http_client import StreamedRequest, StreamedResponse
-from latchkey.subjects.webhooks.delivery.sending.reply import Answer, Reply
+from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult, Reply
 from latchkey.subjects.webhooks.delivery.sending.request import Letterhead
 
 
@@ -37,14 +37,14 @@ class Letter(Struct, frozen=True):
     def reply(self, request: StreamedRequest, response: StreamedResponse) -> Reply:
         return Reply(self.letterhead, self.at, self.took_ms, self.shown, request, response)
 
-    def unanswered(self, why: str) -> Answer:
-        return Answer(self.at, self.took_ms, None, why, self.shown)
+    def unanswered(self, why: str) -> AttemptResult:
+        return AttemptResult(self.at, self.took_ms, None, why, self.shown)
 
 
 class Addressee(Protocol):
     """Whoever waits for the result of a `Post`. One of these is called, once, unless the post is cancelled."""
 
-    def answered(self, reply: Reply | Answer, /) -> None: ...
+    def answered(self, reply: Reply | AttemptResult, /) -> None: ...
     def failed(self, error: Exception, /) -> None: ...
 
 
@@ -65,7 +65,7 @@ class Post:
         self._cancelled = False
         self._step()
 
-    def go_on(self, work: Awaitable[Reply | Answer]) -> None:
+    def go_on(self, work: Awaitable[Reply | AttemptResult]) -> None:
         """Let a task finish it."""
         self._task = asyncio.get_running_loop().create_task(give(work, self.to))
 
@@ -94,7 +94,7 @@ class Post:
                 waits_for.add_done_callback(self._step)
 
 
-async def give(work: Awaitable[Reply | Answer], to: Addressee) -> None:
+async def give(work: Awaitable[Reply | AttemptResult], to: Addressee) -> None:
     """Wait for this result, and give it to `to`: what a `Post` does, in a task."""
     try:
         reply = await work

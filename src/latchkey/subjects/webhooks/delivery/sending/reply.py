@@ -22,8 +22,8 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.retry import parse_retry_after
 from latchkey.http_client import Chunk, HttpError, StreamedRequest, StreamedResponse
 from latchkey.subjects.webhooks.delivery.sending import failure
-from latchkey.subjects.webhooks.delivery.sending.request import Letterhead, Received, hidden_in, hidden_in_bytes
-from latchkey.subjects.webhooks.storage.lanes import Attempt
+from latchkey.subjects.webhooks.delivery.sending.request import Letterhead, ResponseHeaders, hidden_in, hidden_in_bytes
+from latchkey.subjects.webhooks.storage.lanes import LoggedAttempt
 
 # How much of a response body is kept, and how many seconds to wait for it after the status. The customer's next
 # delivery waits as long.
@@ -31,7 +31,7 @@ BODY_LIMIT = 16 * 1024
 BODY_PATIENCE = 1.0
 
 
-class Answer(Attempt, frozen=True):
+class AttemptResult(LoggedAttempt, frozen=True):
     """The result of one attempt. Only a status of 200 is success; everything else has an `error` text."""
 
     retry_after_ms: int | None = None
@@ -51,7 +51,7 @@ class Reply(Struct):
     # A read that `at_once` began and that had to wait; `read` continues it.
     begun: Coroutine[Any, Any, Chunk | None] | None = None
 
-    def at_once(self) -> Answer | None:
+    def at_once(self) -> AttemptResult | None:
         """The response, if its body has arrived; None: `read` must wait for it."""
         headers = self.letterhead.received(self.response)
         wanted = headers.length
@@ -70,7 +70,7 @@ class Reply(Struct):
                 self.begun = _resumed(reading, waits_for)
         return self._answer(headers) if len(self.kept) == wanted else None
 
-    async def read(self) -> Answer:
+    async def read(self) -> AttemptResult:
         """The response, once its body has arrived or failed to."""
         headers = self.letterhead.received(self.response)
         try:
@@ -93,7 +93,7 @@ class Reply(Struct):
                     return
                 self.kept += bytes(chunk)
 
-    def _answer(self, headers: Received) -> Answer:
+    def _answer(self, headers: ResponseHeaders) -> AttemptResult:
         response = self.response
         status = response.status
         secrets = self.letterhead.secrets
@@ -101,7 +101,7 @@ class Reply(Struct):
         if status != 200:
             error = hidden_in(failure.of_status(status, response.get_header("location")), secrets)
             retry_after = parse_retry_after(response.get_header("retry-after"), self.at + self.took_ms)
-        return Answer(
+        return AttemptResult(
             at=self.at,
             took_ms=self.took_ms,
             status=status,

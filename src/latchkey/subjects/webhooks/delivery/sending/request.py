@@ -100,7 +100,7 @@ _KEPT = 1024
 _encode = json.Encoder().encode
 
 
-class Received(Struct, frozen=True):
+class ResponseHeaders(Struct, frozen=True):
     """The headers of a response."""
 
     headers: HeaderMap
@@ -117,7 +117,7 @@ class Letterhead:
         self.webhook = webhook
         self.secrets = secrets_of(webhook)
         # Most responses of a receiver have the same headers as the one before.
-        self._last: Received | None = None
+        self._last: ResponseHeaders | None = None
         self._log_begins = _encode(FIXED)[:-1] + b',"webhook-id":'
         self._log_ends = b'"}'
         self._own: list[tuple[str, str]] = []
@@ -154,7 +154,7 @@ class Letterhead:
             shown = shown[:-1] + b"," + _encode({"traceparent": traceparent})[1:]
         return sent, shown
 
-    def received(self, response: StreamedResponse) -> Received:
+    def received(self, response: StreamedResponse) -> ResponseHeaders:
         headers = response.headers
         last = self._last
         if last is not None and last.headers == headers:
@@ -163,7 +163,7 @@ class Letterhead:
         logged = _encode(_shortened([(name, hidden_in(value, self.secrets)) for name, value in pairs[:HEADERS_LIMIT]]))
         length = next((value for name, value in pairs if name == "content-length"), "")
         # A copy: the library compares under a lock of each side, and would wait forever for that of the same headers.
-        received = Received(headers.copy(), logged, int(length) if length.isdigit() else None)
+        received = ResponseHeaders(headers.copy(), logged, int(length) if length.isdigit() else None)
         if len(logged) <= _REMEMBERED and len(pairs) <= HEADERS_LIMIT:
             self._last = received
         return received

@@ -14,7 +14,7 @@ from latchkey.http_client import HttpClient, HttpError, Url
 from latchkey.subjects.webhooks.delivery.sending import failure
 from latchkey.subjects.webhooks.delivery.sending.failure import parsed
 from latchkey.subjects.webhooks.delivery.sending.post import Addressee, Letter, Post
-from latchkey.subjects.webhooks.delivery.sending.reply import Answer, Reply
+from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult, Reply
 from latchkey.subjects.webhooks.delivery.sending.request import FIXED, Letterheads
 from latchkey.subjects.webhooks.delivery.sending.resolver import Lookup, NameNotFound, Resolver, system_lookup
 from latchkey.subjects.webhooks.delivery.webhook import Webhook
@@ -59,10 +59,10 @@ class Sender:
         self._routes: dict[str, _Route] = {}
         self._letterheads = Letterheads()
 
-    async def send(self, webhook: Webhook, message_id: str, body: bytes, *, is_test: bool = False) -> Answer:
+    async def send(self, webhook: Webhook, message_id: str, body: bytes, *, is_test: bool = False) -> AttemptResult:
         """Send `body` once, and wait for the whole response. Never raises, whatever a receiver does."""
         reply = await self.post(webhook, message_id, body, self._now(), is_test=is_test)
-        return reply if isinstance(reply, Answer) else await reply.read()
+        return reply if isinstance(reply, AttemptResult) else await reply.read()
 
     async def post(
         self,
@@ -73,7 +73,7 @@ class Sender:
         *,
         is_test: bool = False,
         traceparent: str | None = None,
-    ) -> Reply | Answer:
+    ) -> Reply | AttemptResult:
         """Send `body` once, and wait only for the status. Returns an Answer with the reason if no status arrives."""
         began = time.monotonic()
         letterhead = self._letterheads.get(webhook)
@@ -92,7 +92,7 @@ class Sender:
         request = route.clients[0].stream("POST", route.url, headers=headers, body=body)
         return Post(Letter(letterhead, url, headers, shown, body, at, began), request, to, self._failed)
 
-    async def _post(self, letter: Letter, *, tried: int = 0) -> Reply | Answer:
+    async def _post(self, letter: Letter, *, tried: int = 0) -> Reply | AttemptResult:
         """Try the receiver's addresses one after the other. `tried`: so many have been tried."""
         try:
             route = self._routes.get(letter.url) or self._route(letter.url)
@@ -130,7 +130,7 @@ class Sender:
         else:
             post.to.answered(self._unanswered(post.letter, error))
 
-    def _unanswered(self, letter: Letter, error: Exception) -> Answer:
+    def _unanswered(self, letter: Letter, error: Exception) -> AttemptResult:
         route = self._routes.get(letter.url)
         if route is not None and failure.never_connected(error):
             self._resolver.forget(route.where)
