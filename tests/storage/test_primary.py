@@ -11,11 +11,10 @@ import pytest
 
 from latchkey.database import primary
 from latchkey.database.errors import DatabaseUnreachableError, NoPrimaryError, OutageError
-from latchkey.database.listener import listening
 from latchkey.database.pool import Database, connect
 from latchkey.database.primary import Primary, notice_lost_machines
 from latchkey.database.servers import SeenCluster, Server, Silent, identify
-from latchkey.database.transient_errors import PASSING
+from latchkey.database.transient_errors import PASSING, listening
 from latchkey.database_address import Host, parse
 from tests.patience import PATIENCE, until
 from tests.storage.cable import Cable, cable

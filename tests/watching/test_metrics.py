@@ -13,8 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from latchkey.database.pool import Database
 from latchkey.observability import port, storage
-from latchkey.observability.exposition import Block, blocks, joined
-from latchkey.observability.peer_metrics import ProcessIdentity
+from latchkey.observability.peer_metrics import ProcessIdentity, joined, text_of
 from latchkey.observability.watch import Watch
 from latchkey.settings import Settings
 from tests.api.client import METRICS_KEY, NOW, Clock, Shop
@@ -45,11 +44,11 @@ async def test_everything_that_is_shown_parses_and_no_family_comes_twice(shop: S
     assert families["latchkey_pool_size"].samples[0].value == most
 
 
-def test_labels_are_escaped_and_blocks_of_two_processes_are_joined() -> None:
-    def of(process: str) -> list[Block]:
+def test_labels_are_escaped_and_families_of_two_processes_are_joined() -> None:
+    def of(process: str) -> str:
         family = CounterMetricFamily("x", 'Has "quotes", a \\ and\na line break.', labels=("a",))
         family.add_metric(('"\\\n',), 2)
-        return blocks([family, GaugeMetricFamily("y", "Plain.", value=1.5)], {"process": process})
+        return text_of([family, GaugeMetricFamily("y", "Plain.", value=1.5)], {"process": process})
 
     families = parsed(joined([of("one"), of("two")]))
     assert [(sample.labels, sample.value) for sample in families["x"].samples] == [

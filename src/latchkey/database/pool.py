@@ -1,4 +1,4 @@
-"""How long a transaction waits for a lock."""
+"""The two pools of connections, and the session settings of every connection."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
@@ -18,23 +18,6 @@ from latchkey.database.primary import Primary
 from latchkey.database.servers import IN_TRANSACTION_MODE, MIXED_UP
 from latchkey.database.sticky_connections import IDLE_SECONDS, AtHand, HeldConnection
 from latchkey.database_address import parse, without_password
-
-
-async def wait_for_locks_at_most(connection: Any, milliseconds: int, *, distributed: bool) -> None:
-    """Until the transaction ends; 0 means for ever. In a distributed database also on the nodes, which do not have the
-    coordinator's settings: a change of a table waited there until its statement was cancelled, and everybody who used
-    the table waited behind it.
-
-    Each command is one message, because Citus passes the text of the whole message on."""
-    if distributed:
-        await connection.execute("set local citus.propagate_set_commands = 'local'")
-    await connection.execute(f"set local lock_timeout = {int(milliseconds)}")
-    if distributed:
-        await connection.execute("set local citus.propagate_set_commands = 'none'")
-
-
-# The two pools of connections, and the session settings of every connection.
-
 
 Record = asyncpg.Record
 # asyncpg's classes are generic only for the type checker, hence the quotes.
@@ -55,6 +38,14 @@ _UNREACHABLE = (
     NoPrimaryError,
 )
 _KINDS = ((NoPrimaryError, NoPrimaryError), (_WRONG, WrongAddressError))
+
+
+class PoolUsage(NamedTuple):
+    most: int
+    in_use: int
+    idle: int
+    # Callers that wait for a connection.
+    waiting: int
 
 
 class Database:
@@ -207,6 +198,17 @@ class Database:
             raise DatabaseUnreachableError("The database is not open. Call `await database.open()` first.")
         return self._hot
 
+    def usage(self) -> PoolUsage:
+        """How busy both pools are, for those who watch this process."""
+        if self._pool is None or self._hot is None:
+            return PoolUsage(0, 0, 0, 0)
+        pools = (self._pool, self._hot.pool)
+        # Those at hand are acquired for the pool, and idle for everybody else.
+        idle = sum(pool.get_idle_size() for pool in pools) + len(self._hot.kept)
+        size = sum(pool.get_size() for pool in pools)
+        waiting = _waiting(self._pool) + max(_waiting(self._hot.pool), self._hot.waiting)
+        return PoolUsage(sum(pool.get_max_size() for pool in pools), max(0, size - idle), idle, waiting)
+
     @property
     def trouble(self) -> NoPrimaryError | None:
         """Why no host of the address is the primary now. None while one is, or if the address names only one."""
@@ -243,6 +245,19 @@ class Database:
             if lock_timeout_ms is not None:
                 await wait_for_locks_at_most(connection, lock_timeout_ms, distributed=self.is_distributed)
             yield connection
+
+
+async def wait_for_locks_at_most(connection: Any, milliseconds: int, *, distributed: bool) -> None:
+    """Until the transaction ends; 0 means for ever. In a distributed database also on the nodes, which do not have the
+    coordinator's settings: a change of a table waited there until its statement was cancelled, and everybody who used
+    the table waited behind it.
+
+    Each command is one message, because Citus passes the text of the whole message on."""
+    if distributed:
+        await connection.execute("set local citus.propagate_set_commands = 'local'")
+    await connection.execute(f"set local lock_timeout = {int(milliseconds)}")
+    if distributed:
+        await connection.execute("set local citus.propagate_set_commands = 'none'")
 
 
 async def connect(
@@ -312,6 +327,12 @@ def _json_bytes(value: bytes | str) -> bytes:
 
 async def _keep_as_it_is(connection: Any) -> None:
     pass
+
+
+def _waiting(pool: Any) -> int:
+    """The driver counts them nowhere; its queue has a list of those who wait."""
+    getters = getattr(getattr(pool, "_queue", None), "_getters", ())
+    return sum(not getter.done() for getter in getters)
 
 
 def unreachable(url: str, error: BaseException) -> DatabaseUnreachableError:

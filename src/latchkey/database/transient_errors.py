@@ -1,5 +1,7 @@
-"""Transactions that change customers, and are retried after a collision with another transaction."""
+"""Transactions and LISTEN, with the driver's errors translated, so that callers can tell an outage from a refusal or a
+collision without knowing the driver."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import wraps
@@ -27,9 +29,6 @@ async def hot_transaction(database: Database) -> AsyncIterator[Connection]:
             yield connection
     except _COLLISIONS as error:
         raise CollisionError(str(error)) from error
-
-
-# Translates the driver's errors, so that callers can tell an outage from a refusal without knowing the driver.
 
 
 # The database answers, but refuses changes: its disk is full or broken, or it is a standby.
@@ -109,3 +108,20 @@ async def transaction(database: Database) -> AsyncIterator[Connection]:
     with translated_errors():
         async with database.transaction() as connection:
             yield connection
+
+
+@asynccontextmanager
+async def listening(database: Database, channel: str, heard: Callable[[str], None]) -> AsyncIterator[asyncio.Event]:
+    """LISTEN: call `heard` with the payload of each notification.
+
+    Uses its own connection, outside the pool. The event is set when the connection is lost.
+    """
+    lost = asyncio.Event()
+    with translated_errors():
+        connection = await database.connect("latchkey listening")
+        try:
+            connection.add_termination_listener(lambda _: lost.set())
+            await connection.add_listener(channel, lambda *notified: heard(str(notified[-1])))
+            yield lost
+        finally:
+            connection.terminate()

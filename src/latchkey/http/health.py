@@ -15,7 +15,7 @@ from latchkey.http.errors import Missing, Unauthenticated
 from latchkey.http.exchange import SCOPE_KEY, WATCH_KEY
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided
-from latchkey.observability.exposition import CONTENT_TYPE
+from latchkey.observability.peer_metrics import CONTENT_TYPE
 from latchkey.observability.watch import Watch
 from latchkey.settings import STOPPING
 

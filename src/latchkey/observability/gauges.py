@@ -3,7 +3,7 @@ database, at most every few seconds."""
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -49,99 +49,94 @@ class QueueGauges:
                 found = await observability_storage.measure(self._database, self._now(), each)
         except (*PASSING, StorageError) as error:
             log.warning("the database could not be measured", reason=str(error) or type(error).__name__)
-            return [_gauge("latchkey_database_up", "Whether the database answered this measurement.", 0)]
+            return [gauge("latchkey_database_up", "Whether the database answered this measurement.", 0)]
         self._webhooks = len(found.queues)
         return [
-            _gauge("latchkey_database_up", "Whether the database answered this measurement.", 1),
-            _gauge("latchkey_database_seconds", "How long this measurement took.", time.monotonic() - began),
+            gauge("latchkey_database_up", "Whether the database answered this measurement.", 1),
+            gauge("latchkey_database_seconds", "How long this measurement took.", time.monotonic() - began),
             *families_of(found, self._now()),
         ]
 
 
 def families_of(found: observability_storage.QueueDepths, now: Ms) -> list[Metric]:
-    webhooks = GaugeMetricFamily("latchkey_webhooks", "Webhooks by state.", labels=("state",))
-    for state in STATES:
-        webhooks.add_metric((state,), found.webhooks.get(state, 0))
-    failing = GaugeMetricFamily(
-        "latchkey_webhook_failing_seconds",
-        "For how long every attempt of a webhook has failed, or it is paused; only those.",
-        labels=("webhook",),
-    )
-    for id, since in found.failing.items():
-        failing.add_metric((id,), _since(since, now))
-    waiting = GaugeMetricFamily(
-        "latchkey_deliveries_waiting",
-        "Deliveries that wait to be sent, those of 10,000 customers at most.",
-        labels=("webhook",),
-    )
-    oldest = GaugeMetricFamily(
-        "latchkey_oldest_delivery_seconds", "How long the oldest waiting delivery has waited.", labels=("webhook",)
-    )
-    for one in found.queues:
-        waiting.add_metric((one.webhook_id,), one.waiting)
-        oldest.add_metric((one.webhook_id,), _since(one.oldest_at, now))
-    nodes = GaugeMetricFamily(
-        "latchkey_database_node_up",
-        "Whether a node of a Citus cluster answers. The other metrics leave out what is on one that does not.",
-        labels=("node",),
-    )
-    for name, answers in found.nodes.items():
-        nodes.add_metric((name,), answers)
-    due = [one.due_at for one in found.queues if one.due_at is not None]
-    journal = GaugeMetricFamily(
-        "latchkey_store_notifications",
-        "Notifications and receipts of stores in the journal, 10,000 of each status at most.",
-        labels=("status",),
-    )
-    journal.add_metric(("waiting",), found.journal.waiting)
-    journal.add_metric(("failed",), found.journal.failed)
+    lists, journal = found.customer_lists, found.journal
+    due = [queue.due_at for queue in found.queues if queue.due_at is not None]
     return [
-        nodes,
-        _gauge(
+        gauges(
+            "latchkey_database_node_up",
+            "Whether a node of a Citus cluster answers. The other metrics leave out what is on one that does not.",
+            "node",
+            found.nodes,
+        ),
+        gauge(
             "latchkey_lossy_failovers",
             "Failovers that may have lost commits, until the operator has run `latchkey admin after-restore`.",
             found.lossy_failovers,
         ),
-        webhooks,
-        failing,
-        waiting,
-        oldest,
-        _gauge(
+        gauges("latchkey_webhooks", "Webhooks by state.", "state", dict.fromkeys(STATES, 0) | found.webhooks),
+        gauges(
+            "latchkey_webhook_failing_seconds",
+            "For how long every attempt of a webhook has failed, or it is paused; only those.",
+            "webhook",
+            {id: _since(since, now) for id, since in found.failing.items()},
+        ),
+        gauges(
+            "latchkey_deliveries_waiting",
+            "Deliveries that wait to be sent, those of 10,000 customers at most.",
+            "webhook",
+            {queue.webhook_id: queue.waiting for queue in found.queues},
+        ),
+        gauges(
+            "latchkey_oldest_delivery_seconds",
+            "How long the oldest waiting delivery has waited.",
+            "webhook",
+            {queue.webhook_id: _since(queue.oldest_at, now) for queue in found.queues},
+        ),
+        gauge(
             "latchkey_delivery_lag_seconds",
             "How long the oldest delivery waits that could be sent now: not for a retry, a pause or a receiver.",
             _since(min(due, default=None), now),
         ),
-        _gauge(
+        gauge(
             "latchkey_lanes_estimated",
             "About how many customers have waiting deliveries, as the last vacuum saw it.",
             found.lanes_estimate,
         ),
-        _gauge(
+        gauge(
             "latchkey_clock_lag_seconds",
             "How late the clock role is with what falls due for customers.",
             _since(found.clock_due_at, now),
         ),
-        journal,
-        _gauge(
+        gauges(
+            "latchkey_store_notifications",
+            "Notifications and receipts of stores in the journal, 10,000 of each status at most.",
+            "status",
+            {"waiting": journal.waiting, "failed": journal.failed},
+        ),
+        gauge(
             "latchkey_store_journal_lag_seconds",
             "How late the processing of store notifications is.",
-            _since(found.journal.due_at, now),
+            _since(journal.due_at, now),
         ),
-        _gauge(
-            "latchkey_customer_lists_behind",
-            "Events that are not in the customer lists yet.",
-            found.customer_lists.behind,
-        ),
-        _gauge(
+        gauge("latchkey_customer_lists_behind", "Events that are not in the customer lists yet.", lists.behind),
+        gauge(
             "latchkey_customer_lists_lag_seconds",
             "How long the first event that is not in the customer lists has waited.",
-            _since(found.customer_lists.oldest_at, now),
+            _since(lists.oldest_at, now),
         ),
     ]
 
 
-def _gauge(name: str, text: str, value: float) -> Metric:
+def gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(name, text, value=value)
+
+
+def gauges(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
+    """One value for each value of the label."""
+    family = GaugeMetricFamily(name, text, labels=(label,))
+    for key, value in values.items():
+        family.add_metric((key,), value)
+    return family
 
 
 def _since(then: Ms | None, now: Ms) -> float:

@@ -9,7 +9,7 @@ from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from latchkey.observability.exposition import CONTENT_TYPE
+from latchkey.observability.peer_metrics import CONTENT_TYPE
 from latchkey.observability.watch import Watch
 
 _PATIENCE_SECONDS = 15.0

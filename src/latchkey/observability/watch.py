@@ -2,18 +2,21 @@
 
 import asyncio
 import hmac
-from collections.abc import Callable, Iterable
+import platform
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
 
+from cryptography import x509
 from prometheus_client import REGISTRY
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
-from latchkey.observability.exposition import Block, blocks, joined
-from latchkey.observability.gauges import QueueGauges
-from latchkey.observability.peer_metrics import ProcessIdentity, Siblings
-from latchkey.observability.process_metrics import ProcessFigures
+from latchkey.observability.gauges import QueueGauges, gauge, gauges
+from latchkey.observability.peer_metrics import ProcessIdentity, Siblings, joined, text_of
 from latchkey.settings import Settings
 
 
@@ -26,17 +29,14 @@ class Watch:
         identity: ProcessIdentity | None = None,
         roles: tuple[str, ...] = ("api",),
     ) -> None:
-        self._identity = identity or ProcessIdentity("+".join(roles))
+        identity = identity or ProcessIdentity("+".join(roles))
+        # Of the process.
+        self.name = identity.name
         self._key = settings.metrics_key.encode()
         # The default registry has the delivery role's, and the library's own about the process: memory, CPU, files.
         self._collectors: list[Collector] = [REGISTRY, ProcessFigures(database, settings, roles)]
         self.standing = QueueGauges(database, now)
-        self.siblings = Siblings(self._identity, self._own)
-
-    @property
-    def name(self) -> str:
-        """Of the process."""
-        return self._identity.name
+        self.siblings = Siblings(identity, self._own)
 
     @property
     def has_key(self) -> bool:
@@ -59,12 +59,53 @@ class Watch:
     async def text(self) -> bytes:
         """Of all processes of this machine, and of the database."""
         shared, others = await asyncio.gather(self.standing.families(), self.siblings.ask())
-        up = GaugeMetricFamily("latchkey_process_up", "Whether the process answered.", labels=("process",))
-        up.add_metric((self._identity.name,), 1)
-        for name, found in others.items():
-            up.add_metric((name,), int(found is not None))
-        answers = [found for found in others.values() if found is not None]
-        return joined([blocks([up, *shared]), self._own(), *answers])
+        answered = {self.name: 1, **{name: int(text is not None) for name, text in others.items()}}
+        up = gauges("latchkey_process_up", "Whether the process answered.", "process", answered)
+        return joined([text_of([up, *shared]), self._own(), *(text for text in others.values() if text is not None)])
 
-    def _own(self) -> list[Block]:
-        return blocks(self.families(), {"process": self._identity.name})
+    def _own(self) -> str:
+        return text_of(self.families(), {"process": self.name})
+
+
+class ProcessFigures(Collector):
+    """What every process says of itself: its version, its connections to the database, the certificate it shows."""
+
+    def __init__(self, database: Database, settings: Settings, roles: tuple[str, ...]) -> None:
+        self._database = database
+        self._certificate = settings.tls_cert if "api" in roles else None
+        self._roles = ",".join(roles)
+
+    def collect(self) -> Iterator[Metric]:
+        about = {"version": _version(), "python": platform.python_version(), "roles": self._roles}
+        yield InfoMetricFamily("latchkey_build", "The version of this process, and its roles.", value=about)
+        usage = self._database.usage()
+        by_state = {"in_use": usage.in_use, "idle": usage.idle}
+        yield gauges("latchkey_pool_connections", "Connections to the database: in use, idle.", "state", by_state)
+        yield gauge("latchkey_pool_size", "The most connections that this process opens.", usage.most)
+        yield gauge("latchkey_pool_waiting", "Callers that wait for a connection.", usage.waiting)
+        if (expires := expiry_of(self._certificate)) is not None:
+            yield gauge(
+                "latchkey_certificate_expires_timestamp_seconds",
+                "When the certificate of the API ends, as the file says now.",
+                expires,
+            )
+
+
+def expiry_of(certificate: Path | None) -> float | None:
+    """When the first certificate of this file ends, in seconds since 1970. It may have been renewed since the start."""
+    if certificate is None:
+        return None
+    try:
+        return _expiry(certificate, certificate.stat().st_mtime_ns)
+    except (OSError, ValueError):
+        return None
+
+
+@cache
+def _expiry(certificate: Path, _changed: int) -> float:
+    return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc.timestamp()
+
+
+@cache
+def _version() -> str:
+    return version("latchkey")

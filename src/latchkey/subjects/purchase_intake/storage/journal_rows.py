@@ -11,9 +11,9 @@ from contextlib import AbstractAsyncContextManager
 
 from msgspec import json
 
-from latchkey.database.listener import listening as listening_to
 from latchkey.database.pool import Connection, Database, Record
 from latchkey.database.sql import affected, query
+from latchkey.database.transient_errors import listening as listening_to
 from latchkey.domain.instants import Ms
 from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalFilter, JournalOutcome, NewEntry, Status
 

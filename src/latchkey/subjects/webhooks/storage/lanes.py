@@ -19,9 +19,9 @@ from typing import Any
 from msgspec import Struct
 
 from latchkey.database.errors import NodeAwayError, OutageError
-from latchkey.database.listener import listening as listening_to
 from latchkey.database.pool import Connection, Database
 from latchkey.database.sql import notation, query
+from latchkey.database.transient_errors import listening as listening_to
 from latchkey.database.transient_errors import translates_errors
 from latchkey.domain.instants import Ms
 from latchkey.domain.retry import Decision, GiveUp, Retry
