@@ -35,7 +35,7 @@ def verifying(root_pem: str) -> Bare:
         project_id="proj_bench",
         app_id="app_bench",
         store="app_store",
-        credentials=adapter.parse_credentials(given, frozenset()),
+        credentials=adapter.credential_form.parse(given, frozenset()),
         version=1,
     )
 

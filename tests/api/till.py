@@ -22,6 +22,7 @@ from latchkey.stores.adapter import (
     SeenPurchase,
     StoreReading,
 )
+from latchkey.stores.credential_form import CredentialForm
 from latchkey.stores.errors import InvalidReceipt, StoreDown, StoreError
 from latchkey.stores.selling import (
     BegunCheckout,
@@ -42,6 +43,8 @@ ACCOUNT = ProviderAccount(account_id="acct_1", publishable_key="pk_test_12345678
 
 @dataclass
 class Provider:
+    credential_form = CredentialForm("Till", (), lambda given, _: dict(given), lambda _: {})
+
     store: str
     # Whether the buyer pays on the provider's own page.
     hosted: bool
@@ -118,12 +121,6 @@ class Provider:
             raise self.trouble
 
     # What every adapter does.
-
-    def parse_credentials(self, given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> Any:
-        return dict(given)
-
-    def describe_credentials(self, credentials: Any) -> dict[str, str]:
-        return {}
 
     async def check_credentials(self, app: ConnectedApp) -> None:
         pass

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from latchkey.stores.credential_form import allowed_address
 from latchkey.stores.errors import NoAnswer, StoreDown
-from latchkey.stores.http import StoreHttp, StoreResponse, allowed_address, retry_after
+from latchkey.stores.http import StoreHttp, StoreResponse, retry_after
 from tests.stores.loopback import Handler, Reply, Request, serving
 
 NOW = 1_790_000_000_000

@@ -3,7 +3,6 @@
 from typing import Any
 from urllib.parse import urlsplit
 
-from latchkey.dashboard import store_form
 from latchkey.dashboard.page import Visit
 from latchkey.engine.storage.catalog import app_rows
 from latchkey.subjects.purchase_intake.usecases import store_connections
@@ -15,8 +14,6 @@ _HERE = {"localhost", "127.0.0.1", "::1"}
 
 async def shown_connection(visit: Visit, app: app_rows.App) -> dict[str, Any] | None:
     """What the pages of an app show of its connection. None: apps of this store are not connected."""
-    if app.store not in store_form.FIELDS:
-        return None
     found = await store_connections.load(visit.services.stores, visit.project_id, app.id)
     if found is None:
         return None

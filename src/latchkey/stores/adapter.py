@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import Subscription
+from latchkey.stores.credential_form import CredentialForm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +17,7 @@ class ConnectedApp:
     project_id: str
     app_id: str
     store: str
-    # As `Adapter.parse_credentials` returned them.
+    # As `CredentialForm.parse` returned them.
     credentials: Any = field(repr=False)
     # Grows each time credentials are saved, so that what an adapter derives from them can be cached.
     version: int
@@ -142,12 +143,7 @@ class Extension:
 
 class Adapter(Protocol):
     store: str
-
-    def parse_credentials(self, given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> Any:
-        """Typed credentials, or `ValueError` with a message that names the field and what is wrong with it."""
-
-    def describe_credentials(self, credentials: Any) -> dict[str, str]:
-        """What may be shown of them: ids and fingerprints, never a key."""
+    credential_form: CredentialForm
 
     async def check_credentials(self, app: ConnectedApp) -> None:
         """Make a real call. Raises CredentialsRefused, or StoreDown where nothing could be found out."""

@@ -1,4 +1,4 @@
-"""The adapters of every store that can be connected."""
+"""The adapters of every store that can be connected, and the forms of their credentials."""
 
 from collections.abc import Mapping
 
@@ -6,6 +6,7 @@ from latchkey.domain.stores.store import WEB_BILLING
 from latchkey.now import real_now
 from latchkey.stores.adapter import Adapter
 from latchkey.stores.apple.adapter import AppleAdapter
+from latchkey.stores.credential_form import CredentialForm
 from latchkey.stores.google.adapter import GoogleAdapter
 from latchkey.stores.http import StoreHttp
 from latchkey.stores.stripe.adapter import StripeAdapter
@@ -20,4 +21,10 @@ def adapters(extra_ca: bytes | None = None) -> Mapping[str, Adapter]:
         StripeAdapter(real_now, StoreHttp("Stripe", real_now, extra_ca=extra_ca)),
         StripeAdapter(real_now, StoreHttp("Stripe", real_now, extra_ca=extra_ca), store=WEB_BILLING),
     )
-    return {one.store: one for one in made}
+    return {adapter.store: adapter for adapter in made}
+
+
+# None of them opens a connection before it is used.
+CREDENTIAL_FORMS: Mapping[str, CredentialForm] = {
+    store: adapter.credential_form for store, adapter in adapters().items()
+}

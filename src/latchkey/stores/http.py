@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -25,7 +25,6 @@ CONNECT_TIMEOUT = timedelta(seconds=5)
 LARGEST_ANSWER = 4 * 1024 * 1024
 # Apple writes Retry-After as an instant in milliseconds. No store asks anybody to wait for 30 years in seconds.
 _AN_INSTANT = 1_000_000_000
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,29 +144,3 @@ def retry_after(value: str | None, now: Ms) -> Ms | None:
     if text.isascii() and text.isdigit() and len(text) <= 15 and int(text) >= _AN_INSTANT:
         return max(0, int(text) - now)
     return parse_retry_after(value, now)
-
-
-def allowed_address(name: str, given: object, allowed_hosts: frozenset[str]) -> str:
-    """An address that replaces a store's own, without a slash at its end. ValueError names the field and says why not.
-
-    Its host (or host:port) must be one that the operator's settings allow. It is https, except for this machine.
-    """
-    if not isinstance(given, str) or len(given) > 500 or not given.isascii() or any(c.isspace() for c in given):
-        raise ValueError(f"{name} must be an address such as https://stores.example.com")
-    try:
-        parts = urlsplit(given)
-        host, port = (parts.hostname or "").lower(), parts.port
-    except ValueError:
-        raise ValueError(f"{name} is not a valid address") from None
-    if not host or parts.scheme not in ("https", "http") or parts.username is not None or parts.password is not None:
-        raise ValueError(f"{name} must be an address such as https://stores.example.com, without a user name")
-    if parts.query or parts.fragment or "?" in given or "#" in given or "\\" in given:
-        raise ValueError(f"{name} must not have a query or a fragment")
-    allowed = {one.lower() for one in allowed_hosts}
-    if host not in allowed and f"{host}:{port}" not in allowed:
-        raise ValueError(
-            f"{name} leads to a host that this installation does not allow: {host} (setting store_allow_hosts)"
-        )
-    if parts.scheme == "http" and host not in _LOOPBACK:
-        raise ValueError(f"{name} must be https")
-    return given.rstrip("/")

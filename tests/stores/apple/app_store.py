@@ -43,7 +43,7 @@ def given_credentials(chain: AppleChain, **changed: Any) -> Payload:
 
 
 def connected(adapter: AppleAdapter, chain: AppleChain, *, version: int = 1, **changed: Any) -> ConnectedApp:
-    credentials = adapter.parse_credentials(given_credentials(chain, **changed), frozenset({"127.0.0.1"}))
+    credentials = adapter.credential_form.parse(given_credentials(chain, **changed), frozenset({"127.0.0.1"}))
     return ConnectedApp(
         project_id="proj_1", app_id="app_1", store="app_store", credentials=credentials, version=version
     )

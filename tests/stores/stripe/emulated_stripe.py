@@ -34,7 +34,7 @@ def given(**more: Any) -> Json:
 
 
 def connected(adapter: StripeAdapter, **more: Any) -> ConnectedApp:
-    credentials = adapter.parse_credentials(given(**more), frozenset({HOST}))
+    credentials = adapter.credential_form.parse(given(**more), frozenset({HOST}))
     return ConnectedApp(project_id="proj_1", app_id="app_1", store=adapter.store, credentials=credentials, version=1)
 
 

@@ -65,7 +65,7 @@ async def selling(store: str, **more: Any) -> AsyncIterator[Counter]:
     async with asking(KEYS) as desk:
         stripe = StripeAdapter(real_now, store=store)
         given = {**desk.store.credentials(desk.url), **more}
-        credentials = stripe.parse_credentials(given, frozenset({"127.0.0.1"}))
+        credentials = stripe.credential_form.parse(given, frozenset({"127.0.0.1"}))
         app = ConnectedApp(project_id="proj_1", app_id="app_1", store=store, credentials=credentials, version=1)
         assert isinstance(stripe, Sells)
         try:

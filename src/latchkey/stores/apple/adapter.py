@@ -2,9 +2,8 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -21,7 +20,7 @@ from latchkey.stores.adapter import (
     StoreReading,
 )
 from latchkey.stores.apple import actions as acting
-from latchkey.stores.apple import credentials as fields
+from latchkey.stores.apple import credentials
 from latchkey.stores.apple.api import AppStoreApi, Declined, LastTransaction, UnknownTransaction
 from latchkey.stores.apple.credentials import AppleCredentials
 from latchkey.stores.apple.opening import OpenedNotification, Opener, reopened
@@ -62,17 +61,12 @@ class _Connection:
 
 class AppleAdapter:
     store = STORE
+    credential_form = credentials.FORM
 
     def __init__(self, now: Callable[[], Ms], http: StoreHttp | None = None) -> None:
         self._now = now
         self._http = http or StoreHttp("Apple", now)
         self._connections: OrderedDict[tuple[str, str], _Connection] = OrderedDict()
-
-    def parse_credentials(self, given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> AppleCredentials:
-        return fields.parse(given, allowed_hosts)
-
-    def describe_credentials(self, credentials: AppleCredentials) -> dict[str, str]:
-        return fields.describe(credentials)
 
     async def check_credentials(self, app: ConnectedApp) -> None:
         """Has Apple send a test notification, and opens it with the root certificates if it is there already. An app

@@ -1,30 +1,115 @@
 """What connects an app to the App Store: how it is checked when it is given, and what may be shown of it."""
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey
+from pydantic import Field
 
-from latchkey.stores.http import allowed_address
+from latchkey.stores.credential_form import (
+    CredentialField,
+    CredentialForm,
+    address_of,
+    api_address_field,
+    check_known,
+    check_required,
+    public_fingerprint,
+    text_of,
+)
 
-_REQUIRED = ("bundle_id", "app_apple_id", "issuer_id", "key_id", "private_key")
-_OPTIONAL = ("root_certificates", "api_base_url", "consumption")
 # SHA-256 fingerprints. The first signs what StoreKit 2 and Apple's servers send, the second StoreKit 1 receipts.
 _APPLE_ROOTS = {
     "AppleRootCA-G3": "63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179",
     "AppleRootCA": "b0b1730ecbc7ff4505142c49f1295e6eda6bcaed7e2c68c5be91b5a11001f024",
 }
-_BUNDLE_ID = re.compile(r"[A-Za-z0-9.-]{1,155}")
-_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
+_BUNDLE_ID = re.compile(r"\s*[A-Za-z0-9.-]{1,155}\s*")
+_ID = re.compile(r"\s*[A-Za-z0-9-]{1,64}\s*")
 _LARGEST_PEM = 20_000
 _MOST_ROOTS = 10
+
+
+# What an answer in the form means.
+_ANSWERS = {
+    "": "Do not answer",
+    "NONE": "Answer, without a preference",
+    "DECLINE": "Answer, and prefer that Apple declines",
+    "GRANT_FULL": "Answer, and prefer a full refund",
+    "GRANT_PRORATED": "Answer, and prefer a refund of the unused time",
+}
+_END = "-----END CERTIFICATE-----"
+
+
+def _separate_certificates(text: str) -> list[str]:
+    return [part + _END for part in text.split(_END) if part.strip()]
+
+
+def _chosen_answer(chosen: str) -> dict[str, Any]:
+    if chosen not in _ANSWERS:
+        raise ValueError("There is no such answer to consumption requests.")
+    preference = {} if chosen == "NONE" else {"refund_preference": chosen}
+    return {"customer_consented": True, **preference}
+
+
+FIELDS = (
+    CredentialField("bundle_id", "Bundle ID", "the app's bundle id.", "Such as com.example.app.", required=True),
+    CredentialField(
+        "app_apple_id",
+        "Apple ID of the app",
+        "the app's Apple id, a number.",
+        "A number such as 1234567890, under App Information.",
+        json=Annotated[int, Field(gt=0, lt=10**15)] | str,
+        required=True,
+    ),
+    CredentialField(
+        "issuer_id",
+        "Issuer ID",
+        "the issuer id of the in-app purchase keys.",
+        "Above the list of in-app purchase keys.",
+        required=True,
+    ),
+    CredentialField(
+        "key_id",
+        "Key ID",
+        "the id of the in-app purchase key.",
+        "Beside the key in that list, such as 2X9R4HXF34.",
+        required=True,
+    ),
+    CredentialField(
+        "private_key",
+        "Private key",
+        "the key, PEM.",
+        "The .p8 file or its content.",
+        file="the .p8 file",
+        secret=True,
+        required=True,
+    ),
+    api_address_field("Address of the App Store Server API"),
+    CredentialField(
+        "root_certificates",
+        "Root certificates",
+        "a list of PEM, for an emulator. Default: Apple's root certificates.",
+        "PEM. In place of Apple's.",
+        json=list[str] | str,
+        from_text=_separate_certificates,
+        file="a PEM file",
+        emulator=True,
+    ),
+    CredentialField(
+        "consumption",
+        "When Apple asks about a purchase whose buyer wants the money back",
+        "how to answer consumption requests.",
+        "Answer only if your app asks its users for consent to share this.",
+        json=dict[str, Any],
+        choices=_ANSWERS,
+        from_text=_chosen_answer,
+    ),
+)
 
 
 class Consumption(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,21 +155,22 @@ class AppleCredentials(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse(given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> AppleCredentials:
     """ValueError names the field and says what is wrong with it, never what it holds."""
-    if unknown := sorted(str(name)[:50] for name in given.keys() - {*_REQUIRED, *_OPTIONAL}):
-        raise ValueError(f"{unknown[0]} is not a field of App Store credentials")
-    if missing := [name for name in _REQUIRED if given.get(name) in (None, "", [])]:
-        raise ValueError(f"{missing[0]} is missing")
-    base = given.get("api_base_url")
+    check_known(given, FIELDS, "{name} is not a field of App Store credentials")
+    check_required(given, FIELDS)
     return AppleCredentials(
-        bundle_id=_text(given, "bundle_id", _BUNDLE_ID, "the bundle id of the app, such as com.example.app"),
+        bundle_id=text_of(
+            given, "bundle_id", _BUNDLE_ID, "must be the bundle id of the app, such as com.example.app"
+        ).strip(),
         app_apple_id=_app_apple_id(given["app_apple_id"]),
-        issuer_id=_text(given, "issuer_id", _ID, "the issuer id beside the key in App Store Connect"),
-        key_id=_text(given, "key_id", _ID, "the id of the key in App Store Connect, such as 2X9R4HXF34"),
+        issuer_id=text_of(given, "issuer_id", _ID, "must be the issuer id beside the key in App Store Connect").strip(),
+        key_id=text_of(
+            given, "key_id", _ID, "must be the id of the key in App Store Connect, such as 2X9R4HXF34"
+        ).strip(),
         private_key=_private_key(given["private_key"]),
         root_certificates=_root_certificates(given["root_certificates"])
         if given.get("root_certificates")
         else apple_roots(),
-        api_base_url=None if base in (None, "") else allowed_address("api_base_url", base, allowed_hosts),
+        api_base_url=address_of(given, "api_base_url", allowed_hosts),
         consumption=_consumption(given.get("consumption")),
     )
 
@@ -108,7 +194,7 @@ def describe(credentials: AppleCredentials) -> dict[str, str]:
         "app_apple_id": str(credentials.app_apple_id),
         "issuer_id": credentials.issuer_id,
         "key_id": credentials.key_id,
-        "private_key": f"public key SHA-256 {_public_fingerprint(credentials.private_key)}",
+        "private_key": f"public key SHA-256 {public_fingerprint(signing_key(credentials.private_key).public_key())}",
         "root_certificates": "; ".join(_described(pem) for pem in credentials.root_certificates),
     }
     if credentials.api_base_url is not None:
@@ -129,13 +215,6 @@ def to_der(certificates: Iterable[str]) -> list[bytes]:
     return [
         x509.load_pem_x509_certificate(pem.encode()).public_bytes(serialization.Encoding.DER) for pem in certificates
     ]
-
-
-def _text(given: Mapping[str, Any], name: str, form: re.Pattern[str], meaning: str) -> str:
-    value = given[name]
-    if not isinstance(value, str) or not form.fullmatch(value.strip()):
-        raise ValueError(f"{name} must be {meaning}")
-    return value.strip()
 
 
 def _app_apple_id(value: object) -> int:
@@ -204,12 +283,9 @@ def _consumption(value: object) -> Consumption | None:
         raise ValueError(f"consumption: {error}") from None
 
 
-def _public_fingerprint(pem: str) -> str:
-    public = signing_key(pem).public_key()
-    der = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return hashlib.sha256(der).hexdigest()
-
-
 def _described(pem: str) -> str:
     certificate = x509.load_pem_x509_certificate(pem.encode())
     return f"{certificate.subject.rfc4514_string()} (SHA-256 {certificate.fingerprint(hashes.SHA256()).hex()})"
+
+
+FORM = CredentialForm("App Store", FIELDS, parse, describe)

@@ -3,8 +3,7 @@ purchase is always read from the Android Publisher API."""
 
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Callable
 
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Environment
@@ -19,13 +18,11 @@ from latchkey.stores.adapter import (
     StoreReading,
 )
 from latchkey.stores.errors import InvalidReceipt, StoreDown
-from latchkey.stores.google import credentials as given_credentials
-from latchkey.stores.google import line, periods, prepaid, product, push, subscription
+from latchkey.stores.google import credentials, line, periods, prepaid, product, push, subscription
 from latchkey.stores.google import notification as told
 from latchkey.stores.google.access_token import AccessTokens
 from latchkey.stores.google.actions import GoogleActions
 from latchkey.stores.google.chains import PurchaseChains
-from latchkey.stores.google.credentials import GoogleCredentials
 from latchkey.stores.google.publisher import Publisher
 from latchkey.stores.google.push import GoogleCertificates
 from latchkey.stores.google.refusal import Gone, UnknownPurchase
@@ -44,6 +41,7 @@ _TOO_OLD = "Google no longer tells of this purchase: it ended more than 60 days 
 
 class GoogleAdapter:
     store = subscription.STORE
+    credential_form = credentials.FORM
 
     def __init__(self, now: Callable[[], Ms], http: StoreHttp | None = None) -> None:
         self._now = now
@@ -54,12 +52,6 @@ class GoogleAdapter:
         self._publisher = Publisher(http, self._tokens, now)
         self._chains = PurchaseChains(self._publisher)
         self._acting = GoogleActions(self._publisher)
-
-    def parse_credentials(self, given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> GoogleCredentials:
-        return given_credentials.parse(given, allowed_hosts)
-
-    def describe_credentials(self, credentials: GoogleCredentials) -> dict[str, str]:
-        return given_credentials.describe(credentials)
 
     async def check_credentials(self, app: ConnectedApp) -> None:
         self._tokens.forget(app)

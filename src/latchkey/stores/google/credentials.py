@@ -1,6 +1,5 @@
 """What an operator gives for an app in Google Play, checked before it is kept."""
 
-import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -10,17 +9,61 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from google.auth.crypt import RSASigner
 
-from latchkey.stores.http import allowed_address
+from latchkey.stores.credential_form import (
+    CredentialField,
+    CredentialForm,
+    address_field,
+    address_of,
+    api_address_field,
+    check_known,
+    check_required,
+    public_fingerprint,
+    text_of,
+)
 
 API_BASE_URL = "https://androidpublisher.googleapis.com"
 CERTIFICATES_URL = "https://www.googleapis.com/oauth2/v1/certs"
 TOKEN_URL = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
 
-_REQUIRED = ("package_name", "service_account", "push_audience", "push_service_account")
 _ADDRESSES = {"api_base_url": API_BASE_URL, "certificates_url": CERTIFICATES_URL, "token_url": TOKEN_URL}
 _PACKAGE = re.compile(r"[A-Za-z]\w*(\.[A-Za-z]\w*)+", re.ASCII)
 _EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", re.ASCII)
 _LARGEST_ACCOUNT = 20_000
+
+
+FIELDS = (
+    CredentialField(
+        "package_name", "Package name", "the app's package name.", "Such as com.example.app.", required=True
+    ),
+    CredentialField(
+        "service_account",
+        "Key of the service account",
+        "the service account's JSON.",
+        "The JSON file or its content.",
+        json=dict[str, Any] | str,
+        file="the JSON file",
+        secret=True,
+        required=True,
+    ),
+    CredentialField(
+        "push_audience",
+        "Audience of the push subscription",
+        "the audience of the push subscription.",
+        "Exactly as in the push subscription.",
+        suggestion="https://{host}/{app_id}",
+        required=True,
+    ),
+    CredentialField(
+        "push_service_account",
+        "Service account of the push subscription",
+        "the account that signs the pushes.",
+        "Its e-mail address, such as pubsub-push@my-project.iam.gserviceaccount.com.",
+        required=True,
+    ),
+    api_address_field("Address of the Android Publisher API"),
+    address_field("certificates_url", "Address of Google's certificates", "likewise, for certificates."),
+    address_field("token_url", "Address for access tokens", "likewise, for access tokens."),
+)
 
 
 class GoogleCredentials(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,32 +87,25 @@ class GoogleCredentials(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse(given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> GoogleCredentials:
     """ValueError names the field and says what is wrong with it. No message repeats a value of the service account."""
-    for name in _REQUIRED:
-        if given.get(name) in (None, ""):
-            raise ValueError(f"{name} is missing")
-    unknown = sorted(str(name)[:50] for name in given.keys() - {*_REQUIRED, *_ADDRESSES})
-    if unknown:
-        raise ValueError(f"unknown field: {unknown[0]}")
+    check_required(given, FIELDS)
+    check_known(given, FIELDS)
     account = _account(given["service_account"])
     email = account.get("client_email")
-    if not isinstance(email, str) or not _fits(email, _EMAIL, 320):
+    if not isinstance(email, str) or len(email) > 320 or _EMAIL.fullmatch(email) is None:
         raise ValueError("service_account has no client_email")
     key_id = account.get("private_key_id")
     signer, fingerprint = _signer(account.get("private_key"))
-    addresses = {
-        name: default if given.get(name) in (None, "") else allowed_address(name, given[name], allowed_hosts)
-        for name, default in _ADDRESSES.items()
-    }
+    addresses = {name: address_of(given, name, allowed_hosts) or own for name, own in _ADDRESSES.items()}
     return GoogleCredentials(
-        package_name=_text(given, "package_name", _PACKAGE, 255, "must be a package name such as com.example.app"),
+        package_name=text_of(given, "package_name", _PACKAGE, "must be a package name such as com.example.app", 255),
         client_email=email,
         key_id=key_id if isinstance(key_id, str) and key_id.isalnum() and len(key_id) <= 100 else None,
         signer=signer,
         fingerprint=fingerprint,
-        push_service_account=_text(
-            given, "push_service_account", _EMAIL, 320, "must be the email address of a service account"
+        push_service_account=text_of(
+            given, "push_service_account", _EMAIL, "must be the email address of a service account", 320
         ),
-        push_audience=_text(given, "push_audience", re.compile(r"[!-~]+"), 1000, "must be a text without spaces"),
+        push_audience=text_of(given, "push_audience", re.compile(r"[!-~]+"), "must be a text without spaces"),
         **addresses,
     )
 
@@ -113,16 +149,7 @@ def _signer(pem: object) -> tuple[Any, str]:
         raise ValueError(wrong) from None
     if not isinstance(key, RSAPrivateKey) or key.key_size < 2048:
         raise ValueError(wrong)
-    public = key.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return RSASigner(key), hashlib.sha256(public).hexdigest()
+    return RSASigner(key), public_fingerprint(key.public_key())
 
 
-def _text(given: Mapping[str, Any], name: str, form: re.Pattern[str], longest: int, wrong: str) -> str:
-    value = given[name]
-    if not isinstance(value, str) or not _fits(value, form, longest):
-        raise ValueError(f"{name} {wrong}")
-    return value
-
-
-def _fits(value: str, form: re.Pattern[str], longest: int) -> bool:
-    return len(value) <= longest and form.fullmatch(value) is not None
+FORM = CredentialForm("Google Play", FIELDS, parse, describe)

@@ -5,7 +5,6 @@ import hmac
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from msgspec import structs
 
@@ -25,11 +24,9 @@ from latchkey.stores.adapter import (
 from latchkey.stores.errors import InvalidReceipt, Malformed, Misdirected
 from latchkey.stores.http import StoreHttp
 from latchkey.stores.selling import BegunCheckout, CheckoutOrder, Confirmation, PaymentForm, Sale
-from latchkey.stores.stripe import checkout, notification, subscription
-from latchkey.stores.stripe import credentials as given_credentials
+from latchkey.stores.stripe import checkout, credentials, notification, subscription
 from latchkey.stores.stripe.actions import StripeActions
 from latchkey.stores.stripe.api import StripeApi, UnknownObject
-from latchkey.stores.stripe.credentials import StripeCredentials
 from latchkey.stores.stripe.reading import StripeReader
 from latchkey.stores.stripe.refunds import gone_back
 from latchkey.stores.stripe.resources import CheckoutSession
@@ -50,6 +47,8 @@ _UNKNOWN = "Stripe knows no such object in this account and mode."
 
 
 class StripeAdapter:
+    credential_form = credentials.FORM
+
     def __init__(self, now: Callable[[], Ms], http: StoreHttp | None = None, *, store: str = STORE) -> None:
         self.store = store
         self._now = now
@@ -57,12 +56,6 @@ class StripeAdapter:
         self._reader = StripeReader(self.api)
         self._acting = StripeActions(self.api, self._reader)
         self._selling = Selling(self.api, hosted=store == STORE)
-
-    def parse_credentials(self, given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> StripeCredentials:
-        return given_credentials.parse(given, allowed_hosts)
-
-    def describe_credentials(self, credentials: StripeCredentials) -> dict[str, str]:
-        return given_credentials.describe(credentials)
 
     async def check_credentials(self, app: ConnectedApp) -> None:
         await self._reader.check(app)

@@ -7,17 +7,61 @@ from typing import Any
 
 import msgspec
 
-from latchkey.stores.http import allowed_address
+from latchkey.stores.credential_form import (
+    CredentialField,
+    CredentialForm,
+    address_of,
+    api_address_field,
+    check_known,
+    check_required,
+    text_of,
+)
 
 API_BASE_URL = "https://api.stripe.com"
 USER_ID_METADATA_KEY = "app_user_id"
 
-_REQUIRED = ("api_key", "webhook_secret")
-_OPTIONAL = ("previous_webhook_secret", "publishable_key", "user_id_metadata_key", "api_base_url")
 _API_KEY = re.compile(r"(sk|rk)_(test|live)_[A-Za-z0-9_]{8,300}", re.ASCII)
 _PUBLISHABLE_KEY = re.compile(r"pk_(test|live)_[A-Za-z0-9_]{8,300}", re.ASCII)
 _SECRET = re.compile(r"whsec_[A-Za-z0-9+/=_-]{8,300}", re.ASCII)
 _METADATA_KEY = re.compile(r"[^\[\]\x00-\x1f\x7f]{1,40}")
+
+
+FIELDS = (
+    CredentialField(
+        "api_key",
+        "API key",
+        "a secret or restricted key.",
+        "A restricted key, rk_live_… or rk_test_….",
+        secret=True,
+        required=True,
+    ),
+    CredentialField(
+        "webhook_secret",
+        "Signing secret of the webhook endpoint",
+        "the signing secret of the webhook endpoint. While it is rolled, both in a list.",
+        "whsec_…",
+        json=list[str] | str,
+        secret=True,
+        required=True,
+    ),
+    CredentialField(
+        "previous_webhook_secret",
+        "Previous signing secret",
+        "the old signing secret, while it is rolled.",
+        "Only while the endpoint's secret is rolled.",
+        secret=True,
+    ),
+    CredentialField(
+        "publishable_key", "Publishable key", "for pages that take a payment.", "pk_…, for pages that take a payment."
+    ),
+    CredentialField(
+        "user_id_metadata_key",
+        "Metadata key of the app user id",
+        "the metadata key that holds the app user id; `app_user_id` by default.",
+        "In subscriptions, checkout sessions and customers. app_user_id if empty.",
+    ),
+    api_address_field("Address of Stripe's API"),
+)
 
 
 class StripeCredentials(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,31 +84,25 @@ class StripeCredentials(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse(given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> StripeCredentials:
     """ValueError names the field and says what is wrong with it. No message repeats a key or a secret."""
-    for name in _REQUIRED:
-        if given.get(name) in (None, "", []):
-            raise ValueError(f"{name} is missing")
-    unknown = sorted(str(name)[:50] for name in given.keys() - {*_REQUIRED, *_OPTIONAL})
-    if unknown:
-        raise ValueError(f"unknown field: {unknown[0]}")
-    api_key = given["api_key"]
-    if not isinstance(api_key, str) or _API_KEY.fullmatch(api_key) is None:
-        raise ValueError("api_key must be a secret or restricted key of Stripe: sk_live_…, sk_test_…, rk_live_…, …")
-    publishable_key = given.get("publishable_key") or None
-    if publishable_key is not None:
-        if not isinstance(publishable_key, str) or _PUBLISHABLE_KEY.fullmatch(publishable_key) is None:
-            raise ValueError("publishable_key must be a publishable key of Stripe: pk_live_… or pk_test_…")
+    check_required(given, FIELDS)
+    check_known(given, FIELDS)
+    wrong = "must be a secret or restricted key of Stripe: sk_live_…, sk_test_…, rk_live_…, …"
+    api_key = text_of(given, "api_key", _API_KEY, wrong)
+    publishable_key, metadata_key = None, USER_ID_METADATA_KEY
+    if given.get("publishable_key"):
+        wrong = "must be a publishable key of Stripe: pk_live_… or pk_test_…"
+        publishable_key = text_of(given, "publishable_key", _PUBLISHABLE_KEY, wrong)
         if publishable_key[3:8] != api_key[3:8]:
             raise ValueError("publishable_key and api_key must both be live keys or both be test keys")
-    metadata_key = given.get("user_id_metadata_key") or USER_ID_METADATA_KEY
-    if not isinstance(metadata_key, str) or _METADATA_KEY.fullmatch(metadata_key) is None:
-        raise ValueError("user_id_metadata_key must have 1 to 40 characters, without brackets")
-    address = given.get("api_base_url")
+    if given.get("user_id_metadata_key"):
+        wrong = "must have 1 to 40 characters, without brackets"
+        metadata_key = text_of(given, "user_id_metadata_key", _METADATA_KEY, wrong)
     return StripeCredentials(
         api_key=api_key,
         webhook_secrets=_secrets(given),
         user_id_metadata_key=metadata_key,
         publishable_key=publishable_key,
-        api_base_url=API_BASE_URL if address in (None, "") else allowed_address("api_base_url", address, allowed_hosts),
+        api_base_url=address_of(given, "api_base_url", allowed_hosts) or API_BASE_URL,
     )
 
 
@@ -104,3 +142,6 @@ def _secrets(given: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _fingerprint(secret: str) -> str:
     return f"{hashlib.sha256(secret.encode()).hexdigest()[:16]}…"
+
+
+FORM = CredentialForm("Stripe", FIELDS, parse, describe)

@@ -1,70 +1,50 @@
 """How an app is connected to its store: credentials, and the URL for the store's notifications."""
 
-from typing import Annotated, Any
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Request
-from pydantic import Field
+from pydantic import Field, create_model
 from starlette.responses import Response
 
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import Missing
-from latchkey.http.models import AppleId, Body, base_of
+from latchkey.http.models import Body, base_of
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided
+from latchkey.stores.adapters import CREDENTIAL_FORMS
+from latchkey.stores.credential_form import CredentialForm
 from latchkey.subjects.purchase_intake import render, wire
 from latchkey.subjects.purchase_intake.usecases import store_connections
 
 router = Router(prefix="/v2/projects/{project_id}/apps/{app_id}/credentials", tags=["V2 apps"])
 
 
-class NewCredentials(Body):
-    """The fields of the app's store. The store's adapter checks what they hold, so that its messages fit the store."""
-
-    bundle_id: Annotated[str | None, Field(description="App Store: the app's bundle id.")] = None
-    app_apple_id: Annotated[AppleId | str | None, Field(description="App Store: the app's Apple id, a number.")] = None
-    issuer_id: Annotated[str | None, Field(description="App Store: the issuer id of the in-app purchase keys.")] = None
-    key_id: Annotated[str | None, Field(description="App Store: the id of the in-app purchase key.")] = None
-    private_key: Annotated[str | None, Field(repr=False, description="App Store: the key, PEM.")] = None
-    root_certificates: Annotated[
-        list[str] | str | None,
-        Field(description="App Store: a list of PEM, for an emulator. Default: Apple's root certificates."),
-    ] = None
-    consumption: Annotated[
-        dict[str, Any] | None, Field(description="App Store: how to answer consumption requests.")
-    ] = None
-    package_name: Annotated[str | None, Field(description="Google Play: the app's package name.")] = None
-    service_account: Annotated[
-        dict[str, Any] | str | None, Field(repr=False, description="Google Play: the service account's JSON.")
-    ] = None
-    push_audience: Annotated[str | None, Field(description="Google Play: the audience of the push subscription.")] = (
-        None
+def credentials_body(forms: Iterable[CredentialForm]) -> type[Body]:
+    """All stores have one body. A field that several stores have stands there once; addresses stand last."""
+    shared = Counter(field.name for form in forms for field in form.fields)
+    declared = [(form.title, field) for form in forms for field in form.fields]
+    fields: dict[str, Any] = {}
+    for title, field in sorted(declared, key=lambda each: each[1].address):
+        about = field.description if shared[field.name] > 1 else f"{title}: {field.description}"
+        described = Field(description=about, repr=not (field.secret or field.address))
+        fields.setdefault(field.name, (Annotated[field.json | None, described], None))
+    return create_model(
+        "NewCredentials",
+        __base__=Body,
+        __doc__="The fields of the app's store. The store's adapter checks what they hold, so that its messages fit the"
+        " store.",
+        **fields,
     )
-    push_service_account: Annotated[
-        str | None, Field(description="Google Play: the account that signs the pushes.")
-    ] = None
-    api_key: Annotated[str | None, Field(repr=False, description="Stripe: a secret or restricted key.")] = None
-    webhook_secret: Annotated[
-        list[str] | str | None,
-        Field(
-            repr=False,
-            description="Stripe: the signing secret of the webhook endpoint. While it is rolled, both in a list.",
-        ),
-    ] = None
-    previous_webhook_secret: Annotated[
-        str | None, Field(repr=False, description="Stripe: the old signing secret, while it is rolled.")
-    ] = None
-    publishable_key: Annotated[str | None, Field(description="Stripe: for pages that take a payment.")] = None
-    user_id_metadata_key: Annotated[
-        str | None, Field(description="Stripe: the metadata key that holds the app user id; `app_user_id` by default.")
-    ] = None
-    api_base_url: Annotated[
-        str | None, Field(repr=False, description="Another host in place of the store's, if it is allowed.")
-    ] = None
-    certificates_url: Annotated[
-        str | None, Field(repr=False, description="Google Play: likewise, for certificates.")
-    ] = None
-    token_url: Annotated[str | None, Field(repr=False, description="Google Play: likewise, for access tokens.")] = None
+
+
+if TYPE_CHECKING:
+    NewCredentials = Body
+else:
+    # Two stores may share one form.
+    NewCredentials = credentials_body(dict.fromkeys(CREDENTIAL_FORMS.values()))
 
 
 @router.get("", responses=shows(wire.StoreCredentials))

@@ -1,9 +1,10 @@
 """`latchkey app`: apps, and how they are connected to their stores."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,8 @@ from latchkey.cli.target_database import DATA, ConfigOption, DataOption, is_of_u
 from latchkey.database.sealing import UnsealableError
 from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now
+from latchkey.stores.adapters import CREDENTIAL_FORMS
+from latchkey.stores.credential_form import CredentialForm
 from latchkey.subjects.api_keys import render as api_keys_render
 from latchkey.subjects.api_keys import usecases as api_keys
 from latchkey.subjects.projects import usecases as projects
@@ -63,6 +66,7 @@ async def store_desk(
 
 
 AppArgument = Annotated[str, typer.Argument(help="The app's id, as `latchkey app list` shows it.")]
+Save = Callable[..., Awaitable[None]]
 # A file of credentials with ten certificates has less than this.
 LARGEST = 1024 * 1024
 
@@ -116,25 +120,42 @@ async def delete_app(at: ProjectContext, app_id: AppArgument) -> None:
     at.show_deleted("app", app_id, f"The app {output.plain(app_id)} is deleted.")
 
 
+def with_credential_fields(forms: Iterable[CredentialForm]) -> Callable[[Save], Save]:
+    """Adds an option for each field that is the content of a file, and says in the help which fields a store has."""
+
+    def add(body: Save) -> Save:
+        lines = []
+        own = [one for one in signature(body).parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+        for form in forms:
+            fields = [field for field in form.fields if not field.emulator]
+            for field in fields:
+                if field.file:
+                    words = f"{form.title}: {field.file}, in place of {field.name} in the JSON."
+                    option = Annotated[Path | None, typer.Option(help=words)]
+                    own.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=None, annotation=option))
+            needed = ", ".join(field.name for field in fields if field.required)
+            others = ", ".join(field.name for field in fields if not field.required)
+            lines.append(f"{form.title}: {needed}{'; optional ' if others else ''}{others}.")
+        body.__doc__ = "\n".join((body.__doc__ or "", "", *lines))
+        body.__signature__ = Signature(own)  # type: ignore[attr-defined]  # `command` reads it
+        return body
+
+    return add
+
+
 @command(credentials, "set", store_desk)
+@with_credential_fields(dict.fromkeys(CREDENTIAL_FORMS.values()))
 async def save(
     at: StoreDesk,
     app_id: AppArgument,
     file: Annotated[
         Path | None, typer.Option(help="A JSON file with the fields of the store. Without it, standard input is read.")
     ] = None,
-    private_key: Annotated[
-        Path | None, typer.Option(help="App Store: the .p8 file, in place of private_key in the JSON.")
-    ] = None,
+    **field_files: Path | None,
 ) -> None:
-    """Save credentials from a JSON file or standard input, and check them with a call to the store.
-
-    App Store: bundle_id, app_apple_id, issuer_id, key_id, private_key.
-    Google Play: package_name, service_account, push_audience, push_service_account.
-    Stripe: api_key, webhook_secret; optional previous_webhook_secret, user_id_metadata_key, publishable_key."""
+    """Save credentials from a JSON file or standard input, and check them with a call to the store."""
     given = _read(file)
-    if private_key is not None:
-        given["private_key"] = output.read_secret(str(private_key))
+    given |= {name: output.read_secret(str(path)) for name, path in field_files.items() if path is not None}
     async with at.audited("app.credentials_saved", app_id):
         saved = await store_connections.save(at.connections, at.project_id, app_id, given)
     _show(at, saved)

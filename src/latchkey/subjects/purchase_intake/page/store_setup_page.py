@@ -7,6 +7,7 @@ from latchkey.dashboard.connection_view import shown_connection
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.refusal import NotFound
 from latchkey.domain.stores.store import APP_STORE
+from latchkey.stores.adapters import CREDENTIAL_FORMS
 from latchkey.subjects.projects import usecases as projects
 from latchkey.subjects.purchase_intake.usecases import store_connections
 
@@ -19,21 +20,19 @@ async def show_setup(visit: Visit) -> Response:
     connection = await shown_connection(visit, app)
     if connection is None:
         raise NotFound("Apps of this store need no set-up.", param="app_id")
-    audience = f"https://{visit.request.headers.get('host', '')}/{app.id}"
-    values = store_form.filled(app.store, visit.form, connection["row"].shown)
-    if "push_audience" in values:
-        values["push_audience"] = values["push_audience"] or audience
+    host = visit.request.headers.get("host", "")
+    fields = CREDENTIAL_FORMS[app.store].fields
     return visit.page(
         f"setup_{app.store}.html",
         here="apps",
         app=app,
         store=projects.TITLES[app.store],
         connection=connection,
-        fields=[one for one in store_form.FIELDS[app.store] if not one.address],
-        addresses=[one for one in store_form.FIELDS[app.store] if one.address] if _may_name(visit) else [],
-        values=values,
-        consumption=list(store_form.CONSUMPTION.items()),
-        audience=audience,
+        fields=[field for field in fields if not field.emulator],
+        # Other hosts than the store's own are for the operator to allow.
+        emulator_fields=[field for field in fields if field.emulator] if visit.settings.store_allow_hosts else [],
+        values=store_form.filled(fields, visit.form, connection["row"].shown, host=host, app_id=app.id),
+        audience=f"https://{host}/{app.id}",
         event_types=store_connections.STRIPE_EVENTS,
     )
 
@@ -41,9 +40,9 @@ async def show_setup(visit: Visit) -> Response:
 @pages.post("/apps/{app_id}/credentials", Needs.MANAGE, "app.credentials_saved", show_setup)
 async def save(visit: Visit) -> Response:
     app = await projects.load_app(visit.database, visit.project_id, visit.param("app_id"))
-    if app.store not in store_form.FIELDS:
+    if app.store not in CREDENTIAL_FORMS:
         raise NotFound("Apps of this store need no credentials.", param="app_id")
-    given = store_form.read(app.store, visit.form)
+    given = store_form.read(CREDENTIAL_FORMS[app.store].fields, visit.form)
     saved = await store_connections.save(visit.services.stores, visit.project_id, app.id, given)
     visit.audit(check=saved.row.check_result)
     title = projects.TITLES[app.store]
@@ -84,8 +83,3 @@ async def rotate(visit: Visit) -> Response:
     await store_connections.rotate_url(visit.services.stores, visit.project_id, visit.param("app_id"))
     words = "There is a new notification URL. Give it to the store within 7 days: until then the old URL works too."
     return await visit.to(visit.path("apps", visit.param("app_id")), words)
-
-
-def _may_name(visit: Visit) -> bool:
-    """Whether the operator's settings allow other hosts than the store's own."""
-    return bool(visit.settings.store_allow_hosts)

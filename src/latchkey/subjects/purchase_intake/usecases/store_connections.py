@@ -102,7 +102,7 @@ class Connections:
         }
 
     def parse(self, store: str, given: Mapping[str, Any]) -> Any:
-        return self.adapters[store].parse_credentials(given, self.allowed_hosts)
+        return self.adapters[store].credential_form.parse(given, self.allowed_hosts)
 
     def _cached(self, key: object) -> tuple[ConnectableApp | None, bool]:
         at, known = self._cache.get(key, (0, None))
@@ -218,7 +218,7 @@ async def save(connections: Connections, project_id: str, app_id: str, given: Ma
     """Checked with a real call to the store, and saved even if that could not be made: the result says so."""
     before = await required(connections, project_id, app_id)
     store = before.row.store
-    adapter = connections.adapters[store]
+    form = connections.adapters[store].credential_form
     parsed = check_form(connections, store, given)
     sealed = connections.sealer.seal(json.encode(given).decode(), place_of(project_id, app_id))
     now = connections.now()
@@ -228,7 +228,7 @@ async def save(connections: Connections, project_id: str, app_id: str, given: Ma
             project_id,
             app_id,
             credentials=sealed,
-            shown=adapter.describe_credentials(parsed),
+            shown=form.describe(parsed),
             check=("unknown", "Not checked yet."),
             now=now,
         )
