@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from latchkey.database.pool import Database
 from latchkey.domain.leases import LATEST, LeaseState, answered, granted, plan
-from latchkey.engine.admission import Admission, Caller, Limited
+from latchkey.engine.admission import Caller, Limited
 from latchkey.engine.rate_limits import Leases
 from latchkey.engine.reads import Reader
 from latchkey.engine.storage.catalog.catalogs import Catalogs
@@ -164,11 +164,11 @@ async def test_a_busy_key_is_counted_with_few_writes_and_its_leases_are_handed_b
     await hold_minute(database)
     digest = await key(database, "busy", limit=100_000)
     leases = Leases(database)
-    reader, admission = Reader(database, Catalogs(), leases), Admission(database, leases)
+    reader = Reader(database, Catalogs(), leases)
     used = []
     for _ in range(150):
         answer = await reader.admit(digest, "nobody")
-        verdict = await admission.admit(digest)
+        verdict = await reader.authenticate(digest)
         assert isinstance(answer.verdict, Caller)
         assert isinstance(verdict, Caller)
         used += [answer.verdict.rate_used, verdict.rate_used]
@@ -181,11 +181,11 @@ async def test_a_busy_key_is_counted_with_few_writes_and_its_leases_are_handed_b
 async def test_a_lease_that_no_request_follows_is_handed_back_by_itself(database: Database) -> None:
     await hold_minute(database)
     digest = await key(database, "busy", limit=100_000)
-    admission = Admission(database, Leases(database))
+    reader = Reader(database, Catalogs())
     leased = False
     asked = 0
     while not leased:
-        await asyncio.gather(*(admission.admit(digest) for _ in range(30)))
+        await asyncio.gather(*(reader.authenticate(digest) for _ in range(30)))
         asked += 30
         leased = (await total(database))[1] > 0
 
@@ -213,11 +213,11 @@ async def test_a_refusal_waits_for_the_leases_of_other_processes(
         await holder.close()
 
     monkeypatch.setattr(patient, "others", others)
-    first, second = Admission(database, holder), Admission(database, patient)
+    first, second = Reader(database, Catalogs(), holder), Reader(database, Catalogs(), patient)
     for _ in range(5):
-        await asyncio.gather(*(first.admit(digest) for _ in range(20)))
-    rest = await asyncio.gather(*(second.admit(digest) for _ in range(limit - 100)))
-    refused = await second.admit(digest)
+        await asyncio.gather(*(first.authenticate(digest) for _ in range(20)))
+    rest = await asyncio.gather(*(second.authenticate(digest) for _ in range(limit - 100)))
+    refused = await second.authenticate(digest)
     assert set(waits) == {650}
     assert all(isinstance(verdict, Caller) for verdict in rest)
     assert isinstance(refused, Limited)
@@ -227,11 +227,11 @@ async def test_a_refusal_waits_for_the_leases_of_other_processes(
 async def test_a_revoked_key_is_refused_at_once_although_it_has_a_lease(database: Database) -> None:
     digest = await key(database, "busy", limit=100_000)
     leases = Leases(database)
-    reader, admission = Reader(database, Catalogs(), leases), Admission(database, leases)
+    reader = Reader(database, Catalogs(), leases)
     for _ in range(3):
         await asyncio.gather(*(reader.admit(digest, "nobody") for _ in range(30)))
-        await asyncio.gather(*(admission.admit(digest) for _ in range(30)))
+        await asyncio.gather(*(reader.authenticate(digest) for _ in range(30)))
     async with database.acquire() as connection:
         await connection.execute("update api_keys set revoked_at = 1")
-    assert await admission.admit(digest) is None
+    assert await reader.authenticate(digest) is None
     assert (await reader.admit(digest, "nobody")).verdict is None

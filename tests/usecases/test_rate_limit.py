@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY, MINUTE
 from latchkey.domain.leases import LeaseCount
-from latchkey.engine.admission import Admission, Caller, Limited, Verdict
+from latchkey.engine.admission import Caller, Limited, Verdict
 from latchkey.engine.rate_limits import Leases
-from latchkey.engine.storage.admissions import admit
+from latchkey.engine.reads import Reader
+from latchkey.engine.storage.catalog.catalogs import Catalogs
+from latchkey.engine.storage.read_rows import admit
 from latchkey.subjects.purchase_intake.usecases.receipts import ReceiptLimit
 from tests.databases import hold_minute
 
@@ -123,10 +125,10 @@ async def test_a_clock_set_back_by_an_hour_does_not_lock_a_key_out_for_an_hour(d
 
 async def test_keys_do_not_share_a_window_and_strangers_have_none(database: Database) -> None:
     first, second = await key(database, "first", limit=2), await key(database, "second", limit=1)
-    admission = Admission(database)
+    reader = Reader(database, Catalogs())
     stranger = hashlib.sha256(b"stranger").digest()
     asked = [first, second, stranger, first, second, first]
-    verdicts: list[Verdict] = await asyncio.gather(*(admission.admit(digest) for digest in asked))
+    verdicts: list[Verdict] = await asyncio.gather(*(reader.authenticate(digest) for digest in asked))
     assert [type(verdict).__name__ for verdict in verdicts] == [
         "Caller",
         "Caller",
@@ -143,7 +145,7 @@ def hammer(url: str, digests: list[bytes], start: Barrier, granted: multiprocess
     async def run() -> list[int]:
         async with Database(url, max_size=2) as database:
             leases = Leases(database)
-            admission = Admission(database, leases)
+            reader = Reader(database, Catalogs(), leases)
             counts = [0] * len(digests)
             for number in range(100):
                 # Both begin together, and neither goes on before the other has asked: on a busy machine one could be
@@ -151,7 +153,7 @@ def hammer(url: str, digests: list[bytes], start: Barrier, granted: multiprocess
                 if number < 2:
                     await asyncio.to_thread(start.wait, 300)
                 for place, digest in enumerate(digests):
-                    verdicts = await asyncio.gather(*(admission.admit(digest) for _ in range(7)))
+                    verdicts = await asyncio.gather(*(reader.authenticate(digest) for _ in range(7)))
                     counts[place] += sum(isinstance(verdict, Caller) for verdict in verdicts)
             await leases.close()
             return counts
@@ -180,8 +182,8 @@ async def test_two_processes_together_get_exactly_what_one_would(database: Datab
     # meanwhile. So what is left is asked for here, and then nothing is left.
     left = 900 - sum(count for _, count in counts)
     assert left >= 0
-    admission = Admission(database)
-    verdicts = await asyncio.gather(*(admission.admit(leased) for _ in range(left + 1)))
+    reader = Reader(database, Catalogs())
+    verdicts = await asyncio.gather(*(reader.authenticate(leased) for _ in range(left + 1)))
     assert [type(verdict) for verdict in verdicts] == [Caller] * left + [Limited]
     assert isinstance(verdicts[-1], Limited)
     assert 0 < verdicts[-1].retry_after_ms <= 60_500
@@ -189,11 +191,12 @@ async def test_two_processes_together_get_exactly_what_one_would(database: Datab
 
 async def test_many_connections_in_different_orders_never_lock_each_other(database: Database) -> None:
     digests = [await key(database, f"key {n}", limit=100_000) for n in range(6)]
+    catalogs = Catalogs()
 
     async def take(order: list[bytes]) -> None:
         connection = await asyncpg.connect(database.url)
         for _ in range(30):
-            await admit(connection, {digest: LeaseCount(1) for digest in order})
+            await admit(connection, catalogs, {digest: LeaseCount(1) for digest in order}, [1] * 6, [None] * 6)
         await connection.close()
 
     await asyncio.gather(take(digests), take(digests[::-1]), take(digests[3:] + digests[:3]))

@@ -49,7 +49,7 @@ select
         coalesce(taken.leased, 0), taken.leased_at, taken.leased_us
     ) as said
 from (
-    -- Locked in the same order as in admit_requests.
+    -- Locked in the same order as in admit_reads.
     select k.*, s.store, a.place, a.wanted, a.ahead, a.back, a.settled, a.back_at, a.amount
     from unnest(
         $1::bytea[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::bigint[]

@@ -1,14 +1,5 @@
-"""Authentication of requests by API key, and the key's rate limit.
+"""What a request may do by its API key, and keys whose rules refused a request. `reads.py` looks keys up."""
 
-One statement answers for all requests that come in the same tick: it finds each key's owner and counts the requests of
-the key's last 60 seconds, unless a lease covers them (`leases.py`). A public key is not counted: all phones of an app
-share it (see `recent_counts.py`). The key is looked up for every request, so a revoked key is refused at once.
-"""
-
-import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterator
-from itertools import chain, repeat
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -18,10 +9,9 @@ from latchkey.database.pool import Database
 from latchkey.domain.access.api_key import KeyRules, rules_of
 from latchkey.domain.instants import Ms
 from latchkey.engine.batch import Batch
-from latchkey.engine.rate_limits import Leases
-from latchkey.engine.storage import admissions
-from latchkey.engine.storage.admissions import Admitted, RuledKey
-from latchkey.engine.storage.read_rows import AdmittedForReads
+from latchkey.engine.storage import keys
+from latchkey.engine.storage.keys import RuledKey
+from latchkey.engine.storage.read_rows import Admitted
 
 
 # Structs, because one is created for every single request.
@@ -59,76 +49,14 @@ class Limited(Struct, frozen=True, gc=False):
 Verdict = Caller | Limited | None
 
 
-class Admission:
-    def __init__(
-        self, database: Database, leases: Leases | None = None, *, measure: Callable[[int], None] = lambda _: None
-    ) -> None:
-        self._database = database
-        self._leases = leases if leases is not None else Leases(database)
-        # The keys that had a lease last, by their hash: the version of the key's row, and the key.
-        self._known: dict[bytes, tuple[int, Caller]] = {}
-        self._batch: Batch[bytes, Verdict] = Batch(self._ask, largest=4096, measure=measure)
-        self._former: Batch[bytes, str | None] = Batch(self._ask_former, largest=4096)
-
-    async def admit(self, key_hash: bytes) -> Verdict:
-        """The verdict on one request with this key. Every call counts as one request."""
-        while True:
-            verdict = await self._batch.ask(key_hash)
-            if type(verdict) is not Limited or verdict.open_ms is None:
-                return verdict
-            await self._leases.others(verdict.open_ms)
-
-    def former_store(self, key_hash: bytes) -> asyncio.Future[str | None]:
-        """The store of a public key that was revoked or whose app was deleted. None: there was no such key."""
-        return self._former.ask(key_hash)
-
-    async def _ask(self, hashes: list[bytes]) -> list[Verdict]:
-        leases, wanted = self._leases, Counter(hashes)
-        sent = leases.clock()
-        counts = {key_hash: leases.plan(key_hash, amount) for key_hash, amount in wanted.items()}
-        used = {key_hash: leases.used(key_hash) for key_hash, count in counts.items() if not count.wanted}
-        try:
-            async with self._database.at_hand() as connection:
-                known = self._known.get(hashes[0])
-                if known is not None and len(counts) == len(used) == 1:
-                    version, caller = known
-                    if await admissions.is_as_known(connection, hashes[0], version):
-                        return [replace(caller, rate_used=used[hashes[0]])] * len(hashes)
-                admitted = await admissions.admit(connection, counts)
-        except BaseException:
-            for key_hash, count in counts.items():
-                leases.fail(key_hash, count, wanted[key_hash])
-            raise
-        verdicts: dict[bytes, Iterator[Verdict]] = {}
-        for key_hash, count in counts.items():
-            one = admitted.get(key_hash)
-            leases.learn(key_hash, count, sent, one)
-            if one is None:
-                self._known.pop(key_hash, None)
-                continue
-            caller = caller_of(one, used.get(key_hash, one.used))
-            if one.leased or key_hash in used:
-                self._known[key_hash] = one.revision, caller
-            refused = limited(caller, one)
-            # First come, first served.
-            granted = one.granted if count.wanted else wanted[key_hash]
-            verdicts[key_hash] = chain(repeat(caller, granted), repeat(refused))
-        return [next(verdicts[key_hash]) if key_hash in verdicts else None for key_hash in hashes]
-
-    async def _ask_former(self, hashes: list[bytes]) -> list[str | None]:
-        async with self._database.at_hand() as connection:
-            found = await admissions.former_stores(connection, list(set(hashes)))
-        return [found.get(key_hash) for key_hash in hashes]
-
-
-def limited(caller: Caller, key: Admitted | AdmittedForReads) -> Limited | None:
+def limited(caller: Caller, key: Admitted) -> Limited | None:
     if key.retry_after_us is None:
         return None
     open_ms = -(-key.open_us // 1000) if key.open_us is not None else None
     return Limited(caller, -(-key.retry_after_us // 1000), open_ms)
 
 
-def caller_of(key: Admitted | AdmittedForReads, used: int | None) -> Caller:
+def caller_of(key: Admitted, used: int | None) -> Caller:
     return Caller(
         key.key_id,
         key.project_id,
@@ -143,7 +71,10 @@ def caller_of(key: Admitted | AdmittedForReads, used: int | None) -> Caller:
     )
 
 
-# Secret keys whose rules refused a request in this process: expired, or used from another network.
+async def former_store(database: Database, key_hash: bytes) -> str | None:
+    """The store of a public key that was revoked or whose app was deleted. None: there was no such key."""
+    async with database.at_hand() as connection:
+        return await keys.former_store(connection, key_hash)
 
 
 # Only keys that exist come in here. Past this many, the first ones are counted again.
@@ -156,6 +87,8 @@ class RefusedCaller(NamedTuple):
 
 
 class RefusedKeys:
+    """Secret keys whose rules refused a request in this process: expired, or used from another network."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
         self._callers: dict[bytes, Caller] = {}
@@ -184,5 +117,5 @@ class RefusedKeys:
 
     async def _ask(self, hashes: list[bytes]) -> list[RuledKey | None]:
         async with self._database.at_hand() as connection:
-            found = await admissions.rules_of_keys(connection, list(set(hashes)))
+            found = await keys.rules_of_keys(connection, list(set(hashes)))
         return [found.get(key_hash) for key_hash in hashes]

@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Protocol
 
 import structlog
 
@@ -16,7 +15,8 @@ from latchkey.database.pool import Database
 from latchkey.domain import leases
 from latchkey.domain.instants import MINUTE, Ms
 from latchkey.domain.leases import LARGEST_EXACT_LIMIT, LATEST, Lease, LeaseCount, LeaseState
-from latchkey.engine.storage import admissions
+from latchkey.engine.storage import keys
+from latchkey.engine.storage.read_rows import Admitted
 
 log = structlog.get_logger()
 
@@ -28,23 +28,6 @@ _CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 def running_clock() -> float:
     """Seconds since some instant, including those that the machine slept, where the system can tell."""
     return time.clock_gettime(_CLOCK)
-
-
-class KeyUsage(Protocol):
-    """What the database says about a key."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def rate_limit(self) -> int: ...
-    @property
-    def used(self) -> int | None: ...
-    @property
-    def leased(self) -> int: ...
-    @property
-    def leased_at(self) -> int | None: ...
-    @property
-    def leased_us(self) -> int | None: ...
 
 
 class Leases:
@@ -73,7 +56,7 @@ class Leases:
         standing = self._standings.get(key_hash)
         return standing.lease.used if standing is not None and standing.lease is not None else 0
 
-    def learn(self, key_hash: bytes, count: LeaseCount, sent: float, counted: KeyUsage | None) -> None:
+    def learn(self, key_hash: bytes, count: LeaseCount, sent: float, counted: Admitted | None) -> None:
         """What the database said about a key, and an instant before it was asked. None: there is no such key."""
         if counted is None or counted.kind != "secret" or counted.rate_limit <= LARGEST_EXACT_LIMIT:
             self._standings.pop(key_hash, None)
@@ -132,7 +115,7 @@ class Leases:
     async def _hand_back(self, key_hash: bytes, lease: Lease) -> None:
         try:
             async with self._database.at_hand() as connection:
-                await admissions.hand_back(connection, key_hash, lease)
+                await keys.hand_back(connection, key_hash, lease)
         except Exception as error:
             # Its requests count as used, for a minute.
             log.info("lease not handed back", error=str(error))

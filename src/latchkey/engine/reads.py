@@ -1,12 +1,16 @@
-"""Reading customers. Concurrent reads share one query; only the parsed catalog of a known version is cached.
+"""Reading customers, and authenticating requests. Concurrent ones share one query; only the parsed catalog of a known
+version is cached.
 
-A read with a key is authenticated by the same query: it is counted, checked and answered in one round trip. A read that
-a lease covers (`leases.py`) is only checked and answered there.
+A request with a key is counted, checked and answered in one round trip: the query finds each key's owner and counts the
+requests of the key's last 60 seconds. A request that a lease covers (`leases.py`) is only checked and answered there. A
+public key is not counted: all phones of an app share it (see `rate_limits.py`). The key is looked up for every request,
+so a revoked key is refused at once.
 """
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,18 +25,8 @@ from latchkey.engine.storage import read_rows
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import CachedKey, StoredRow
 
-
-class ReadRequest(Struct, frozen=True, gc=False):
-    project_id: str
-    app_user_id: str
-
-
-class KeyQuestion(Struct, frozen=True, gc=False):
-    """A question about a customer in the project that the key with this hash belongs to."""
-
-    key_hash: bytes
-    # None: only authenticate the key.
-    app_user_id: str | None
+# The hash of a key, and the id of a customer in the key's project. None: only authenticate the key.
+KeyQuestion: TypeAlias = tuple[bytes, str | None]
 
 
 class ReadResult(Struct, frozen=True, gc=False):
@@ -51,6 +45,7 @@ class Reader:
         leases: Leases | None = None,
         *,
         measure: Callable[[int], None] = lambda _: None,
+        measure_keys: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._database = database
         self._catalogs = catalogs
@@ -59,38 +54,40 @@ class Reader:
         self._known: dict[bytes, tuple[CachedKey, Caller]] = {}
         # Errors that are about one question, or about the projects of one node.
         splits_on = (InvalidValueError, NodeAwayError)
-        self._batch: Batch[ReadRequest, StoredRow | None] = Batch(self._ask, splits_on=splits_on, measure=measure)
+        self._batch: Batch[tuple[str, str], StoredRow | None] = Batch(self._ask, splits_on=splits_on, measure=measure)
         # Split on errors like the other: the counts of a failed statement are rolled back with it.
         self._admitting: Batch[KeyQuestion, ReadResult] = Batch(self._admit, splits_on=splits_on, measure=measure)
+        self._keys: Batch[KeyQuestion, ReadResult] = Batch(self._admit, splits_on=splits_on, measure=measure_keys)
 
     def read(self, project_id: str, app_user_id: str) -> asyncio.Future[StoredRow | None]:
         """The customer as committed at some moment after this call; None if there is none with that id."""
-        return self._batch.ask(ReadRequest(project_id, app_user_id))
+        return self._batch.ask((project_id, app_user_id))
 
     async def admit(self, key_hash: bytes, app_user_id: str | None) -> ReadResult:
         """The same for a request with this key, and the verdict on the request. Counts as one request."""
-        question = KeyQuestion(key_hash, app_user_id)
+        return await self._settled(self._admitting, (key_hash, app_user_id))
+
+    async def authenticate(self, key_hash: bytes) -> Verdict:
+        """The verdict on a request with this key. Counts as one request."""
+        return (await self._settled(self._keys, (key_hash, None))).verdict
+
+    async def _settled(self, batch: Batch[KeyQuestion, ReadResult], question: KeyQuestion) -> ReadResult:
         while True:
-            answer = await self._admitting.ask(question)
+            answer = await batch.ask(question)
             verdict = answer.verdict
             if type(verdict) is not Limited or verdict.open_ms is None:
                 return answer
             await self._leases.others(verdict.open_ms)
 
-    async def _ask(self, questions: list[ReadRequest]) -> list[StoredRow | None]:
+    async def _ask(self, questions: list[tuple[str, str]]) -> list[StoredRow | None]:
         async with self._database.at_hand() as connection:
-            return await read_rows.read(
-                connection,
-                self._catalogs,
-                [question.project_id for question in questions],
-                [question.app_user_id for question in questions],
-            )
+            return await read_rows.read(connection, self._catalogs, questions)
 
     async def _admit(self, questions: list[KeyQuestion]) -> list[ReadResult]:
-        leases, first = self._leases, questions[0].key_hash
+        leases, first = self._leases, questions[0][0]
         sent = leases.clock()
         of_key: Mapping[bytes, Sequence[int]] = {first: range(len(questions))}
-        if any(question.key_hash != first for question in questions):
+        if any(key_hash != first for key_hash, _ in questions):
             of_key = _by_key(questions)
         counts = {key_hash: leases.plan(key_hash, len(indexes)) for key_hash, indexes in of_key.items()}
         try:
@@ -98,8 +95,7 @@ class Reader:
             if known is not None and len(counts) == 1 and not counts[first].wanted:
                 caller = replace(known[1], rate_used=leases.used(first))
                 async with self._database.at_hand() as connection:
-                    ids = [question.app_user_id for question in questions]
-                    rows = await read_rows.read_leased(connection, known[0], ids)
+                    rows = await read_rows.read_leased(connection, known[0], [id for _, id in questions])
                 if rows is not None:
                     return [ReadResult(caller, row) for row in rows]
             return await self._counted(questions, of_key, counts, sent)
@@ -124,7 +120,7 @@ class Reader:
                 self._catalogs,
                 counts,
                 [len(indexes) for indexes in of_key.values()],
-                [questions[index].app_user_id for index in order],
+                [questions[index][1] for index in order],
             )
         answers = [_STRANGER] * len(questions)
         first = 0
@@ -148,6 +144,6 @@ class Reader:
 def _by_key(questions: Sequence[KeyQuestion]) -> dict[bytes, list[int]]:
     """The places of each key's questions."""
     of_key = defaultdict[bytes, list[int]](list)
-    for index, question in enumerate(questions):
-        of_key[question.key_hash].append(index)
+    for index, (key_hash, _) in enumerate(questions):
+        of_key[key_hash].append(index)
     return of_key

@@ -191,7 +191,7 @@ async def caller_of(
     hashed = key_hash(exchange.headers.get(b"authorization"))
     if services.refused_keys:
         await check_refused_before(exchange, services, hashed)
-    caller = admitted(await services.admission.admit(hashed), exchange, services)
+    caller = admitted(await services.reader.authenticate(hashed), exchange, services)
     if caller.is_public and not receipt:
         require_room(exchange, services, caller, app_user_id)
     return caller

@@ -17,7 +17,7 @@ from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
 from latchkey.database.write_probe import WriteProbe
 from latchkey.domain.instants import Ms
-from latchkey.engine.admission import Admission, RefusedKeys
+from latchkey.engine.admission import RefusedKeys
 from latchkey.engine.changes import Changes
 from latchkey.engine.last_seen import Presence
 from latchkey.engine.missing_rates import counted as without_rate
@@ -104,9 +104,8 @@ class Services:
     # The wall clock. For a customer on a test clock, that clock is used instead.
     now: Callable[[], Ms]
     catalogs: Catalogs
-    # Of rate limits. `admission` and `reader` share them.
+    # Of rate limits.
     leases: Leases
-    admission: Admission
     refused_keys: RefusedKeys
     reader: Reader
     changes: Changes
@@ -153,7 +152,7 @@ def assemble(
     stores = connect(database, settings, now)
     leases = Leases(database)
     metrics.leases = leases.held
-    reader = Reader(database, catalogs, leases, measure=metrics.read_batch)
+    reader = Reader(database, catalogs, leases, measure=metrics.read_batch, measure_keys=metrics.admission_batch)
     grants = TemporaryGrants(settings.temporary_grants, settings.temporary_grants_per_hour)
     receipt_limit = ReceiptLimit(settings.unverified_receipt_bytes_per_day)
     receipts = Receipts(stores, changes, grants, receipt_limit)
@@ -162,7 +161,6 @@ def assemble(
         now=now,
         catalogs=catalogs,
         leases=leases,
-        admission=Admission(database, leases, measure=metrics.admission_batch),
         refused_keys=RefusedKeys(database),
         reader=reader,
         changes=changes,

@@ -118,10 +118,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     # The transactions of the node that has the project.
     "chart_mark": AtProject(),
     # With plans that are kept, because they are part of a hot path.
-    "admit_requests": Home(quick=True),
-    "admit_with_leases": Home(quick=True),
     "count_reads": Home(quick=True),
-    "key_as_known": Home(quick=True),
     "hand_back": Home(quick=True),
     "project_settings": Home(quick=True),
     "webhooks_by_key": Home(quick=True),

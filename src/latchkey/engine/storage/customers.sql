@@ -289,7 +289,7 @@ with admitted as materialized (
             {caller_columns}
         ) as said
     from (
-        -- Locked in the same order as in admit_requests.
+        -- Each key's row is locked in the same order in all processes, so that there is no deadlock.
         select k.*, s.store, a.first, a.amount
         from unnest($1::bytea[], $2::integer[], $3::integer[]) as a (hash, first, amount)
         join api_keys k on k.hash = a.hash and k.revoked_at is null
@@ -304,7 +304,8 @@ cross join lateral unnest(($4::text[])[k.first + 1 : k.first + k.amount]) with o
 {admitted_customers};
 
 -- name: admit_reads_with_leases
--- the same where leases are concerned, which costs more. The ids are $9; $4 to $8 are $2 to $6 of admit_with_leases
+-- the same where leases are concerned, which costs more. $4 is how many requests to count; 0 if a lease covers them. $5 to
+-- $8 are leases to take and to hand back, see take_requests. The ids are $9.
 with admitted as materialized (
     select
         asked.project_id, asked.first, asked.amount,

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
 from latchkey.domain.access.api_key import KeyRules, rules_of
 from latchkey.domain.instants import Ms
+from latchkey.domain.leases import Lease
 
 _USES = query("load_key_uses")
 
@@ -25,6 +26,9 @@ _REVOKE = query("revoke_key")
 _LOCK = query("lock_key")
 _SET_RULES = query("set_key_rules")
 _ABOUT_TO_EXPIRE = query("keys_about_to_expire")
+_RULES = query("rules_of_keys")
+_HAND_BACK = query("hand_back")
+_FORMER = query("former_key_store")
 
 Kind = Literal["secret", "public"]
 Scope = Literal["read", "write", "charts"]
@@ -118,6 +122,28 @@ async def set_rules(connection: Connection, key: ApiKey) -> ApiKey | None:
 async def about_to_expire(connection: Connection, now: Ms, until: Ms, limit: int) -> list[ApiKey]:
     """Keys of all projects, the first to expire first."""
     return [_key(row) for row in await connection.fetch(_ABOUT_TO_EXPIRE, now, until, limit)]
+
+
+class RuledKey(NamedTuple):
+    key_id: str
+    rules: KeyRules | None
+
+
+async def rules_of_keys(connection: Connection, hashes: Sequence[bytes]) -> dict[bytes, RuledKey]:
+    """By hash. Unknown and revoked keys are left out."""
+    rows = await connection.fetch(_RULES, list(hashes))
+    return {hash: RuledKey(id, rules_of(expires_at, networks)) for hash, id, expires_at, networks in rows}
+
+
+async def hand_back(connection: Connection, key_hash: bytes, lease: Lease) -> None:
+    """A lease that is over."""
+    await connection.execute(_HAND_BACK, key_hash, lease.left, lease.size, lease.run)
+
+
+async def former_store(connection: Connection, key_hash: bytes) -> str | None:
+    """The store of a public key that was revoked or whose app was deleted."""
+    store: str | None = await connection.fetchval(_FORMER, key_hash)
+    return store
 
 
 async def _with_use(connection: Connection, key: ApiKey | None) -> ApiKey | None:

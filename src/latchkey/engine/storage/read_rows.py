@@ -18,7 +18,6 @@ from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.instants import Ms
 from latchkey.domain.leases import LeaseCount
-from latchkey.engine.storage.admissions import columns, without_leases
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.records import PurchaseKey, Stored
 from latchkey.engine.storage.state import decode
@@ -113,14 +112,18 @@ class StoredRow(Struct, frozen=True, gc=False):
     last_seen: LastSeen
 
 
-class AdmittedForReads(Struct, frozen=True, array_like=True, gc=False):
-    """Like `admission.Admitted`, with the version of the project's catalog. `admit_reads` returns it as one array."""
+class Admitted(Struct, frozen=True, array_like=True, gc=False):
+    """A key, and how many requests its rate limit admitted, as the array that `admit_reads` returns."""
 
+    # How many of the requests are admitted, and when the next one would be; None if all are.
     granted: int
     retry_after_us: int | None
+    # How many requests of the last 60 seconds are counted; None if none was counted now.
     used: int | None
+    # Requests were refused while processes have leases, which they hand back within this time.
     open_us: int | None
     rate_limit: int
+    # Of the project's catalog, and of the key's row.
     catalog_version: int
     revision: int
     key_id: str
@@ -129,9 +132,11 @@ class AdmittedForReads(Struct, frozen=True, array_like=True, gc=False):
     store: str | None
     kind: str
     scopes: list[str]
+    # The key's rules, if it has any.
     expires_at: int | None
     allowed_networks: list[str] | None
     shape: str
+    # A lease: its size, its run, and how long it lasts. 0: none was granted.
     leased: int = 0
     leased_at: int | None = None
     leased_us: int | None = None
@@ -147,16 +152,14 @@ class CachedKey(Struct, frozen=True, gc=False):
     catalog: Catalog
 
 
-_ADMITTED = json.Decoder(AdmittedForReads)
+_ADMITTED = json.Decoder(Admitted)
 _NO_CATALOG = Catalog()
 
 
-async def read(
-    connection: Connection, catalogs: Catalogs, project_ids: Sequence[str], app_user_ids: Sequence[str]
-) -> list[StoredRow | None]:
-    """The customers, in the requested order; None where there is none."""
+async def read(connection: Connection, catalogs: Catalogs, asked: Sequence[tuple[str, str]]) -> list[StoredRow | None]:
+    """The customers with these (project, app user id), in the requested order; None where there is none."""
     try:
-        rows = await connection.fetch(_READ, project_ids, app_user_ids)
+        rows = await connection.fetch(_READ, [project_id for project_id, _ in asked], [id for _, id in asked])
     except asyncpg.DataError as error:
         raise InvalidValueError(str(error)) from error
     known = {
@@ -180,24 +183,24 @@ async def admit(
     counts: Mapping[bytes, LeaseCount],
     amounts: Sequence[int],
     app_user_ids: Sequence[str | None],
-) -> tuple[list[tuple[AdmittedForReads, CachedKey] | None], list[StoredRow | None]]:
+) -> tuple[list[tuple[Admitted, CachedKey] | None], list[StoredRow | None]]:
     """Reads with keys: for each key how to count its reads, and how many there are; and all ids, those of the first key
     first. None as an id only authenticates the key.
 
     Returns keys and customers in the requested order. None as a key: it is unknown or revoked."""
     firsts = [0, *accumulate(amounts[:-1])]
     try:
-        if without_leases(counts.values()):
+        if all(count.without_leases for count in counts.values()):
             rows = await connection.fetch(_ADMIT, list(counts), firsts, amounts, app_user_ids)
         else:
-            rows = await connection.fetch(
-                _ADMIT_WITH_LEASES, list(counts), firsts, amounts, *columns(counts.values()), app_user_ids
-            )
+            # One list for each field of LeaseCount.
+            counted = map(list, zip(*counts.values(), strict=True))
+            rows = await connection.fetch(_ADMIT_WITH_LEASES, list(counts), firsts, amounts, *counted, app_user_ids)
     except asyncpg.DataError as error:
         raise InvalidValueError(str(error)) from error
     # Only the first row of each key contains the key's data. Places begin with 1.
     admitted = {row["place"] - 1: _ADMITTED.decode(of_key) for row in rows if (of_key := row["of_key"]) is not None}
-    keys: list[tuple[AdmittedForReads, CachedKey] | None] = []
+    keys: list[tuple[Admitted, CachedKey] | None] = []
     catalog_at: list[Catalog] = []
     for hash, first, amount in zip(counts, firsts, amounts, strict=True):
         key = admitted.get(first)

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.responses import Response
 
 from latchkey.domain.stores.store import PLATFORMS, TEST_STORE
-from latchkey.engine.admission import Caller
+from latchkey.engine.admission import Caller, former_store
 from latchkey.http.authentication import ReceiptKey, address_of, app_caller, caller_of, key_hash
 from latchkey.http.body import CheckedBody
 from latchkey.http.errors import ApiError, BadRequest, Forbidden, StoreNotConnected, Unauthenticated, Unavailable
@@ -220,7 +220,7 @@ async def _of_a_former_key(exchange: Exchange, services: Services) -> ApiError |
     may be paid for. None: no app of a real store ever had this key, so no phone loses anything."""
     try:
         hashed = key_hash(exchange.headers.get(b"authorization"))
-        store = await services.admission.former_store(hashed)
+        store = await former_store(services.database, hashed)
     except ApiError:
         return None
     except Exception:
