@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -47,83 +48,59 @@ def diff(before: Customer, after: Customer) -> tuple[Event, ...]:
 
 
 def _all(before: Customer, after: Customer) -> Iterator[Event]:
-    project = after.project_id
     for subscription in after.subscriptions:
         known = before.subscription(subscription.store, subscription.id)
         if known != subscription:
-            yield from _SubscriptionDiff(project, known, subscription).events()
+            yield from _SubscriptionDiff(after.project_id, known, subscription).events()
     for purchase in after.purchases:
         was = before.purchase(purchase.store, purchase.id)
         if was != purchase:
-            yield from _purchase_events(project, was, purchase)
+            yield from _purchase_events(after.project_id, was, purchase)
+    # What is about no purchase.
     for transfer in after.transfers[len(before.transfers) :]:
-        yield Event(
-            id=event_id(project, "transfer", transfer.id),
-            type=EventType.TRANSFER,
-            at=transfer.at,
-            environment=_environment(after),
-            store=_newest_store(after),
-            app_id=_only_app(after),
+        yield _customer_event(
+            after,
+            EventType.TRANSFER,
+            transfer.at,
+            ("transfer", transfer.id),
             transferred_from=transfer.transferred_from,
             transferred_to=after.aliases,
         )
     for movement in after.currency_transactions[len(before.currency_transactions) :]:
-        yield Event(
-            id=event_id(project, "currency", after.record, movement.id, movement.code),
-            type=EventType.VIRTUAL_CURRENCY_TRANSACTION,
-            at=movement.at,
-            environment=_environment(after),
-            store=_newest_store(after),
-            app_id=_only_app(after),
+        yield _customer_event(
+            after,
+            EventType.VIRTUAL_CURRENCY_TRANSACTION,
+            movement.at,
+            ("currency", after.record, movement.id, movement.code),
             product_id=movement.product_id,
             amount=abs(movement.amount),
             currency=movement.code,
             transaction_type="credit" if movement.amount > 0 else "debit",
         )
-    for enrollment in after.enrollments[len(before.enrollments) :]:
-        yield Event(
-            id=event_id(project, "experiment", enrollment.experiment_id, after.record),
-            type=EventType.EXPERIMENT_ENROLLMENT,
-            at=enrollment.enrolled_at,
-            environment=_environment(after),
-            store=_newest_store(after),
-            app_id=_only_app(after),
-            experiment_id=enrollment.experiment_id,
-            variant_id=enrollment.variant_id,
-        )
+    for enrolled in after.enrollments[len(before.enrollments) :]:
+        what = ("experiment", enrolled.experiment_id, after.record)
+        ids = {"experiment_id": enrolled.experiment_id, "variant_id": enrolled.variant_id}
+        yield _customer_event(after, EventType.EXPERIMENT_ENROLLMENT, enrolled.enrolled_at, what, **ids)
     for fact in after.joined[len(before.joined) :]:
-        yield Event(
-            id=event_id(project, "alias", fact.id),
-            type=EventType.SUBSCRIBER_ALIAS,
-            at=fact.at,
-            environment=_environment(after),
-            store=_newest_store(after),
-            app_id=_only_app(after),
-            joined=fact.ids,
-        )
+        yield _customer_event(after, EventType.SUBSCRIBER_ALIAS, fact.at, ("alias", fact.id), joined=fact.ids)
 
 
-def _environment(customer: Customer) -> Environment:
-    """The environment of an event without a purchase: sandbox for customers on a test clock or with only such
+def _customer_event(after: Customer, type: EventType, at: Ms, what: tuple[str, ...], **more: Any) -> Event:
+    """With the app of all purchases, so that a webhook for one app receives merges and transfers (none if there are
+    several), and with the store of the newest one. In the sandbox for customers on a test clock or with only such
     purchases."""
-    environments = {one.environment for one in customer.subscriptions}
-    environments.update(one.environment for one in customer.purchases)
-    tester = customer.test_clock_id is not None or environments == {Environment.SANDBOX}
-    return Environment.SANDBOX if tester else Environment.PRODUCTION
-
-
-def _only_app(customer: Customer) -> str | None:
-    """The app of all purchases, so that a webhook for one app receives merges and transfers; None if there are
-    several."""
-    apps = {one.app_id for one in customer.subscriptions} | {one.app_id for one in customer.purchases}
-    named = apps - {None}
-    return named.pop() if len(named) == 1 else None
-
-
-def _newest_store(customer: Customer) -> str | None:
-    """The store of the newest purchase, for an event that is about none; None if there is none."""
-    bought: tuple[Subscription | Purchase, ...] = (*customer.subscriptions, *customer.purchases)
-    return max(bought, key=lambda one: one.order).store if bought else None
+    bought: tuple[Subscription | Purchase, ...] = (*after.subscriptions, *after.purchases)
+    apps = {one.app_id for one in bought} - {None}
+    tester = after.test_clock_id is not None or {one.environment for one in bought} == {Environment.SANDBOX}
+    return Event(
+        id=event_id(after.project_id, *what),
+        type=type,
+        at=at,
+        environment=Environment.SANDBOX if tester else Environment.PRODUCTION,
+        store=max(bought, key=lambda one: one.order).store if bought else None,
+        app_id=apps.pop() if len(apps) == 1 else None,
+        **more,
+    )
 
 
 def _currency(price: Price) -> str | None:
@@ -304,13 +281,8 @@ class _SubscriptionDiff:
         key = ("next product", status.next_product_id, status.as_of.at, status.as_of.revision)
         if status.next_product_id is not None:
             if status.next_product_id != current.product_id:
-                yield self._event(
-                    EventType.PRODUCT_CHANGE,
-                    status.as_of.at,
-                    *key,
-                    new_product_id=status.next_product_id,
-                    price=None,
-                )
+                new = {"new_product_id": status.next_product_id, "price": None}
+                yield self._event(EventType.PRODUCT_CHANGE, status.as_of.at, *key, **new)
         elif self._same_period():
             # Turning renewal off also calls the change off. Its event comes second, so that the last event says renewal
             # is off.
@@ -348,17 +320,16 @@ class _SubscriptionDiff:
     def _same_period(self) -> bool:
         return self.before is not None and self.before.current.id == self.after.current.id
 
-    def _event(self, type: EventType, at: Ms, *what: object, period: Period | None = None, **more: object) -> Event:
+    def _event(self, type: EventType, at: Ms, *what: object, period: Period | None = None, **more: Any) -> Event:
         subscription = self.after
         period = period or subscription.current
-        fields: dict[str, object] = {
+        fields: dict[str, Any] = {
             "product_id": period.product_id,
             "price": period.price,
-            "currency": _currency(period.price),
             "terms": period.terms,
             "expiration_at": period.ends_at,
+            **more,
         }
-        fields.update(more)
         return Event(
             id=event_id(self.project, subscription.store, subscription.id, *what),
             type=type,
@@ -373,9 +344,10 @@ class _SubscriptionDiff:
             original_transaction_id=subscription.id,
             renewal_number=period.number,
             country=period.country,
+            currency=_currency(period.price),
             is_family_share=subscription.ownership is Ownership.FAMILY_SHARED,
             offering=offering_of(subscription, period),
-            **fields,  # type: ignore[arg-type]  # the field names are checked by the table tests of every type
+            **fields,
         )
 
 
@@ -396,7 +368,7 @@ _BOUGHT_AS = {
 
 
 def _purchase_events(project: str, before: Purchase | None, after: Purchase) -> Iterator[Event]:
-    def event(type: EventType, at: Ms, *what: object, **more: object) -> Event:
+    def event(type: EventType, at: Ms, *what: object, **more: Any) -> Event:
         return Event(
             id=event_id(project, after.store, after.id, *what),
             type=type,
@@ -416,7 +388,7 @@ def _purchase_events(project: str, before: Purchase | None, after: Purchase) -> 
             terms=after.terms,
             is_family_share=after.ownership is Ownership.FAMILY_SHARED,
             offering=after.offering,
-            **{"expiration_at": after.ends_at, **more},  # type: ignore[arg-type]  # as above
+            **{"expiration_at": after.ends_at, **more},
         )
 
     if before is None:

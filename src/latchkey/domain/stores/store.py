@@ -3,7 +3,7 @@
 A store without `key_prefix` can appear in events and V1, but no app can be created in it yet.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 # Names of stores that other parts have to tell apart.
@@ -13,8 +13,6 @@ STRIPE: Final = "stripe"
 WEB_BILLING: Final = "rc_billing"
 TEST_STORE: Final = "test_store"
 PROMOTIONAL: Final = "promotional"
-_APPLE_SUBSCRIPTIONS = "https://apps.apple.com/account/subscriptions"
-_APPLE_REFUNDS = "https://reportaproblem.apple.com/"
 
 
 class StoreTerms(NamedTuple):
@@ -35,8 +33,6 @@ class StoreTerms(NamedTuple):
 
 TERMS_NOT_KNOWN = StoreTerms(None, None)
 _NO_FEES = StoreTerms(0.0, 0.0)
-_STRIPE_TERMS = StoreTerms(None, None, assumed=0.029)
-_APPLE_TERMS = StoreTerms(0.30, 0.30, small_business=0.15, after_first_year=0.15, tax_first=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,37 +86,47 @@ class Store:
     asked_by_last_transaction: bool = False
 
 
-# A subscription, a payment on a page, or an item of a subscription.
-_STRIPE_IDS = ("sub_", "cs_", "si_")
+_APPLE = Store(
+    name=APP_STORE,
+    title="App Store",
+    key_prefix="appl_",
+    platforms=frozenset({"ios", "tvos", "watchos", "visionos"}),
+    management_url="https://apps.apple.com/account/subscriptions",
+    refund_url="https://reportaproblem.apple.com/",
+    terms=StoreTerms(0.30, 0.30, small_business=0.15, after_first_year=0.15, tax_first=True),
+    app_details="bundle",
+    exported_ids="own",
+    reads_per_second=5,
+    askable_ids=("",),
+)
+_STRIPE = Store(
+    name=STRIPE,
+    title="Stripe",
+    takes_orders=True,
+    key_prefix="strp_",
+    platforms=frozenset({"stripe"}),
+    terms=StoreTerms(None, None, assumed=0.029),
+    app_details="stripe_account",
+    base_plans=True,
+    takes_any_product_id=True,
+    names_are_receipts=True,
+    twin=WEB_BILLING,
+    exported_ids="shared",
+    reads_per_second=5,
+    # A subscription, a payment on a page, or an item of a subscription.
+    askable_ids=("sub_", "cs_", "si_"),
+)
 
 STORES: dict[str, Store] = {
     store.name: store
     for store in (
-        Store(
-            name=APP_STORE,
-            title="App Store",
-            key_prefix="appl_",
-            platforms=frozenset({"ios", "tvos", "watchos", "visionos"}),
-            management_url=_APPLE_SUBSCRIPTIONS,
-            refund_url=_APPLE_REFUNDS,
-            terms=_APPLE_TERMS,
-            app_details="bundle",
-            exported_ids="own",
-            reads_per_second=5,
-            askable_ids=("",),
-        ),
-        Store(
+        _APPLE,
+        replace(
+            _APPLE,
             name="mac_app_store",
             title="Mac App Store",
             key_prefix="mac_",
             platforms=frozenset({"macos", "uikitformac"}),
-            management_url=_APPLE_SUBSCRIPTIONS,
-            refund_url=_APPLE_REFUNDS,
-            terms=_APPLE_TERMS,
-            app_details="bundle",
-            exported_ids="own",
-            reads_per_second=5,
-            askable_ids=("",),
         ),
         Store(
             name=PLAY_STORE,
@@ -158,38 +164,16 @@ STORES: dict[str, Store] = {
             platforms=frozenset({"galaxy"}),
             terms=StoreTerms(0.30, 0.30),
         ),
-        Store(
-            name=STRIPE,
-            title="Stripe",
-            takes_orders=True,
-            key_prefix="strp_",
-            platforms=frozenset({"stripe"}),
-            terms=_STRIPE_TERMS,
-            app_details="stripe_account",
-            base_plans=True,
-            takes_any_product_id=True,
-            names_are_receipts=True,
-            twin=WEB_BILLING,
-            exported_ids="shared",
-            reads_per_second=5,
-            askable_ids=_STRIPE_IDS,
-        ),
-        Store(
+        _STRIPE,
+        replace(
+            _STRIPE,
             name=WEB_BILLING,
             title="Web billing",
-            takes_orders=True,
             key_prefix="rcb_",
             sandbox_key_prefix="rcb_sb_",
             platforms=frozenset({"web"}),
-            terms=_STRIPE_TERMS,
             app_details="web_billing",
-            base_plans=True,
-            takes_any_product_id=True,
-            names_are_receipts=True,
             twin=STRIPE,
-            exported_ids="shared",
-            reads_per_second=5,
-            askable_ids=_STRIPE_IDS,
         ),
         Store(
             name="paddle",
