@@ -31,11 +31,12 @@ machine: setup ## install what the tests need from the machine: a browser, curl,
 	@$(BIN)/python -m tests.machine
 
 # No test here waits for long, so there is one process for each core: each collects all tests first. Left out besides
-# long tests: charts, which have folders of their own, and use cases, which the tests of the API go through.
+# long tests: charts, pages, and use cases, which the tests of the API go through.
+QUICK_LEAVES_OUT = $(addprefix --ignore-glob=,'*/subjects/charts/*' '*page.py' '*/test_usecases.py')
 quick: PROCESSES = logical
-quick: setup ## run the tests of rules, stores, storage and API in a minute: no charts, use cases, processes and browsers, fewer random examples
-	@LATCHKEY_HYPOTHESIS=quick $(PYTEST) -m "not processes and not thorough" --ignore-glob='tests/*chart*' tests/test_architecture.py \
-		tests/test_contents.py tests/domain tests/stores tests/wire tests/settings tests/storage tests/subjects tests/api tests/contract
+quick: setup ## run the tests of rules, stores, storage and API in a minute: no charts, pages, processes and browsers, fewer random examples
+	@LATCHKEY_HYPOTHESIS=quick $(PYTEST) -m "not processes and not thorough" $(QUICK_LEAVES_OUT) tests/test_architecture.py \
+		tests/test_contents.py tests/domain tests/stores tests/wire tests/settings tests/database tests/http tests/subjects tests/contract
 
 setup: $(STAMP) ## create .venv with everything in it
 
@@ -72,7 +73,7 @@ bench: setup ## measure speed beside a bare ceiling (PARTS="steady burst" for so
 	@$(BIN)/python -m bench $(PARTS)
 
 chaos: setup ## random trouble (WHAT=delivery, consumer, stores, failover or restarts; SEED=7 SECONDS=60; for consumer DATABASE=postgresql)
-	@$(BIN)/python -m tests.$(if $(filter consumer,$(WHAT)),convergence,$(or $(filter stores failover restarts,$(WHAT)),delivery)).chaos \
+	@$(BIN)/python -m tests.$(if $(filter consumer,$(WHAT)),convergence,$(or $(filter stores failover restarts,$(WHAT)),subjects.webhooks.delivery)).chaos \
 		$(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(filter consumer,$(WHAT)),$(if $(DATABASE),--database $(DATABASE)))
 

@@ -32,11 +32,20 @@ from latchkey.stores.google import credentials as google_credentials
 from latchkey.subjects.accounts.usecases import accounts
 from latchkey.subjects.demo.usecases.project import Demo, ensure_demo
 from tests import distributed, left_out, machine, order
-from tests.api.client import NOW
 from tests.cli.running import Up
 from tests.databases import DemoShelf, Shelf, copy, drop
 from tests.distributed import DistributedShelf
+from tests.http.client import NOW
 from tests.patience import PATIENCE
+
+# Fixtures that tests of several folders use.
+pytest_plugins = [
+    "tests.engine.fixtures",
+    "tests.http.fixtures",
+    "tests.dashboard.fixtures",
+    "tests.emulators.fixtures",
+    "tests.subjects.webhooks.delivery.certificates",
+]
 
 # Containers often forbid bytecode files. Tests start some hundred Python processes; without these files each of them
 # spends 3 s of CPU on compiling what it imports, with them 1.2 s on loading it.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["tests.delivery.processes", "tests.convergence.processes"])
+FORKS.set_forkserver_preload(["tests.subjects.webhooks.delivery.processes", "tests.convergence.processes"])
 
 
 def become(environment: Mapping[str, str], output: Path | int, errors: Path) -> None:

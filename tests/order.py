@@ -13,16 +13,21 @@ HERE = Path(__file__).parent
 
 # Folders and files, the longest first.
 WAIT = (
-    "restoring",
+    "subjects/database_restore/test_point_in_time.py",
+    "subjects/database_restore/test_backup_commands.py",
     "crash",
     "failover",
     "convergence",
     "docs",
+    "process",
     "cli",
-    "delivery",
+    "subjects/webhooks/delivery",
     "runtime",
     "push",
-    "watching",
+    "observability",
+    "subjects/imports/test_command.py",
+    "subjects/accounts/test_command.py",
+    "subjects/purchase_intake/test_command.py",
 )
 WORK = ("contract", "subjects", "dashboard", "consumer", "web_sdk", "domain", "test_architecture.py")
 
@@ -30,10 +35,8 @@ WORK = ("contract", "subjects", "dashboard", "consumer", "web_sdk", "domain", "t
 def ordered(files: Iterable[Path]) -> list[Path]:
     """Test files in the order in which test processes should take them."""
     files = list(files)
-    waiting = [file for file in files if _top(file) in WAIT]
-    working = [file for file in files if _top(file) not in WAIT]
-    waiting.sort(key=lambda file: WAIT.index(_top(file)))
-    working.sort(key=lambda file: WORK.index(_top(file)) if _top(file) in WORK else len(WORK))
+    waiting = sorted((file for file in files if _rank(file, WAIT) < len(WAIT)), key=lambda file: _rank(file, WAIT))
+    working = sorted((file for file in files if file not in waiting), key=lambda file: _rank(file, WORK))
     return list(_mixed(waiting, working))
 
 
@@ -45,5 +48,9 @@ def _mixed(waiting: Sequence[Path], working: Sequence[Path]) -> Iterator[Path]:
     yield from others
 
 
-def _top(file: Path) -> str:
-    return file.relative_to(HERE).parts[0]
+def _rank(file: Path, places: Sequence[str]) -> int:
+    """The number of the first of these folders and files that holds it, or their count."""
+    name = file.relative_to(HERE).as_posix()
+    return next(
+        (rank for rank, place in enumerate(places) if name == place or name.startswith(f"{place}/")), len(places)
+    )

@@ -7,7 +7,7 @@ from latchkey.database.errors import OutageError
 from latchkey.database.pool import Connection, Database
 from latchkey.database.sql import query
 from latchkey.subjects.projects.usecases import create_project
-from tests.api.client import NOW
+from tests.http.client import NOW
 
 PROJECT = "proj_of_broken_sessions"
 # Citus 14.0 refuses it while it plans the inner part. Then it takes every later statement for a part of this one.

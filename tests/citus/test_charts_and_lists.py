@@ -9,60 +9,60 @@ from latchkey.subjects.segments.rules.filter import CustomerFilter
 from latchkey.subjects.segments.usecases.customer_lists import count, csv_pieces, list_page
 from latchkey.subjects.test_clocks.usecases import create_customer
 from tests.citus.moving import MOVE, elsewhere
+from tests.engine.fixtures import NOON, Core
+from tests.subjects.bulk_grants.test_usecases import done, grants, prepared, terms
 from tests.subjects.charts.stored_rows import agree, facts
-from tests.usecases.conftest import NOON, Shop
-from tests.usecases.test_bulk_grants import done, grants, prepared, terms
-from tests.usecases.test_customer_facets import walk
+from tests.subjects.segments.test_facets import walk
 
 
 async def test_charts_and_lists_are_those_of_one_server(spread_url: str) -> None:
     async with Database(spread_url, max_size=3) as database:
         await create_project(database, "Shop", NOON, project_id="proj_shop")
         await add_catalog(database, "proj_shop", NOON)
-        shop = Shop(database, "proj_shop")
+        core = Core(database, "proj_shop")
         for number in range(4):
-            await shop.act("purchase", f"buyer{number}", "pro_monthly" if number % 2 else "coins_100")
-        await create_customer(shop.changes, shop.project_id, "visitor")
-        await walk(shop)
-        charts = await facts(database, shop.project_id)
-        assert len(await agree(database, shop.project_id)) == 4
-        here, there = await elsewhere(spread_url, shop.project_id)
+            await core.act("purchase", f"buyer{number}", "pro_monthly" if number % 2 else "coins_100")
+        await create_customer(core.changes, core.project_id, "visitor")
+        await walk(core)
+        charts = await facts(database, core.project_id)
+        assert len(await agree(database, core.project_id)) == 4
+        here, there = await elsewhere(spread_url, core.project_id)
         for node in (there, here):
-            await move(spread_url, shop, node["host"], node["port"])
-            assert await facts(database, shop.project_id) == charts
-            mark = await marked(shop)
-            await shop.act("renew", "buyer1")
-            await agree(database, shop.project_id)
-            charts = await facts(database, shop.project_id)
+            await move(spread_url, core, node["host"], node["port"])
+            assert await facts(database, core.project_id) == charts
+            mark = await marked(core)
+            await core.act("renew", "buyer1")
+            await agree(database, core.project_id)
+            charts = await facts(database, core.project_id)
             async with database.acquire() as connection:
-                _, changed = await rows.changed_since(connection, shop.project_id, mark)
+                _, changed = await rows.changed_since(connection, core.project_id, mark)
             assert changed is not None
             assert len(changed) == 1
-        await lists_are_right(shop)
+        await lists_are_right(core)
 
 
-async def marked(shop: Shop) -> rows.Mark:
-    async with shop.database.acquire() as connection:
-        return await rows.mark(connection, shop.project_id)
+async def marked(core: Core) -> rows.Mark:
+    async with core.database.acquire() as connection:
+        return await rows.mark(connection, core.project_id)
 
 
-async def lists_are_right(shop: Shop) -> None:
+async def lists_are_right(core: Core) -> None:
     wanted = CustomerFilter(status=frozenset({CustomerStatus.ACTIVE}))
-    first = await list_page(shop.database, shop.project_id, wanted, shop.time, limit=1)
-    rest = await list_page(shop.database, shop.project_id, wanted, shop.time, after=first.next)
+    first = await list_page(core.database, core.project_id, wanted, core.time, limit=1)
+    rest = await list_page(core.database, core.project_id, wanted, core.time, after=first.next)
     assert {one.app_user_id for one in (*first.entries, *rest.entries)} == {"buyer1", "buyer3"}
-    assert (await count(shop.database, shop.project_id, CustomerFilter(), shop.time)).customers == 5
-    pieces = csv_pieces(shop.database, shop.changes.catalogs, shop.project_id, CustomerFilter(), ["status"], shop.time)
+    assert (await count(core.database, core.project_id, CustomerFilter(), core.time)).customers == 5
+    pieces = csv_pieces(core.database, core.changes.catalogs, core.project_id, CustomerFilter(), ["status"], core.time)
     assert len(b"".join([piece async for piece in pieces]).splitlines()) == 6
     granted = await done(
-        shop, await prepared(shop, CustomerFilter(status=frozenset({CustomerStatus.NEVER_BOUGHT})), terms())
+        core, await prepared(core, CustomerFilter(status=frozenset({CustomerStatus.NEVER_BOUGHT})), terms())
     )
-    assert (granted.state, granted.granted, await grants(shop)) == ("done", 1, 1)
+    assert (granted.state, granted.granted, await grants(core)) == ("done", 1, 1)
 
 
-async def move(url: str, shop: Shop, host: str, port: int) -> None:
+async def move(url: str, core: Core, host: str, port: int) -> None:
     connection = await connect(url)
     try:
-        await connection.execute(MOVE.format(host=host, port=port, project=shop.project_id))
+        await connection.execute(MOVE.format(host=host, port=port, project=core.project_id))
     finally:
         await connection.close()

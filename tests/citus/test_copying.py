@@ -18,9 +18,9 @@ from latchkey.process.migration import run as run_migrations
 from latchkey.subjects.demo.usecases.project import Demo, ensure_demo
 from latchkey.subjects.segments.usecases import projector as lists
 from latchkey.subjects.webhooks.storage import partition_rows as parts
-from tests.api.client import NOW
 from tests.citus.moving import SHARDS
 from tests.citus.test_distributing import feed, live
+from tests.http.client import NOW
 
 UNSAFE_BUT_FAST = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off"}
 

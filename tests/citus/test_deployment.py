@@ -10,8 +10,8 @@ from latchkey.subjects.deployment.usecases import look, look_through
 from latchkey.subjects.projects.usecases import create_project
 from tests.citus.cluster import Cluster
 from tests.citus.moving import SHARDS, prepare
-from tests.usecases.conftest import NOON, Shop
-from tests.usecases.test_customer_facets import walk
+from tests.engine.fixtures import NOON, Core
+from tests.subjects.segments.test_facets import walk
 
 PLACES = {"reference": "on every node", "by project": "by project", "local": "coordinator"}
 
@@ -41,11 +41,11 @@ async def test_nodes_shards_and_the_home_of_each_project_are_seen(citus: Cluster
     async with Database(spread_url, max_size=3) as database:
         await create_project(database, "Seen", NOON, project_id="proj_seen")
         await add_catalog(database, "proj_seen", NOON)
-        shop = Shop(database, "proj_seen")
+        core = Core(database, "proj_seen")
         for number in range(3):
-            await shop.act("purchase", f"user{number}", "pro_monthly")
-        await walk(shop)
-        found = await look(database, shop.time)
+            await core.act("purchase", f"user{number}", "pro_monthly")
+        await walk(core)
+        found = await look(database, core.time)
     assert found.citus
     assert [(node.role, node.port) for node in found.nodes] == [
         (role, node.port) for role, node in zip(("coordinator", "worker", "worker"), citus.nodes, strict=True)
@@ -58,7 +58,7 @@ async def test_nodes_shards_and_the_home_of_each_project_are_seen(citus: Cluster
     assert {one.name: one.place for one in found.tables if one.name in TABLES} == {
         name: PLACES[place] for name, place in TABLES.items()
     }
-    (seen,) = [one for one in found.projects if one.id == shop.project_id]
+    (seen,) = [one for one in found.projects if one.id == core.project_id]
     assert (seen.events, seen.lately, seen.customers) == (3, 3, 3)
     assert seen.node in {f"{node.host}:{node.port}" for node in citus.workers}
     assert seen.bytes is not None
@@ -67,7 +67,7 @@ async def test_nodes_shards_and_the_home_of_each_project_are_seen(citus: Cluster
     assert (found.lists.behind, found.lists.customers) == (0, 0)
     assert troubles(found) == []
 
-    told = await deployment(spread_url, shop.time)
+    told = await deployment(spread_url, core.time)
     assert {one.mark for one in told} == {"good"}, told
     assert {"nodes", "projects", "customer lists"} <= {one.about for one in told}
 

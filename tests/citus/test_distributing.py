@@ -13,9 +13,9 @@ from latchkey.database.migrate import commands, migrate, migrations
 from latchkey.database.pool import Database, connect
 from latchkey.database.sql import query
 from latchkey.subjects.demo.usecases.project import Demo, ensure_demo
-from tests.api.client import NOW
-from tests.api.conftest import opened
-from tests.api.doings import did
+from tests.http.client import NOW
+from tests.http.doings import did
+from tests.http.fixtures import opened
 
 SHARDS = 4
 SCHEMA = "".join(migration.text for migration in migrations())

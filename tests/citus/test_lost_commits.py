@@ -7,8 +7,8 @@ from latchkey.subjects.database_restore.usecases import RestoreOptions, after_re
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects.usecases import create_project
 from tests.citus.moving import prepare
-from tests.usecases.conftest import NOON, Shop
-from tests.usecases.test_after_restore import promoted
+from tests.engine.fixtures import NOON, Core
+from tests.subjects.database_restore.test_usecases import promoted
 
 PROJECTS = ("proj_one", "proj_two")
 
@@ -19,7 +19,7 @@ async def test_numbers_skip_ahead_in_all_projects(citus_url: str) -> None:
         for id in PROJECTS:
             await create_project(database, id, NOON, project_id=id)
             await add_catalog(database, id, NOON)
-            await Shop(database, id).act("purchase", "alice", "pro_monthly")
+            await Core(database, id).act("purchase", "alice", "pro_monthly")
         async with database.acquire() as connection:
             await identity.settle(connection)
             await promoted(connection, waited=False)
@@ -27,7 +27,7 @@ async def test_numbers_skip_ahead_in_all_projects(citus_url: str) -> None:
     async with Database(citus_url, max_size=3) as database:
         for floor in (2, 4):
             for id in PROJECTS:
-                shop = Shop(database, id, NOON + floor)
-                await shop.act("purchase", f"bob{floor}", "pro_monthly")
-                assert [event.sequence for event in await shop.events(f"bob{floor}")] == [floor * SEQUENCES + 1]
+                core = Core(database, id, NOON + floor)
+                await core.act("purchase", f"bob{floor}", "pro_monthly")
+                assert [event.sequence for event in await core.events(f"bob{floor}")] == [floor * SEQUENCES + 1]
             await after_restore(database, RestoreOptions(again=True), NOON, actor="a test")

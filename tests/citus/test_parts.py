@@ -12,9 +12,9 @@ from latchkey.database.migrate import Migration, migrations
 from latchkey.database.pool import Database, connect
 from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.webhooks.storage import partition_rows as parts
-from tests.api.client import NOW
 from tests.citus.cluster import Cluster, Node
 from tests.citus.moving import HOME
+from tests.http.client import NOW
 
 PROJECT = "proj_of_parts"
 # The shard of deliveries that is beside a shard of feeds.

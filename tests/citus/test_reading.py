@@ -20,8 +20,8 @@ from latchkey.engine.storage import records as customers
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.subjects.api_keys.usecases import create_secret_key, hash_of, revoke_key
 from latchkey.subjects.projects.usecases import create_project
-from tests.api.client import NOW
 from tests.citus.moving import MOVE, elsewhere
+from tests.http.client import NOW
 from tests.patience import until
 
 PROJECT = "proj_1"

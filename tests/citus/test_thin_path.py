@@ -9,7 +9,7 @@ from latchkey.database.errors import NotDistributableError, SchemaNotMigratedErr
 from latchkey.database.pool import Database, connect
 from latchkey.process.migration import run
 from latchkey.subjects.demo.usecases.project import ensure_demo
-from tests.api.client import NOW
+from tests.http.client import NOW
 
 SHARDS = 4
 

@@ -7,8 +7,8 @@ from latchkey.client.client import Client
 from latchkey.client.client_errors import ApiError, BadAnswer, NotFound, RateLimited, Unreachable, UnusableId
 from latchkey.http_client import HttpClient
 from latchkey.wire.v2 import ActiveEntitlement
-from tests.api.client import NOW, Shop
 from tests.client.service import DOWN, SLOW, Says, Script, Time, active, client, customer, page
+from tests.http.client import NOW, Shop
 
 OK = Says(200, customer(active("pro", 5)))
 

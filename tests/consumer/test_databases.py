@@ -20,7 +20,7 @@ from latchkey.consumer.storage.copy_tables import entitlements, progress, subscr
 from latchkey.consumer.storage.primary_host import PrimaryHost
 from latchkey.database_address import parse
 from tests.consumer.world import both_databases
-from tests.storage.cable import cable
+from tests.database.cable import cable
 
 
 def test_the_structs_have_the_columns_of_their_tables_in_order() -> None:

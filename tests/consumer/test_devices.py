@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from tests.api.client import Reply
 from tests.consumer.world import World, both_databases, token, world
+from tests.http.client import Reply
 
 PHONE = "1dd608f2-c6a1-11e3-851d-000c2940e62c"
 

@@ -18,9 +18,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from latchkey.consumer.api.access_guard import JwtUsers
-from tests.api.client import Client as Asking
-from tests.api.client import running
 from tests.consumer.world import JWT_SECRET, World, event, settings, token, world
+from tests.http.client import Client as Asking
+from tests.http.client import running
 
 DENIED = {"error": "Access denied", "required_entitlement": "pro"}
 

@@ -15,9 +15,9 @@ from latchkey.consumer.rules import event_handlers
 from latchkey.consumer.rules.timestamps import DAY
 from latchkey.consumer.storage import consumer_database
 from latchkey.consumer.storage.consumer_database import ConsumerDatabase
-from tests.api.client import Client as Asking
-from tests.api.client import Reply
 from tests.consumer.world import NOW, SECRET, World, both_databases, event, pro, world
+from tests.http.client import Client as Asking
+from tests.http.client import Reply
 
 
 @both_databases

@@ -7,9 +7,9 @@ import pytest
 from latchkey.consumer.billing_service import check_connection
 from latchkey.consumer.consumer_errors import AccessUnknownError
 from latchkey.consumer.rules.timestamps import DAY, HOUR
-from tests.api.client import Client as Asking
 from tests.consumer.test_guard import fastapi_app, starlette_app, sync_starlette_app
 from tests.consumer.world import NOW, World, event, token, world
+from tests.http.client import Client as Asking
 
 PATHS = ("/api/subscription-status", "/api/entitlement/pro", "/api/my-entitlements")
 # What is wrong, and words of the error that describes it.

@@ -28,9 +28,9 @@ from latchkey.consumer.rules.record import LocalCopy
 from latchkey.consumer.rules.timestamps import DAY, to_iso
 from latchkey.consumer.storage.copy_tables import metadata
 from latchkey.http_client import HttpClient
-from tests.api.client import Client as Asking
-from tests.api.client import Reply, running
 from tests.client.service import active, customer, page
+from tests.http.client import Client as Asking
+from tests.http.client import Reply, running
 
 NOW = 1_800_000_000_000
 SECRET = "webhook secret"

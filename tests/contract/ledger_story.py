@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.purchases.reference import Reference, v2_id, written
 from latchkey.engine.changes import Change
-from tests.api.client import DAY, NOW, Shop
 from tests.domain.shop import subscribed
+from tests.http.client import DAY, NOW, Shop
 
 MONTHLY, LIFETIME, RENEWED = (f"test_1800000000123_000{number}" for number in (7, 8, 9))
 

@@ -8,8 +8,8 @@ from latchkey.subjects.accounts.usecases.team import add_member
 from latchkey.subjects.exports import storage as schedules
 from latchkey.subjects.exports.rules import ExportRun
 from latchkey.subjects.segments.usecases.projector import Roller
-from tests.api.client import NOW, Shop
-from tests.api.till import opened_page
+from tests.http.client import NOW, Shop
+from tests.http.till import opened_page
 
 Ask: TypeAlias = Callable[..., Awaitable[Any]]
 

@@ -32,14 +32,14 @@ from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.usecases.samples import sample
 from latchkey.wire.event import Envelope
 from latchkey.wire.headers import TEST_EVENT
-from tests.api.client import DAY, NOW, Client, Reply, Shop
-from tests.api.conftest import opened
-from tests.api.doings import app_key
-from tests.api.routes import Route, routes_of
 from tests.contract.ledger_story import look_up
 from tests.contract.offerings_story import ASKS
 from tests.contract.store_credentials import APPLE, STRIPE
 from tests.contract.stories import administer, chart, export, list_customers, sell
+from tests.http.client import DAY, NOW, Client, Reply, Shop
+from tests.http.doings import app_key
+from tests.http.fixtures import opened
+from tests.http.routes import Route, routes_of
 
 CONTRACT = Path(__file__).parents[2] / "contract"
 WRITE = os.environ.get("LATCHKEY_WRITE_EXAMPLES") == "1"

@@ -36,10 +36,10 @@ from schemathesis.specs.openapi import checks
 from latchkey.database.embedded.postgres import EmbeddedServer
 from latchkey.database.pool import Database
 from latchkey.process.http_application import routes
-from tests.api.client import APP, Shop
-from tests.api.conftest import opened
-from tests.api.doings import unhurried
-from tests.api.routes import NAMES, settle
+from tests.http.client import APP, Shop
+from tests.http.doings import unhurried
+from tests.http.fixtures import opened
+from tests.http.routes import NAMES, settle
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.thorough

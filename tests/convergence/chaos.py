@@ -43,8 +43,8 @@ from tests.convergence.processes import Killable, reconcile
 from tests.convergence.proxy import HostileProxy
 from tests.convergence.verdict import Verdict, answers, compare
 from tests.databases import drained
-from tests.delivery import certificates
-from tests.delivery.processes import SECRET_KEY
+from tests.subjects.webhooks.delivery import certificates
+from tests.subjects.webhooks.delivery.processes import SECRET_KEY
 
 PROJECT = "proj_shop"
 SECRET = "a webhook secret of the convergence run"

@@ -11,8 +11,8 @@ from starlette.types import Message
 from latchkey.dashboard.cookie import NAME
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.accounts.usecases import accounts, sessions
-from tests.api.client import Reply
 from tests.dashboard.site import Site
+from tests.http.client import Reply
 
 HOST = "dashboard.test"
 # An event stream never ends; read it for so many seconds.

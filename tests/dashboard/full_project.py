@@ -4,9 +4,9 @@ import re
 from urllib.parse import quote
 
 from latchkey.process.dashboard_application import EVERY_PAGE
-from tests.api.doings import did, make_clock, told
-from tests.api.management import post
 from tests.dashboard.site import Site
+from tests.http.doings import did, make_clock, told
+from tests.http.management import post
 
 # Longer than any column, without a place to break.
 LONG = "w" * 90

@@ -7,9 +7,9 @@ import random
 from latchkey.domain.refusal import Refusal
 from latchkey.engine.clock import pass_time
 from latchkey.engine.storage.catalog.catalogs import Catalogs
-from tests.api.client import DAY
-from tests.api.doings import advance, make_clock, move_in
 from tests.dashboard.site import Site
+from tests.http.client import DAY
+from tests.http.doings import advance, make_clock, move_in
 
 DAYS = 100
 WARES = ["pro_monthly"] * 5 + ["pro_yearly", "team_monthly", "coins_100"]

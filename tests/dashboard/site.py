@@ -19,8 +19,8 @@ from latchkey.server import Listener
 from latchkey.settings import Settings
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.accounts.usecases import accounts, sessions, team
-from tests.api.receiving import Post, delivering, posting
 from tests.dashboard.accessibility import serious_findings as serious_findings
+from tests.http.receiving import Post, delivering, posting
 
 PASSWORD = "correct horse battery"
 _people = itertools.count(1)

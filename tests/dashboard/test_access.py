@@ -19,12 +19,12 @@ from latchkey.subjects.accounts.rules import Permission, Role, may
 from latchkey.subjects.accounts.usecases import accounts, sessions, team
 from latchkey.subjects.audit import usecases as audit
 from latchkey.subjects.projects import usecases as projects
-from tests.api.client import Reply
-from tests.api.doings import count_rows
 from tests.dashboard.asking import HOST, Person, known, somebody
 from tests.dashboard.full_project import paths_of_a_full_project
 from tests.dashboard.site import Site
 from tests.dashboard.tab import BUTTONS, Tab
+from tests.http.client import Reply
+from tests.http.doings import count_rows
 
 POSTS = [page for page in EVERY_PAGE if page.method == "POST"]
 IN_PROJECT = [page for page in EVERY_PAGE if page.in_project]

@@ -6,9 +6,9 @@ from typing import Any
 from playwright.async_api import Browser, Locator, expect
 
 from latchkey.subjects.accounts.rules import Role
-from tests.api.doings import did, told
 from tests.dashboard.full_project import paths_of_a_full_project
 from tests.dashboard.site import Site, serious_findings, visiting
+from tests.http.doings import did, told
 
 WIDTHS = (390, 820, 1440)
 ONE_LINE = 64

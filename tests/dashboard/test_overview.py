@@ -11,9 +11,9 @@ from latchkey.database.pool import Database
 from latchkey.engine.clock import pass_time
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.subjects.accounts.rules import Role
-from tests.api.client import DAY
 from tests.dashboard.site import Site, Visitor, opened
 from tests.dashboard.tab import Tab, tab
+from tests.http.client import DAY
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.client import Shop
-from tests.api.conftest import opened
-from tests.api.doings import did, unhurried
-from tests.api.serving import serving
 from tests.databases import DemoShelf
+from tests.http.client import Shop
+from tests.http.doings import did, unhurried
+from tests.http.fixtures import opened
+from tests.http.serving import serving
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -22,9 +22,9 @@ from pathlib import Path
 
 from msgspec import json
 
-from tests.delivery import certificates
 from tests.failover.cluster import free_ports
 from tests.failover.scene import Scene, staged
+from tests.subjects.webhooks.delivery import certificates
 
 TROUBLES = ("kill", "kill", "freeze", "switch", "crash", "standby")
 

@@ -18,11 +18,11 @@ from latchkey.subjects.demo.usecases.project import PROJECT_ID
 from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
 from tests.crash.books import audit
 from tests.databases import drained
-from tests.delivery import certificates
-from tests.delivery.processes import SECRET_KEY, Receiver, in_order
 from tests.failover.cluster import Pair
 from tests.failover.service import Buyer, Service, open_shop
 from tests.patience import until, wait_until
+from tests.subjects.webhooks.delivery import certificates
+from tests.subjects.webhooks.delivery.processes import SECRET_KEY, Receiver, in_order
 
 
 @dataclass

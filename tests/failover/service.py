@@ -22,7 +22,7 @@ from latchkey.database.pool import Database
 from latchkey.process.service import run_process
 from latchkey.settings import load
 from latchkey.subjects.demo.usecases.project import Demo, ensure_demo
-from tests.delivery.processes import SECRET_KEY, Process
+from tests.subjects.webhooks.delivery.processes import SECRET_KEY, Process
 
 ROLES = ("api", "clock", "delivery")
 

@@ -16,11 +16,11 @@ from latchkey.now import real_now
 from latchkey.observability.gauges import QueueGauges
 from latchkey.process.doctor import restored
 from latchkey.process.doctor_deployment import hosts
-from tests.delivery import certificates
-from tests.delivery.processes import in_order
 from tests.failover.cluster import Node, Pair
 from tests.failover.scene import Scene, staged
 from tests.patience import until
+from tests.subjects.webhooks.delivery import certificates
+from tests.subjects.webhooks.delivery.processes import in_order
 
 pytestmark = pytest.mark.processes
 

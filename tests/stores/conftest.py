@@ -4,18 +4,13 @@ from typing import Any
 import pytest
 
 from latchkey.database.pool import Database
-from latchkey.emulators.apple.apple_keys import AppleKeys, make_apple_keys
-from latchkey.emulators.google.google_keys import GoogleKeys, make_google_keys
-from latchkey.emulators.stripe.stripe_emulator import StripeKeys, make_stripe_keys
+from latchkey.emulators.apple.apple_keys import AppleKeys
+from latchkey.emulators.google.google_keys import GoogleKeys
+from latchkey.emulators.stripe.stripe_emulator import StripeKeys
 from tests.emulators.apple.shop import app_store
 from tests.emulators.google.shop import play_store
 from tests.emulators.stripe.shop import stripe_account
 from tests.stores.world import PRODUCTS, World, world
-
-
-@pytest.fixture(scope="session")
-def apple_keys() -> AppleKeys:
-    return make_apple_keys()
 
 
 @pytest.fixture
@@ -24,20 +19,10 @@ async def apple(database: Database, apple_keys: AppleKeys) -> AsyncIterator[Worl
         yield made
 
 
-@pytest.fixture(scope="session")
-def google_keys() -> GoogleKeys:
-    return make_google_keys()
-
-
 @pytest.fixture
 async def google(database: Database, google_keys: GoogleKeys) -> AsyncIterator[World]:
     async with play_store(google_keys) as store, world(database, store) as made:
         yield made
-
-
-@pytest.fixture(scope="session")
-def stripe_keys() -> StripeKeys:
-    return make_stripe_keys()
 
 
 @pytest.fixture

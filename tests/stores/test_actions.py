@@ -9,7 +9,7 @@ from latchkey.domain.instants import DAY, MINUTE, end_to_iso, to_iso
 from latchkey.stores.errors import StoreDown
 from latchkey.stores.google.adapter import GoogleAdapter
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
-from tests.api.client import Reply
+from tests.http.client import Reply
 from tests.stores.world import PROJECT, World
 
 DOWN: dict[str, Any] = {"kind": "error", "status": 503}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from latchkey.domain.instants import DAY, HOUR, MINUTE
-from tests.api.client import Reply
+from tests.http.client import Reply
 from tests.stores.test_flow_google import access, types
 from tests.stores.world import PRODUCTS, PROJECT, World
 

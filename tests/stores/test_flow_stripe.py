@@ -11,7 +11,7 @@ from latchkey.subjects.api_keys import usecases as keys
 from latchkey.subjects.projects import usecases as projects
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from latchkey.subjects.purchase_intake.usecases.notifications import OF_ANOTHER_APP
-from tests.api.client import Reply
+from tests.http.client import Reply
 from tests.stores.test_actions import act, one_time, said, subscription
 from tests.stores.test_flow_google import access, types
 from tests.stores.world import PROJECT, World

@@ -7,7 +7,7 @@ from msgspec import json
 
 from latchkey.domain.instants import DAY, HOUR, MINUTE
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
-from tests.api.client import Reply
+from tests.http.client import Reply
 from tests.stores.apple.app_receipt import make_receipt
 from tests.stores.test_flow_google import access, types
 from tests.stores.world import PRODUCTS, PROJECT, World

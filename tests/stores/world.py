@@ -23,8 +23,8 @@ from latchkey.subjects.purchase_intake.usecases import journal
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from latchkey.subjects.purchase_intake.usecases.notifications import Processor
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections, connect
-from tests.api.client import Client, Reply
-from tests.api.serving import serving
+from tests.http.client import Client, Reply
+from tests.http.serving import serving
 
 PROJECT = "proj_store"
 # The monthly subscription of the demo catalog, as each store names it.

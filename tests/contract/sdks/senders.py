@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.api.client import NOW
+from tests.http.client import NOW
 
 ANONYMOUS = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
 OLD_DEVICE = "$RCAnonymousID:fedcba9876543210fedcba9876543210"

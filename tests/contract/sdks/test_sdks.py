@@ -7,10 +7,6 @@ from urllib.parse import quote
 import pytest
 from msgspec import json
 
-from tests.api.client import NOW, Reply, Shop
-from tests.api.conftest import opened
-from tests.api.doings import did, show_receipt, unhurried
-from tests.api.till import opened_page
 from tests.contract.sdks import requirements as need
 from tests.contract.sdks.parsing import problems
 from tests.contract.sdks.senders import (
@@ -23,6 +19,10 @@ from tests.contract.sdks.senders import (
     RECEIPTS,
 )
 from tests.databases import DemoShelf
+from tests.http.client import NOW, Reply, Shop
+from tests.http.doings import did, show_receipt, unhurried
+from tests.http.fixtures import opened
+from tests.http.till import opened_page
 
 SDKS = ("ios", "android", "js")
 NATIVE = ("ios", "android")

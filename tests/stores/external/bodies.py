@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.api.client import DAY, NOW
+from tests.http.client import DAY, NOW
 
 MONTH = 30 * DAY
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.api.client import DAY, NOW, Shop
-from tests.api.conftest import opened
-from tests.api.doings import unhurried
-from tests.api.management import holds, post, walk
 from tests.databases import DemoShelf
+from tests.http.client import DAY, NOW, Shop
+from tests.http.doings import unhurried
+from tests.http.fixtures import opened
+from tests.http.management import holds, post, walk
 from tests.stores.external.bodies import MONTH, payments, period, purchase, status, subscription
 
 

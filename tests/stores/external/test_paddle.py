@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from tests.api.client import DAY, NOW, Client, Reply, Shop, running
-from tests.api.conftest import opened
-from tests.api.doings import unhurried
-from tests.api.management import holds, walk
-from tests.api.serving import serving
 from tests.databases import DemoShelf
+from tests.http.client import DAY, NOW, Client, Reply, Shop, running
+from tests.http.doings import unhurried
+from tests.http.fixtures import opened
+from tests.http.management import holds, walk
+from tests.http.serving import serving
 from tests.stores import loopback
 
 SECRET, OLD_SECRET = "pdl_ntfset_new", "pdl_ntfset_old"

@@ -16,7 +16,7 @@ from latchkey.emulators.stripe.stripe_emulator import StripeAccount, StripeEmula
 from latchkey.stores.adapter import ConnectedApp, Incoming
 from latchkey.stores.http import StoreHttp, StoreResponse
 from latchkey.stores.stripe.adapter import StripeAdapter
-from tests.api.client import Client
+from tests.http.client import Client
 
 Json = dict[str, Any]
 # A duration that passes, an act with its options, or something else that is done to the store.

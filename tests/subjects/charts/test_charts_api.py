@@ -10,9 +10,9 @@ from latchkey.engine.clock import pass_time
 from latchkey.subjects.charts.rules.facts import Kind, Question, Resolution
 from latchkey.subjects.charts.storage.fact_cache import FactCache
 from latchkey.subjects.charts.usecases import read_chart, read_charts, read_overview
-from tests.api.client import Shop
-from tests.api.conftest import opened
-from tests.api.doings import did, unhurried
+from tests.http.client import Shop
+from tests.http.doings import did, unhurried
+from tests.http.fixtures import opened
 
 USERS = [f"user{number}" for number in range(6)]
 # Into the trials, past them, to the ends of months, through a grace period, and long after.

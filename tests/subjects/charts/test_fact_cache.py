@@ -13,7 +13,7 @@ from latchkey.subjects.charts.storage.fact_cache import FactCache, default_folde
 from latchkey.subjects.charts.usecases import choose_attributes, read_values
 from latchkey.subjects.customers.usecases.edits import set_attributes
 from tests.cli.running import typed
-from tests.usecases.conftest import Shop
+from tests.engine.fixtures import Core
 
 
 def test_a_folder_that_others_can_read_or_have_made_is_not_used(
@@ -30,11 +30,11 @@ def test_a_folder_that_others_can_read_or_have_made_is_not_used(
     assert default_folder() != ours
 
 
-async def paid(books: FactCache, shop: Shop) -> int:
-    today = shop.time // DAY
+async def paid(books: FactCache, core: Core) -> int:
+    today = core.time // DAY
     asked = Question("SANDBOX", (Kind.PAYMENT,), today - 28, today, Resolution.DAY)
-    book = await books.facts(shop.project_id, shop.time)
-    return sum(sum(run.quantities) for run in book.ask(asked, shop.time).runs())
+    book = await books.facts(core.project_id, core.time)
+    return sum(sum(run.quantities) for run in book.ask(asked, core.time).runs())
 
 
 def files(folder: Path) -> list[Path]:
@@ -55,73 +55,73 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_CHANGED", 1)
 
 
-async def test_a_small_project_has_no_file(shop: Shop, tmp_path: Path) -> None:
-    books = FactCache(shop.database, tmp_path)
-    assert await paid(books, shop) == 0
-    await shop.act("purchase", "ann", product="pro_monthly")
-    assert await paid(books, shop) == 1
+async def test_a_small_project_has_no_file(core: Core, tmp_path: Path) -> None:
+    books = FactCache(core.database, tmp_path)
+    assert await paid(books, core) == 0
+    await core.act("purchase", "ann", product="pro_monthly")
+    assert await paid(books, core) == 1
     assert files(tmp_path) == []
 
 
 @pytest.mark.usefixtures("few")
-async def test_every_purchase_counts_at_once_with_a_file_and_without(shop: Shop, tmp_path: Path) -> None:
-    books, others = FactCache(shop.database, tmp_path), FactCache(shop.database, tmp_path)
-    await shop.act("purchase", "ann", product="pro_monthly")
-    assert await paid(books, shop) == 1
+async def test_every_purchase_counts_at_once_with_a_file_and_without(core: Core, tmp_path: Path) -> None:
+    books, others = FactCache(core.database, tmp_path), FactCache(core.database, tmp_path)
+    await core.act("purchase", "ann", product="pro_monthly")
+    assert await paid(books, core) == 1
     for number in range(3):
-        await shop.act("purchase", f"user{number}", product="pro_monthly")
-    assert await paid(books, shop) == 4
+        await core.act("purchase", f"user{number}", product="pro_monthly")
+    assert await paid(books, core) == 4
     first = await built(books, tmp_path)
     # Another process reads the same file.
-    assert await paid(others, shop) == 4
-    await shop.act("purchase", "ben", product="pro_monthly")
-    await shop.act("purchase", "ann", product="coins_100")
-    assert (await paid(books, shop), await paid(others, shop)) == (6, 6)
-    await shop.act("refund", "ann", product="coins_100")
-    assert await paid(books, shop) == 6
+    assert await paid(others, core) == 4
+    await core.act("purchase", "ben", product="pro_monthly")
+    await core.act("purchase", "ann", product="coins_100")
+    assert (await paid(books, core), await paid(others, core)) == (6, 6)
+    await core.act("refund", "ann", product="coins_100")
+    assert await paid(books, core) == 6
     # Two customers have changed since: a new file takes the place of the old one, which others still read.
     assert await built(books, tmp_path) != first
-    assert (await paid(books, shop), await paid(others, shop)) == (6, 6)
+    assert (await paid(books, core), await paid(others, core)) == (6, 6)
 
 
 @pytest.mark.usefixtures("few")
-async def test_a_file_can_be_deleted_at_any_time(shop: Shop, tmp_path: Path) -> None:
+async def test_a_file_can_be_deleted_at_any_time(core: Core, tmp_path: Path) -> None:
     for number in range(3):
-        await shop.act("purchase", f"user{number}", product="pro_monthly")
-    books = FactCache(shop.database, tmp_path)
-    assert await paid(books, shop) == 3
+        await core.act("purchase", f"user{number}", product="pro_monthly")
+    books = FactCache(core.database, tmp_path)
+    assert await paid(books, core) == 3
     (await built(books, tmp_path)).unlink()
-    await shop.act("purchase", "ann", product="pro_monthly")
-    assert await paid(books, shop) == 4
-    assert await paid(FactCache(shop.database, tmp_path), shop) == 4
+    await core.act("purchase", "ann", product="pro_monthly")
+    assert await paid(books, core) == 4
+    assert await paid(FactCache(core.database, tmp_path), core) == 4
 
 
 @pytest.mark.usefixtures("few")
-async def test_what_a_killed_process_or_a_bad_disk_has_left_is_no_obstacle(shop: Shop, tmp_path: Path) -> None:
+async def test_what_a_killed_process_or_a_bad_disk_has_left_is_no_obstacle(core: Core, tmp_path: Path) -> None:
     for number in range(3):
-        await shop.act("purchase", f"user{number}", product="pro_monthly")
-    (left := tmp_path / f"{shop.project_id}.abc").mkdir()
-    books = FactCache(shop.database, tmp_path)
-    assert await paid(books, shop) == 3
+        await core.act("purchase", f"user{number}", product="pro_monthly")
+    (left := tmp_path / f"{core.project_id}.abc").mkdir()
+    books = FactCache(core.database, tmp_path)
+    assert await paid(books, core) == 3
     file = await built(books, tmp_path)
     assert not left.exists()
     file.write_bytes(b"not a database")
-    assert await paid(FactCache(shop.database, tmp_path), shop) == 3
+    assert await paid(FactCache(core.database, tmp_path), core) == 3
 
 
 @pytest.mark.usefixtures("few")
-async def test_a_file_without_the_chosen_attributes_is_not_used(shop: Shop, tmp_path: Path) -> None:
+async def test_a_file_without_the_chosen_attributes_is_not_used(core: Core, tmp_path: Path) -> None:
     for number in range(3):
-        await shop.act("purchase", f"user{number}", product="pro_monthly")
-    await set_attributes(shop.changes, shop.project_id, "user1", {"plan": Attribute("gold", shop.time)}, create=False)
-    books = FactCache(shop.database, tmp_path)
-    assert await paid(books, shop) == 3
-    await choose_attributes(shop.database, shop.project_id, ["plan"])
-    found = await read_values(books, shop.project_id, "SANDBOX", ["attribute:plan"], shop.time)
+        await core.act("purchase", f"user{number}", product="pro_monthly")
+    await set_attributes(core.changes, core.project_id, "user1", {"plan": Attribute("gold", core.time)}, create=False)
+    books = FactCache(core.database, tmp_path)
+    assert await paid(books, core) == 3
+    await choose_attributes(core.database, core.project_id, ["plan"])
+    found = await read_values(books, core.project_id, "SANDBOX", ["attribute:plan"], core.time)
     assert found == {"attribute:plan": ["gold"]}
 
 
-async def test_attributes_are_chosen(shop: Shop) -> None:
-    where = {"LATCHKEY_DATABASE_URL": shop.database.url}
-    chosen = await asyncio.to_thread(typed, "charts", "attributes", "--project", shop.project_id, "plan", **where)
+async def test_attributes_are_chosen(core: Core) -> None:
+    where = {"LATCHKEY_DATABASE_URL": core.database.url}
+    chosen = await asyncio.to_thread(typed, "charts", "attributes", "--project", core.project_id, "plan", **where)
     assert "broken down by: plan" in chosen.stdout, chosen.stderr

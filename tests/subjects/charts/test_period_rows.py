@@ -23,9 +23,9 @@ from latchkey.subjects.customers.usecases.edits import put_attributes
 from latchkey.subjects.customers.usecases.erasure import erase
 from latchkey.subjects.customers.usecases.identities import log_in
 from latchkey.subjects.test_clocks.usecases import advance, create_clock, create_customer
+from tests.engine.fixtures import NOON, Core
+from tests.engine.random_lives import ANONYMOUS, NAMED, PRODUCTS, new_shop, something
 from tests.subjects.charts.stored_rows import agree, facts
-from tests.usecases.conftest import NOON, Shop
-from tests.usecases.random_lives import ANONYMOUS, NAMED, PRODUCTS, new_shop, something
 
 
 @settings(
@@ -35,158 +35,158 @@ from tests.usecases.random_lives import ANONYMOUS, NAMED, PRODUCTS, new_shop, so
 @given(seed=st.integers(0, 2**32))
 async def test_whatever_happens_the_rows_are_those_one_would_write_anew(database: Database, seed: int) -> None:
     chance = Random(seed)
-    shop = await new_shop(database)
+    core = await new_shop(database)
     for user in (*NAMED, *ANONYMOUS):
-        await shop.act("purchase", user, chance.choice(PRODUCTS))
+        await core.act("purchase", user, chance.choice(PRODUCTS))
     for _ in range(chance.randrange(10, 40)):
-        await something(shop, chance)
-        await agree(database, shop.project_id)
+        await something(core, chance)
+        await agree(database, core.project_id)
 
 
-async def buy(shop: Shop, product: str, user: str = "alice") -> None:
-    await shop.act("purchase", user=user, product=product, environment=Environment.PRODUCTION)
+async def buy(core: Core, product: str, user: str = "alice") -> None:
+    await core.act("purchase", user=user, product=product, environment=Environment.PRODUCTION)
 
 
-async def total(shop: Shop, kind: Kind, environment: str = "PRODUCTION", segment: str | None = None) -> dict[str, int]:
+async def total(core: Core, kind: Kind, environment: str = "PRODUCTION", segment: str | None = None) -> dict[str, int]:
     """Up to now, by a dimension."""
     totals: dict[str, int] = {}
-    for key, (quantity, *_) in (await facts(shop.database, shop.project_id)).items():
-        if key.kind == kind and key.environment == environment and key.moment <= shop.time:
+    for key, (quantity, *_) in (await facts(core.database, core.project_id)).items():
+        if key.kind == kind and key.environment == environment and key.moment <= core.time:
             value = "" if segment is None else getattr(key, segment)
             totals[value] = totals.get(value, 0) + quantity
     return {value: count for value, count in totals.items() if count}
 
 
-async def test_customers_count_where_they_were_first_seen(shop: Shop) -> None:
-    await create_customer(shop.changes, shop.project_id, "alice")
-    await buy(shop, user="bob", product="pro_monthly")
-    assert await total(shop, Kind.CUSTOMER) == {"": 2}
+async def test_customers_count_where_they_were_first_seen(core: Core) -> None:
+    await create_customer(core.changes, core.project_id, "alice")
+    await buy(core, user="bob", product="pro_monthly")
+    assert await total(core, Kind.CUSTOMER) == {"": 2}
 
     async def visit(platform: str) -> None:
-        keys = await shop.database.pool.fetch("select id from customers order by id")
-        async with shop.database.transaction() as connection:
-            seen = LastSeen(shop.time, platform, None, "1.0", "DE")
-            await presence.write(connection, [((shop.project_id, row["id"]), seen) for row in keys])
+        keys = await core.database.pool.fetch("select id from customers order by id")
+        async with core.database.transaction() as connection:
+            seen = LastSeen(core.time, platform, None, "1.0", "DE")
+            await presence.write(connection, [((core.project_id, row["id"]), seen) for row in keys])
 
     # A purchase may be written before the visit that it came with.
     await visit("ios")
-    assert await total(shop, Kind.CUSTOMER, segment="platform") == {"ios": 2}
-    assert await total(shop, Kind.PAYMENT, segment="platform") == {"ios": 1}
+    assert await total(core, Kind.CUSTOMER, segment="platform") == {"ios": 2}
+    assert await total(core, Kind.PAYMENT, segment="platform") == {"ios": 1}
     # What is bought later comes from where the customer was seen then.
     await visit("android")
-    await buy(shop, user="alice", product="pro_monthly")
-    assert await total(shop, Kind.CUSTOMER, segment="platform") == {"ios": 2}
-    assert await total(shop, Kind.PAYMENT, segment="platform") == {"ios": 1, "android": 1}
+    await buy(core, user="alice", product="pro_monthly")
+    assert await total(core, Kind.CUSTOMER, segment="platform") == {"ios": 2}
+    assert await total(core, Kind.PAYMENT, segment="platform") == {"ios": 1, "android": 1}
 
 
-async def test_erasing_a_customer_changes_no_chart(shop: Shop) -> None:
-    await shop.database.pool.execute("update projects set chart_attributes = '{team}'")
-    await create_customer(shop.changes, shop.project_id, "alice", attributes={"team": "red", "secret": "x"})
+async def test_erasing_a_customer_changes_no_chart(core: Core) -> None:
+    await core.database.pool.execute("update projects set chart_attributes = '{team}'")
+    await create_customer(core.changes, core.project_id, "alice", attributes={"team": "red", "secret": "x"})
     for product in ("pro_monthly", "coins_100"):
-        await buy(shop, product)
-        await shop.wait(DAY)
-    await shop.act("refund", user="alice")
-    before = await facts(shop.database, shop.project_id)
-    await erase(shop.changes, shop.project_id, "alice")
-    assert await facts(shop.database, shop.project_id) == before
+        await buy(core, product)
+        await core.wait(DAY)
+    await core.act("refund", user="alice")
+    before = await facts(core.database, core.project_id)
+    await erase(core.changes, core.project_id, "alice")
+    assert await facts(core.database, core.project_id) == before
     # The same id again is another customer, and the first one still counts.
-    await buy(shop, "coins_100")
-    assert await total(shop, Kind.CUSTOMER) == {"": 2}
-    assert await total(shop, Kind.PAYING_CUSTOMER) == {"": 2}
+    await buy(core, "coins_100")
+    assert await total(core, Kind.CUSTOMER) == {"": 2}
+    assert await total(core, Kind.PAYING_CUSTOMER) == {"": 2}
 
 
-async def test_what_an_erased_customer_paid_is_not_counted_again_for_the_next_owner(shop: Shop) -> None:
+async def test_what_an_erased_customer_paid_is_not_counted_again_for_the_next_owner(core: Core) -> None:
     """The purchase goes on with another customer, who pays for its next period."""
-    await buy(shop, "pro_monthly")
-    async with shop.database.acquire() as connection:
-        alice = await load(connection, shop.project_id, "alice")
+    await buy(core, "pro_monthly")
+    async with core.database.acquire() as connection:
+        alice = await load(connection, core.project_id, "alice")
     assert alice is not None
     (left,) = alice.subscriptions
-    await erase(shop.changes, shop.project_id, "alice")
+    await erase(core.changes, core.project_id, "alice")
 
     async def give(to: str, bought: Subscription) -> None:
         change = Change(
-            project_id=shop.project_id,
+            project_id=core.project_id,
             app_user_id=to,
-            apply=lambda situation: take_in(situation.customer, bought, shop.time),
+            apply=lambda situation: take_in(situation.customer, bought, core.time),
             create=True,
             claims=frozenset({(bought.store, bought.id)}),
         )
-        await shop.changes.make(change)
-        await agree(shop.database, shop.project_id)
+        await core.changes.make(change)
+        await agree(core.database, core.project_id)
 
     await give("bob", left)
     of_customers = (Kind.PAYING_CUSTOMER, Kind.SEEN_PAYER, Kind.SEEN_CONVERTED, Kind.SEEN_REVENUE)
-    assert [await total(shop, kind) for kind in (Kind.PAYMENT, *of_customers)] == [{"": 1}] * 5
-    assert await total(shop, Kind.CUSTOMER) == {"": 2}
+    assert [await total(core, kind) for kind in (Kind.PAYMENT, *of_customers)] == [{"": 1}] * 5
+    assert await total(core, Kind.CUSTOMER) == {"": 2}
     # The test store renews it by itself.
-    shop.time = left.current.ends_at + SECOND
+    core.time = left.current.ends_at + SECOND
     await give("bob", left)
-    assert [await total(shop, kind) for kind in (Kind.PAYMENT, *of_customers)] == [{"": 2}] * 5
+    assert [await total(core, kind) for kind in (Kind.PAYMENT, *of_customers)] == [{"": 2}] * 5
 
 
-async def test_who_lives_on_a_test_clock_counts_there_by_its_time(shop: Shop) -> None:
-    await create_clock(shop.database, shop.project_id, "clock", "Clock", NOON, NOON)
-    await create_customer(shop.changes, shop.project_id, "alice", "clock")
-    await shop.act("purchase", user="alice", product="pro_monthly")
-    assert await total(shop, Kind.ACTIVE) == await total(shop, Kind.CUSTOMER) == {}
-    assert await total(shop, Kind.ACTIVE, environment="clock") == {"": 1}
-    assert await total(shop, Kind.CUSTOMER, environment="clock") == {"": 1}
-    await advance(shop.changes, shop.project_id, "clock", to=NOON + 60 * DAY)
-    await agree(shop.database, shop.project_id)
+async def test_who_lives_on_a_test_clock_counts_there_by_its_time(core: Core) -> None:
+    await create_clock(core.database, core.project_id, "clock", "Clock", NOON, NOON)
+    await create_customer(core.changes, core.project_id, "alice", "clock")
+    await core.act("purchase", user="alice", product="pro_monthly")
+    assert await total(core, Kind.ACTIVE) == await total(core, Kind.CUSTOMER) == {}
+    assert await total(core, Kind.ACTIVE, environment="clock") == {"": 1}
+    assert await total(core, Kind.CUSTOMER, environment="clock") == {"": 1}
+    await advance(core.changes, core.project_id, "clock", to=NOON + 60 * DAY)
+    await agree(core.database, core.project_id)
 
 
-async def test_attributes_that_were_chosen_follow_every_change(shop: Shop) -> None:
-    await buy(shop, "pro_monthly")
-    await create_customer(shop.changes, shop.project_id, "bob", attributes={"plan": "gold", "age": "7"})
-    assert await total(shop, Kind.CUSTOMER, segment="attributes") == {"": 2}
-    await shop.database.pool.execute("update projects set chart_attributes = '{plan}'")
-    assert await total(shop, Kind.CUSTOMER, segment="attributes") == {"": 1, "plan=gold": 1}
-    await put_attributes(shop.changes, shop.project_id, "alice", {"plan": "silver"})
-    assert await total(shop, Kind.PAYMENT, segment="attributes") == {"plan=silver": 1}
+async def test_attributes_that_were_chosen_follow_every_change(core: Core) -> None:
+    await buy(core, "pro_monthly")
+    await create_customer(core.changes, core.project_id, "bob", attributes={"plan": "gold", "age": "7"})
+    assert await total(core, Kind.CUSTOMER, segment="attributes") == {"": 2}
+    await core.database.pool.execute("update projects set chart_attributes = '{plan}'")
+    assert await total(core, Kind.CUSTOMER, segment="attributes") == {"": 1, "plan=gold": 1}
+    await put_attributes(core.changes, core.project_id, "alice", {"plan": "silver"})
+    assert await total(core, Kind.PAYMENT, segment="attributes") == {"plan=silver": 1}
 
 
-async def changed(shop: Shop, known: Mark) -> tuple[Mark, set[str]]:
+async def changed(core: Core, known: Mark) -> tuple[Mark, set[str]]:
     """The names of customers that changed since, and of those who are gone."""
-    async with shop.database.transaction(isolation="repeatable_read", readonly=True) as connection:
-        reached, keys = await rows.changed_since(connection, shop.project_id, known)
+    async with core.database.transaction(isolation="repeatable_read", readonly=True) as connection:
+        reached, keys = await rows.changed_since(connection, core.project_id, known)
         assert keys is not None
         names = await connection.fetch("select app_user_id from customers where id = any($1)", keys)
     return reached, {row["app_user_id"] for row in names} | ({"gone"} if len(names) < len(keys) else set())
 
 
 @pytest.mark.one_server("it holds a transaction open on the server, and there they run on a node")
-async def test_a_transaction_that_commits_late_is_not_missed(shop: Shop) -> None:
-    await buy(shop, user="alice", product="pro_monthly")
-    async with shop.database.acquire() as connection:
-        mark = await rows.mark(connection, shop.project_id)
-    async with shop.database.transaction() as slow:
+async def test_a_transaction_that_commits_late_is_not_missed(core: Core) -> None:
+    await buy(core, user="alice", product="pro_monthly")
+    async with core.database.acquire() as connection:
+        mark = await rows.mark(connection, core.project_id)
+    async with core.database.transaction() as slow:
         await slow.execute("update customers set changed_xid = default where app_user_id = 'alice'")
-        await buy(shop, user="bob", product="pro_monthly")
-        mark, found = await changed(shop, mark)
+        await buy(core, user="bob", product="pro_monthly")
+        mark, found = await changed(core, mark)
         assert found == {"bob"}
-    mark, found = await changed(shop, mark)
+    mark, found = await changed(core, mark)
     assert "alice" in found
-    _, found = await changed(shop, mark)
+    _, found = await changed(core, mark)
     assert found == set()
 
 
 @pytest.mark.one_server("customers are counted by the transaction ids of one server")
-async def test_everything_that_charts_may_show_is_a_change(shop: Shop) -> None:
-    async with shop.database.acquire() as connection:
-        mark = await rows.mark(connection, shop.project_id)
-    await create_customer(shop.changes, shop.project_id, ANONYMOUS[0])
-    mark, found = await changed(shop, mark)
+async def test_everything_that_charts_may_show_is_a_change(core: Core) -> None:
+    async with core.database.acquire() as connection:
+        mark = await rows.mark(connection, core.project_id)
+    await create_customer(core.changes, core.project_id, ANONYMOUS[0])
+    mark, found = await changed(core, mark)
     assert found == {ANONYMOUS[0]}
-    await buy(shop, "pro_monthly")
-    mark, found = await changed(shop, mark)
+    await buy(core, "pro_monthly")
+    mark, found = await changed(core, mark)
     assert found == {"alice"}
-    await log_in(shop.changes, shop.project_id, ANONYMOUS[0], "alice")
-    mark, found = await changed(shop, mark)
+    await log_in(core.changes, core.project_id, ANONYMOUS[0], "alice")
+    mark, found = await changed(core, mark)
     assert found == {"alice", "gone"}
-    await put_attributes(shop.changes, shop.project_id, "alice", {"plan": "silver"})
-    mark, found = await changed(shop, mark)
+    await put_attributes(core.changes, core.project_id, "alice", {"plan": "silver"})
+    mark, found = await changed(core, mark)
     assert found == {"alice"}
-    await erase(shop.changes, shop.project_id, "alice")
-    _, found = await changed(shop, mark)
+    await erase(core.changes, core.project_id, "alice")
+    _, found = await changed(core, mark)
     assert found == {"gone"}

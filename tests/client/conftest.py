@@ -1,3 +1,0 @@
-from tests.api.conftest import shop
-
-__all__ = ["shop"]

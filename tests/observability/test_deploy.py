@@ -1,0 +1,106 @@
+"""The alert rules and the Grafana dashboard use metrics and labels that a running service has, and each alert has a
+paragraph that says what to do."""
+
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.databases import DemoShelf
+from tests.http.receiving import delivering, posting
+from tests.observability.promql import read
+
+ROOT = Path(__file__).parents[2]
+RULES = yaml.safe_load((ROOT / "deploy/watching/alerts.yaml").read_text(encoding="utf-8"))
+DASHBOARD = json.loads((ROOT / "deploy/watching/dashboard.json").read_text(encoding="utf-8"))
+PAGE = (ROOT / "docs/watching.md").read_text(encoding="utf-8")
+ALERTS: list[dict[str, Any]] = [rule for group in RULES["groups"] for rule in group["rules"]]
+PANELS: list[dict[str, Any]] = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+EXPRESSIONS = {
+    **{rule["alert"]: rule["expr"] for rule in ALERTS},
+    **{f"{panel['title']} {one['refId']}": one["expr"] for panel in PANELS for one in panel["targets"]},
+}
+# Prometheus adds them to everything, and has a metric of its own for each target.
+ADDED = {"instance", "job"}
+OWN = "up"
+# Labels that always have all their values.
+FIXED = {"state", "outcome", "kind"}
+
+
+async def test_every_expression_uses_metrics_and_labels_that_exist(demo_shelf: DemoShelf, short_folder: Path) -> None:
+    async with (
+        demo_shelf.shelf.lend() as database,
+        posting(database, short_folder, demo=demo_shelf.demo) as post,
+        delivering(post),
+    ):
+        good, bad = await post.hook(), await post.hook("/status/500")
+        action = {"action": "purchase", "app_user_id": "ada", "product_id": "pro_monthly"}
+        path = f"/v2/projects/{post.project_id}/test_store/actions"
+        assert (await post.client.post(path, action)).status == 200
+        await post.settled(good["id"], "delivered")
+        await post.settled(bad["id"], "waiting", attempts=1)
+        front: Any = post.client.app
+        text = (await front._watch.text()).decode()
+    shown: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            shown[sample.name].update({})
+            for label, value in sample.labels.items():
+                shown[sample.name][label].add(value)
+    # This database is no cluster.
+    shown["latchkey_database_node_up"]["node"].add("localhost:5432")
+    for name, text in EXPRESSIONS.items():
+        expression = read(text)
+        for use in expression.metrics:
+            if use.name == OWN:
+                assert set(use.labels) <= ADDED
+                continue
+            assert use.name in shown, f"{name}: there is no metric {use.name}"
+            for label, (sign, value) in use.labels.items():
+                assert label in shown[use.name], f"{name}: {use.name} has no label {label}"
+                if label in FIXED or use.name == "latchkey_store_notifications":
+                    assert sign == "=", name
+                    assert value in shown[use.name][label], f"{name}: {label} is never {value}"
+        known = {label for use in expression.metrics for label in shown[use.name]}
+        assert expression.grouped <= known | ADDED, f"{name} groups by labels that are not there"
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+def test_every_alert_says_what_is_wrong_and_where_to_read_what_to_do(alert: dict[str, Any]) -> None:
+    assert alert["labels"]["severity"] in {"critical", "warning", "info"}
+    assert alert["annotations"]["summary"].endswith(".")
+    assert alert["annotations"]["runbook"] == f"docs/watching.md#{alert['alert'].lower()}"
+    paragraph = re.search(rf"^#### {alert['alert']}\n(.+?)(?=\n#|\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert paragraph is not None, "docs/watching.md has no such heading"
+    assert len(paragraph[1].split()) > 15
+    # Labels in the text are kept by the expression.
+    expression = read(alert["expr"])
+    grouped = expression.grouped | (ADDED if expression.metrics[0].name == OWN else set())
+    assert set(re.findall(r"\$labels\.(\w+)", alert["annotations"]["summary"])) <= grouped
+
+
+def test_the_page_has_no_runbook_for_an_alert_that_is_gone() -> None:
+    assert set(re.findall(r"^#### (Latchkey\w+)$", PAGE, re.MULTILINE)) == {alert["alert"] for alert in ALERTS}
+
+
+def test_the_dashboards_panels_do_not_overlap_and_use_the_chosen_source() -> None:
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(ids) == len(set(ids))
+    places = set()
+    for panel in DASHBOARD["panels"]:
+        at = panel["gridPos"]
+        for x in range(at["x"], at["x"] + at["w"]):
+            for y in range(at["y"], at["y"] + at["h"]):
+                assert (x, y) not in places, panel["title"]
+                assert x < 24
+                places.add((x, y))
+    for panel in PANELS:
+        assert panel["datasource"]["uid"] == "${datasource}"
+        for target in panel["targets"]:
+            kept = read(target["expr"]).grouped
+            assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= kept, panel["title"]

@@ -1,3 +1,0 @@
-from tests.usecases import conftest
-
-shop = conftest.shop

@@ -1,0 +1,232 @@
+"""`after-restore`, step by step, and how a restored database is noticed. tests/restoring does it with real restores."""
+
+import asyncio
+from dataclasses import replace
+from unittest.mock import AsyncMock
+
+import pytest
+
+from latchkey.database import database_identity as aftermath
+from latchkey.database import database_identity as identity
+from latchkey.database.errors import RestoredError
+from latchkey.database.pool import Connection, Database, connect
+from latchkey.database.sealing import Sealer
+from latchkey.domain.instants import DAY, HOUR
+from latchkey.domain.refusal import Conflict
+from latchkey.domain.restore import POSITIONS, SEQUENCES, DatabaseIdentity, Origin
+from latchkey.process import doctor
+from latchkey.settings import Settings
+from latchkey.subjects.database_restore.usecases import ACTION, HELD, Report, RestoreOptions, after_restore
+from latchkey.subjects.deployment.storage import events_since, largest_feeds
+from latchkey.subjects.webhooks.delivery.role import run_delivery
+from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhook, Webhooks
+from tests.engine.fixtures import NOON, Core
+from tests.subjects.webhooks.delivery.processes import SECRET_KEY
+
+ELSEWHERE = DatabaseIdentity("1", 2, 3)
+
+
+@pytest.fixture
+async def webhook(core: Core) -> Webhook:
+    setup = Setup(name="receiver", url="https://receiver.example/")
+    return await Webhooks(core.database, Sealer(SECRET_KEY)).create(core.project_id, setup, NOON)
+
+
+async def restored(database: Database) -> None:
+    """As if the database had been on another server before."""
+    async with database.acquire() as connection:
+        await identity.note(connection, ELSEWHERE)
+
+
+async def run(database: Database, **wanted: bool) -> Report:
+    return await after_restore(database, RestoreOptions(**wanted), NOON + HOUR, actor="a test")
+
+
+async def test_what_waits_is_held_unless_it_is_to_be_sent(core: Core, webhook: Webhook) -> None:
+    await core.act("purchase", "alice", "pro_monthly")
+    await core.act("purchase", "bob", "pro_monthly")
+    pool = core.database.pool
+    await pool.execute("update lanes set lease_until = $1, token = 7, next_at = $1", NOON + DAY)
+    await restored(core.database)
+    report = await run(core.database, send_waiting=True)
+    assert "deliveries held" not in report.counts
+    lanes = await pool.fetch("select lease_until, token, next_at from lanes")
+    assert [tuple(lane) for lane in lanes] == [(0, 8, NOON + HOUR)] * 2
+
+    report = await run(core.database, again=True)
+    assert report.counts["deliveries held"] == 2
+    assert await pool.fetchval("select count(*) from lanes") == 0
+    rows = await pool.fetch("select status, error from deliveries")
+    assert [tuple(row) for row in rows] == [("failed", HELD)] * 2
+
+
+async def test_new_events_get_numbers_that_nobody_has_seen_and_it_is_done_once(core: Core) -> None:
+    await core.act("purchase", "alice", "pro_monthly")
+    await restored(core.database)
+    assert (await run(core.database)).counts["projects moved on"] == 1
+    assert (await run(core.database)).done_before == NOON + HOUR
+    await core.act("cancel", "alice")
+    await core.act("purchase", "bob", "pro_monthly")
+    told = {event.app_user_id: event.sequence for event in await core.events(None)}
+    assert told == {"alice": 2 * SEQUENCES + 1, "bob": 2 * SEQUENCES + 1}
+    pool = core.database.pool
+    positions = [row[0] for row in await pool.fetch("select position from events order by position")]
+    assert positions == [1, POSITIONS + 2, POSITIONS + 3]
+    async with pool.acquire() as connection:
+        assert [feed.events for feed in await largest_feeds(connection, 1)] == [3]
+        assert await events_since(connection, core.project_id, 0) == 3
+    keys = [row[0] for row in await pool.fetch("select id from customers order by id")]
+    assert keys[1] - keys[0] > SEQUENCES
+    await core.act("uncancel", "alice")
+    assert [event.sequence for event in await core.events("alice")][1:] == [2 * SEQUENCES + 1, 2 * SEQUENCES + 2]
+    entry = await pool.fetchrow("select project_id, outcome from audit_entries where action = $1", ACTION)
+    assert entry is not None
+    assert tuple(entry) == (core.project_id, "done")
+
+
+async def test_interrupted_it_moves_nothing_on_twice(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    await core.act("purchase", "alice", "pro_monthly")
+    await restored(core.database)
+    with monkeypatch.context() as patch:
+
+        async def killed(*_: object) -> None:
+            raise ConnectionAbortedError
+
+        patch.setattr(aftermath, "reset_health", killed)
+        with pytest.raises(ConnectionAbortedError):
+            await run(core.database)
+    async with core.database.acquire() as connection:
+        assert (await identity.look(connection))[0] is Origin.RESTORED
+    report = await run(core.database)
+    assert "projects moved on" not in report.counts
+    assert await core.database.pool.fetchval("select position from feeds") == POSITIONS + 1
+    async with core.database.acquire() as connection:
+        assert (await identity.look(connection))[0] is Origin.SAME
+
+
+async def test_the_stores_are_asked_again_one_purchase_after_the_other(core: Core) -> None:
+    pool = core.database.pool
+    await pool.execute(
+        "insert into apps (project_id, id, name, store, created_at) values ($1, 'a', 'A', 'play_store', 0)",
+        core.project_id,
+    )
+    await pool.execute(
+        "insert into store_connections (project_id, app_id, store, version, url_token, url_token_hash, history_read_to)"
+        " values ($1, 'a', 'play_store', 1, 'x', 'x', $2)", core.project_id, NOON + HOUR - 60_000,
+    )  # fmt: skip
+    # Expected to be told of; told of lately; over long ago.
+    for handle, told_at, check_at in ((b"1", 0, NOON + 9 * DAY), (b"2", NOON, None), (b"3", 0, None)):
+        await pool.execute(
+            "insert into store_handles (project_id, store, handle_hash, handle, app_id, environment, store_id, kind,"
+            " product_id, first_seen_at, last_told_at, check_at)"
+            " values ($1, 'play_store', $2, 'h', 'a', 'production', 's', 'subscription', 'p', 0, $3, $4)",
+            core.project_id, handle, told_at, check_at,
+        )  # fmt: skip
+    await restored(core.database)
+    report = await run(core.database)
+    assert report.counts["histories of stores to read"] == 1
+    assert report.counts["purchases to read from their stores"] == 2
+    assert await pool.fetchval("select history_read_to from store_connections") == NOON
+    due = [row[0] for row in await pool.fetch("select check_at from store_handles order by handle_hash")]
+    assert due == [NOON + HOUR + 100, NOON + HOUR + 200, None]
+
+
+async def test_a_restored_database_is_refused_until_it_was_run(core: Core, webhook: Webhook) -> None:
+    async with core.database.acquire() as connection:
+        # The first look notes the server.
+        await identity.require_settled(connection)
+        assert await doctor.restored(connection) is None
+        await identity.note(connection, ELSEWHERE)
+        with pytest.raises(RestoredError, match="latchkey admin after-restore"):
+            await identity.require_settled(connection)
+        finding = await doctor.restored(connection)
+        assert finding is not None
+        assert (finding.mark, "latchkey admin after-restore" in finding.remedy) == ("bad", True)
+    with pytest.raises(RestoredError):
+        await run_delivery(core.database, Settings(secret_key=SECRET_KEY), asyncio.Event())
+
+    # A database that was only moved: nothing but the server is noted.
+    await core.act("purchase", "alice", "pro_monthly")
+    assert (await run(core.database, nothing_lost=True)).counts == {}
+    assert await core.database.pool.fetchval("select count(*) from lanes") == 1
+    async with core.database.acquire() as connection:
+        await identity.require_settled(connection)
+
+
+async def test_a_dump_that_was_loaded_into_the_same_database_is_noticed(core: Core) -> None:
+    """As `pg_restore --clean` does it: every table is dropped and made again, with the rows of the dump."""
+    async with core.database.acquire() as connection:
+        assert await identity.settle(connection) is Origin.SAME
+        assert await identity.settle(connection) is Origin.SAME
+        for statement in (
+            "alter table server_identity rename to dumped",
+            "create table server_identity (like dumped including all)",
+            "insert into server_identity select * from dumped",
+            "drop table dumped",
+        ):
+            await connection.execute(statement)
+        assert await identity.settle(connection) is Origin.RESTORED
+
+
+async def promoted(connection: Connection, waited: bool) -> None:
+    """As if this server had been a standby, and commits had waited for it or not."""
+    _, here = await identity.look(connection)
+    assert here is not None
+    await identity.note(connection, replace(here, timeline=here.timeline + 1))
+    await connection.execute("update server_identity set waits_for_standby = $1", waited)
+
+
+async def test_a_promoted_standby_is_no_restore_and_an_unreadable_history_stops_nothing(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origins = {
+        "no recovery target specified": Origin.PROMOTED,
+        None: Origin.UNCLEAR,
+        "before 2026-11-16 10:00:00+00": Origin.RESTORED,
+    }
+    async with core.database.acquire() as connection:
+        for reason, what in origins.items():
+            monkeypatch.setattr(identity, "_reason", AsyncMock(return_value=reason))
+            await promoted(connection, waited=True)
+            assert await identity.settle(connection) is what
+            assert await connection.fetchval("select sequence_floor from projects") == 0
+
+
+async def test_after_a_failover_that_may_have_lost_commits_numbers_skip_ahead_once_and_doctor_says_so(
+    core: Core,
+) -> None:
+    await core.act("purchase", "alice", "pro_monthly")
+    async with core.database.acquire() as connection:
+        # This process has seen a change of the catalog that was lost.
+        await connection.execute("update projects set catalog_version = catalog_version + 1")
+        await core.act("cancel", "alice")
+        await connection.execute("update projects set catalog_version = catalog_version - 1")
+        # Commits have begun to wait since this process last looked.
+        await promoted(connection, waited=True)
+        await identity.follow(connection, unconfirmed_at=1)
+        assert await connection.fetchval("select sequence_floor from projects") == 0
+        await promoted(connection, waited=False)
+        for _ in range(2):
+            await identity.follow(connection, unconfirmed_at=0)
+            assert await identity.settle(connection) is Origin.SAME
+        # A process that saw more of the old server than the database says.
+        await identity.follow(connection, unconfirmed_at=NOON)
+        await core.act("uncancel", "alice")
+        assert [event.sequence for event in await core.events("alice")] == [1, 2, 2 * SEQUENCES + 1]
+        finding = await doctor.restored(connection)
+        assert finding is not None
+        assert (finding.mark, "admin after-restore --nothing-lost" in finding.remedy) == ("bad", True)
+
+    # Also beside the service.
+    service = await connect(core.database.url, application_name="latchkey clock,delivery")
+    await run(core.database, nothing_lost=True)
+    await service.close()
+    async with core.database.acquire() as connection:
+        assert await doctor.restored(connection) is None
+
+
+async def test_it_refuses_to_run_beside_the_service(core: Core) -> None:
+    service = await connect(core.database.url, application_name="latchkey clock,delivery")
+    with pytest.raises(Conflict, match="clock,delivery"):
+        await run(core.database)
+    await service.close()

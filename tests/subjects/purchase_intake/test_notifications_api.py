@@ -1,0 +1,144 @@
+"""The journal of what stores sent: listed, filtered, read, processed again."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from latchkey.subjects.api_keys import usecases as keys
+from tests.http.apple import AppStore, app_store, connected_app, process
+from tests.http.client import NOW, Shop
+from tests.http.management import get, post, refused, walk
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[AppStore]:
+    async with app_store() as store:
+        yield store
+
+
+@pytest.fixture
+async def app(shop: Shop, store: AppStore) -> dict[str, Any]:
+    """A connected app with a sale and a test notification in its journal; nothing is processed yet."""
+    app = await connected_app(shop, store)
+    store.emulator.outbox.messages.clear()
+    store.emulator.sell(product_id="pro_monthly", buyer="ada")
+    assert {reply.status for reply in await store.send(shop, app["notification_url"])} == {200}
+    shop.clock.now += 1_000
+    store.emulator.send_test()
+    assert {reply.status for reply in await store.send(shop, app["notification_url"])} == {200}
+    return app
+
+
+async def ids(shop: Shop, query: str) -> list[str]:
+    return [item["kind"] for item in await walk(shop, f"store_notifications?limit=1{query}")]
+
+
+async def test_only_a_key_that_may_write_gets_the_payload(shop: Shop, app: dict[str, Any]) -> None:
+    """A signed transaction in it could be shown as a receipt, for another customer."""
+    reader = await keys.create_secret_key(shop.database, shop.project_id, "reader", NOW, scopes=["read"])
+    [_, sale] = await walk(shop, "store_notifications")
+    read = await get(shop, f"store_notifications/{sale['id']}", key=reader.plaintext)
+    assert (read.status, read.json()) == (200, sale)
+    assert "payload" not in read.json()
+    listed = await get(shop, "store_notifications", key=reader.plaintext)
+    assert listed.json()["items"][1] == sale
+
+
+async def test_a_processed_entry_names_the_customer_and_the_events(shop: Shop, app: dict[str, Any]) -> None:
+    await process(shop)
+    [test, sale] = await walk(shop, "store_notifications")
+    assert (test["status"], sale["status"], sale["attempts"]) == ("ignored", "applied", 1)
+    assert (sale["finished_at"], sale["next_attempt_at"]) == (NOW + 1_000, None)
+    [event_id] = sale["event_ids"]
+    events = await walk(shop, "events")
+    assert [item["app_user_id"] for item in events if item["id"] == event_id] == [sale["customer_id"]]
+
+
+async def test_the_list_is_newest_first_and_filters(shop: Shop, app: dict[str, Any]) -> None:
+    await process(shop)
+    both = await ids(shop, "")
+    assert both[0] == "TEST"
+    assert both[1].startswith("SUBSCRIBED")
+    subject = (await walk(shop, "store_notifications?kind=SUBS"))[0]["subject"]
+    for query, found in (
+        (f"&app_id={app['id']}", both),
+        ("&app_id=app_demo", []),
+        ("&status=applied", both[1:]),
+        ("&status=failed", []),
+        ("&kind=TE", both[:1]),
+        ("&kind=te", []),
+        ("&kind=%25", []),
+        ("&kind=T_ST", []),
+        ("&kind=%5C", []),
+        (f"&subject={subject}", both[1:]),
+        ("&subject=0", []),
+        (f"&since_ms={NOW + 1}", both[:1]),
+        (f"&until_ms={NOW + 1}", both[1:]),
+        (f"&since_ms={NOW}&until_ms={NOW + 1}&status=applied&kind=SUB", both[1:]),
+    ):
+        assert await ids(shop, query) == found, query
+
+
+async def test_one_entry_is_processed_again_and_changes_nothing_twice(shop: Shop, app: dict[str, Any]) -> None:
+    await process(shop)
+    before = await walk(shop, "events")
+    sale = (await walk(shop, "store_notifications"))[1]
+    again = await post(shop, f"store_notifications/{sale['id']}/reprocess", None)
+    assert (again.status, again.json()["status"], again.json()["attempts"]) == (200, "waiting", 0)
+    assert "payload" not in again.json()
+    assert await process(shop) == 1
+    assert (await get(shop, f"store_notifications/{sale['id']}")).json()["status"] == "applied"
+    assert await walk(shop, "events") == before
+
+
+async def test_all_since_a_moment_are_processed_again(shop: Shop, app: dict[str, Any]) -> None:
+    await process(shop)
+    for asked, count in (
+        ({"since_ms": NOW + 1}, 1),
+        ({"since_ms": NOW, "status": "applied"}, 1),
+        ({"since_ms": NOW, "status": "failed"}, 0),
+        ({"since_ms": NOW, "app_id": "app_demo"}, 0),
+        ({"since_ms": NOW, "app_id": app["id"]}, 2),
+        ({"since_ms": NOW + 2_000}, 0),
+    ):
+        reply = await post(shop, "store_notifications/reprocess", asked)
+        assert reply.json() == {"object": "store_notifications_reprocessed", "count": count}, asked
+        assert await process(shop) == count
+
+
+async def test_a_notification_that_is_not_there_is_404(shop: Shop) -> None:
+    for id in ("ntf_1", "ntf_0", "1", "ntf_x", "ntf_" + "9" * 30, "ntf_-1"):
+        refused(await get(shop, f"store_notifications/{id}"), 404, "resource_missing", "notification_id")
+        refused(
+            await post(shop, f"store_notifications/{id}/reprocess", None), 404, "resource_missing", "notification_id"
+        )
+        found = await get(shop, f"store_notifications?starting_after={id}")
+        refused(found, 404, "resource_missing", "starting_after")
+    asked = {"since_ms": NOW, "app_id": "app_none"}
+    refused(await post(shop, "store_notifications/reprocess", asked), 404, "resource_missing", "app_id")
+
+
+async def test_a_query_that_makes_no_sense_is_400(shop: Shop) -> None:
+    for query, param in (
+        ("status=done", "status"),
+        ("kind=", "kind"),
+        ("subject=%00", "subject"),
+        ("app_id=" + "x" * 201, "app_id"),
+        ("since_ms=yesterday", "since_ms"),
+        ("until_ms=0", "until_ms"),
+        (f"since_ms={NOW + 1}&until_ms={NOW}", "until_ms"),
+        ("limit=0", "limit"),
+    ):
+        refused(await get(shop, f"store_notifications?{query}"), 400, "parameter_error", param)
+
+
+async def test_what_is_not_authentic_is_not_in_the_journal(shop: Shop, store: AppStore) -> None:
+    app = await connected_app(shop, store)
+    store.emulator.outbox.messages.clear()
+    for lie, status in (("signature", 401), ("chain", 401), ("bundle", 403), ("app_id", 403)):
+        store.emulator.send_test()
+        [reply] = await store.send(shop, app["notification_url"], lie)
+        assert (lie, reply.status) == (lie, status)
+    assert await walk(shop, "store_notifications") == []
+    assert (await get(shop, f"apps/{app['id']}")).status == 200
