@@ -40,7 +40,7 @@ BEGINNINGS = {
     "client": ["latchkey.client"],
     "consumer": ["latchkey.consumer", "latchkey.cli.main"],
     "runtime": ["latchkey.runtime.reference_device", "latchkey.cli.main"],
-    "service": ["latchkey.process.service", "latchkey.cli.main", "latchkey.process.supervision.child"],
+    "service": ["latchkey.process.service", "latchkey.cli.main"],
     "otel": ["latchkey.observability.otel"],
 }
 # Extras that are installed beside another one.

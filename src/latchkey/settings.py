@@ -333,7 +333,7 @@ def _read(config: Path, problems: list[Problem]) -> dict[str, Any]:
 
 
 def _take(values: dict[str, Any], name: str, value: Any, shown: str, problems: list[Problem]) -> None:
-    kind = _KINDS[name]
+    kind = KINDS[name]
     try:
         plain = msgspec.convert(_prepared(kind, value), kind.written)
         if isinstance(plain, tuple):
@@ -423,7 +423,7 @@ def _kind(hint: Any) -> _Kind:
     return _Kind(hint, info, wanted)
 
 
-_KINDS = {name: _kind(hint) for name, hint in get_type_hints(Settings, include_extras=True).items()}
+KINDS = {name: _kind(hint) for name, hint in get_type_hints(Settings, include_extras=True).items()}
 _NAMES = Settings.__struct_fields__
 # Variables that name a file with a secret in it, as container platforms mount them.
 _FILES = {name: f"{PREFIX}{name.upper()}_FILE" for name in _NAMES if name in SECRETS}

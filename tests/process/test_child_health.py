@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from latchkey.process.supervision.child_health import (
+from latchkey.process.supervision.listeners import bind
+from latchkey.process.supervision.supervisor import (
     EVERY_SECONDS,
     HEALTHY_AFTER,
     START_PATIENCE,
     STORM,
     Child,
-    Tending,
+    Supervisor,
+    plan,
 )
-from latchkey.process.supervision.listeners import bind
-from latchkey.process.supervision.supervisor import Supervisor, plan
 from latchkey.settings import Settings
 from tests.databases import Shelf
 from tests.patience import PATIENCE, until
@@ -135,7 +135,7 @@ async def test_new_connections_go_to_the_others_until_a_killed_process_is_back(
 async def test_a_process_that_hangs_is_replaced(two: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped = two.pid("api-1")
     os.kill(stopped, signal.SIGSTOP)
-    monkeypatch.setattr(two.supervisor._tending, "_hangs_after", 10)
+    monkeypatch.setattr(two.supervisor, "_hangs_after", 10)
     await until(lambda: two.pid("api-1") != stopped, "the process that hangs is not replaced")
     monkeypatch.undo()
     await two.supervisor.wait_until_ready()
@@ -186,38 +186,38 @@ def four() -> Iterator[list[Child]]:
 
 
 def test_a_silent_process_is_killed_and_one_that_still_starts_gets_longer(four: list[Child]) -> None:
-    tending = Tending(four, hangs_after_seconds=10 * EVERY_SECONDS)
+    supervisor = Supervisor(four, hangs_after_seconds=10 * EVERY_SECONDS)
     four[1].ready = False
     for _ in range(10):
-        four[0].heard()
-        tending.turn()
+        four[0].silent = 0
+        supervisor.turn()
     assert [child.process and child.process.returncode for child in four] == [None] * 5
-    four[0].heard()
-    tending.turn()
+    four[0].silent = 0
+    supervisor.turn()
     assert [child.process and child.process.returncode for child in four] == [None, None, -9, -9, -9]
     four[1].silent = round(START_PATIENCE / EVERY_SECONDS)
-    four[0].heard()
-    tending.turn()
+    four[0].silent = 0
+    supervisor.turn()
     assert [child.process and child.process.returncode for child in four] == [None, -9, -9, -9, -9]
 
 
 def test_processes_of_other_programs_say_nothing_and_are_left_alone() -> None:
     other = Child("consumer", ("consumer",), module="latchkey.process.up.consumer_server", process=Fake(1), ready=True)
-    tending = Tending([other], hangs_after_seconds=0)
+    supervisor = Supervisor([other], hangs_after_seconds=0)
     for _ in range(3):
-        tending.turn()
+        supervisor.turn()
     assert other.process is not None
     assert other.process.returncode is None
 
 
 def test_a_process_that_does_not_read_what_it_is_told_delays_nobody(four: list[Child]) -> None:
-    tending = Tending(four)
+    supervisor = Supervisor(four)
     assert four[0].line is not None
     four[0].line.setblocking(False)
     with contextlib.suppress(BlockingIOError):
         while True:
             four[0].line.send(b"x" * 4096)
     four[2].ready, four[2].crashes = False, STORM
-    tending.turn()
+    supervisor.turn()
     # It is told when it reads again; the others have been told.
     assert [child.told for child in four] == [(), ("api-3",), (), ("api-3",), ()]

@@ -30,7 +30,7 @@ def test_a_named_command_comes_alone(words: list[str], names: set[str]) -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "latchkey.process.supervision.child",
+        "latchkey.process.service",
         "latchkey.subjects.purchase_intake.command",
         "latchkey.subjects.purchase_intake.command.app_command",
     ],
@@ -40,7 +40,7 @@ def test_only_what_answers_requests_loads_the_web_framework(module: str) -> None
 
 
 def test_libraries_of_stores_and_exports_are_loaded_when_they_are_used() -> None:
-    loaded = imported("from latchkey.process.service import load_api; load_api()")
+    loaded = imported("from latchkey.process.service import load; load(['api'])")
     assert "fastapi" in loaded
     assert not {"appstoreserverlibrary", "stripe", "requests", "pyarrow", "obstore"} & loaded
     assert not {"alembic", "fastapi"} & imported("import latchkey.process.up.consumer_server")

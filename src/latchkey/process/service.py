@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from latchkey import logs
 from latchkey.database.pool import Database
 from latchkey.engine.changes import Changes
 from latchkey.engine.clock import run_clock
@@ -19,6 +20,7 @@ from latchkey.now import real_now
 from latchkey.observability import port
 from latchkey.observability.peer_metrics import ProcessIdentity
 from latchkey.observability.watch import Watch
+from latchkey.process.supervision.supervisor_channel import SupervisorChannel, run_child, settings_from_wire
 from latchkey.settings import Settings
 from latchkey.subjects.bulk_grants.usecases import run_bulk_grants
 from latchkey.subjects.checkout.usecases.checkouts import Checkouts
@@ -46,13 +48,36 @@ log = structlog.get_logger()
 Restarting = Callable[[], tuple[str, ...]]
 
 
-def load_api() -> None:
+def load(roles: Sequence[str]) -> None:
     """Import what the api role needs, and build its routes. It is more than half of the code: a process without that
     role starts in half the time."""
+    if "api" not in roles:
+        return
     import latchkey.process.dashboard_application  # noqa: F401
     from latchkey.process.http_application import routes
 
     routes()
+
+
+def main() -> None:
+    """A process of the supervisor."""
+    run_child(_run)
+
+
+async def _run(channel: SupervisorChannel) -> None:
+    orders = channel.orders
+    settings = settings_from_wire(orders.settings)
+    logs.configure(settings.log_level, settings.log_format, lasting=True)
+    await run_process(
+        settings,
+        orders.roles,
+        socket.socket(fileno=orders.listening) if orders.listening is not None else None,
+        channel.stop,
+        channel.ready,
+        identity=ProcessIdentity(orders.process, orders.family, orders.processes),
+        metrics=socket.socket(fileno=orders.metrics) if orders.metrics is not None else None,
+        restarting=lambda: channel.restarting,
+    )
 
 
 async def run_process(

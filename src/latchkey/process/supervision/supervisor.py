@@ -1,7 +1,9 @@
 """The parent of the service's processes: starts them, restarts those that crash, drains and stops them.
 
-The processes end with it, even if it is killed (see `child.py`), so that none is left without a supervisor. What it
-does about those that hang is in `tending.py`.
+The processes end with it, even if it is killed (`supervisor_channel.py`), so that none is left without a supervisor.
+One that runs but does not work is killed and started again: it says every second that its event loop turns. Time is
+counted in turns of the supervisor's own loop, not by a clock: after the whole machine was suspended or starved, no
+process is blamed for it. Those that crash again and again are reported.
 """
 
 import asyncio
@@ -13,21 +15,14 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import IO
 
+import msgspec
 import structlog
 
 from latchkey.process.supervision import start
-from latchkey.process.supervision.child_health import (
-    EVERY_SECONDS,
-    HANGS_AFTER_SECONDS,
-    HEALTHY_AFTER,
-    SERVICE,
-    START_PATIENCE,
-    Child,
-    Tending,
-)
-from latchkey.process.supervision.fork_server import forget_settings, fork, may_fork
+from latchkey.process.supervision.fork_server import Process, forget_settings, fork, may_fork
 from latchkey.process.supervision.listeners import DidNotBecomeReadyError, beside
 from latchkey.process.supervision.supervisor_channel import ChildOrders, encode, settings_to_wire
 from latchkey.settings import Settings
@@ -36,6 +31,51 @@ log = structlog.get_logger()
 
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 10.0
+SERVICE = "latchkey.process.service"
+EVERY_SECONDS = 0.2
+# Far longer than an event loop is ever busy with one thing.
+HANGS_AFTER_SECONDS = 30.0
+# Long: on a busy machine a start can take a minute instead of a second.
+START_PATIENCE = 15 * 60.0
+# A process that ran this long was healthy: its crash count starts again.
+HEALTHY_AFTER = 30.0
+# So many crashes in a row are reported by /readyz.
+STORM = 3
+
+
+@dataclass(slots=True)
+class Child:
+    name: str
+    roles: tuple[str, ...]
+    listening: socket.socket | None = None
+    # More sockets for it. Its settings say by number which is which.
+    also: tuple[socket.socket, ...] = ()
+    # The program, and its settings if they differ from the service's.
+    module: str = SERVICE
+    settings: dict[str, object] | None = field(default=None, repr=False)
+    # Its code is loaded only when it gets its settings: the others need the CPU first.
+    later: bool = False
+    # It gets its settings when everything else is up.
+    reserve: bool = False
+    process: Process | None = None
+    line: socket.socket | None = None
+    ready: bool = False
+    crashes: int = 0
+    began: float = 0.0
+    # Turns since it said something.
+    silent: int = 0
+    # Which processes crash again and again, as it was told last.
+    told: tuple[str, ...] = ()
+
+    @property
+    def answers(self) -> bool:
+        """Whether it is one of several that answer requests."""
+        return self.module == SERVICE and self.listening is not None
+
+    def starts(self) -> None:
+        """A new process is being started for it."""
+        self.ready, self.silent, self.told = False, 0, ()
+        self.began = time.monotonic()
 
 
 def plan(roles: Sequence[str], listening: Sequence[socket.socket]) -> list[Child]:
@@ -65,7 +105,7 @@ class Supervisor:
                 if child.module == SERVICE:
                     child.also = (*child.also, metrics)
         self._output = output
-        self._tending = Tending(children, hangs_after_seconds)
+        self._hangs_after = hangs_after_seconds / EVERY_SECONDS
         self._changed = asyncio.Event()
         self._settings: Settings | None = None
         self._watching: list[asyncio.Task[None]] = []
@@ -195,7 +235,7 @@ class Supervisor:
             child.crashes = 1 if time.monotonic() - child.began > HEALTHY_AFTER else child.crashes + 1
             self._changed.set()
             self._replace_socket(child)
-            self._tending.tell()
+            self._report_crashes()
             log.error(
                 "process ended",
                 process=child.name,
@@ -231,16 +271,43 @@ class Supervisor:
         line, loop = child.line, asyncio.get_running_loop()
         with contextlib.suppress(OSError):
             while said := await loop.sock_recv(line, 64):
-                child.heard()
+                child.silent = 0
                 if not child.ready and b"ready" in said:
                     child.ready = True
                     self._changed.set()
-                    self._tending.tell()
+                    self._report_crashes()
 
     async def _tend(self) -> None:
         while not self._stopping:
             await asyncio.sleep(EVERY_SECONDS)
-            self._tending.turn()
+            self.turn()
+
+    def turn(self) -> None:
+        for child in self.children:
+            self._check(child)
+        self._report_crashes()
+
+    def _report_crashes(self) -> None:
+        """Tell every process that answers requests which ones crash again and again."""
+        restarting = tuple(child.name for child in self.children if child.crashes >= STORM)
+        for child in self.children:
+            if child.answers and child.ready and restarting != child.told and child.line is not None:
+                # It has ended, or it hangs and its buffer is full. The next turn tries again.
+                with contextlib.suppress(OSError):
+                    child.line.send(msgspec.json.encode(restarting) + b"\n")
+                    child.told = restarting
+
+    def _check(self, child: Child) -> None:
+        if child.process is None or child.process.returncode is not None:
+            return
+        if child.crashes and child.ready and time.monotonic() - child.began > HEALTHY_AFTER:
+            child.crashes = 0
+        child.silent += 1
+        patience = self._hangs_after if child.ready else START_PATIENCE / EVERY_SECONDS
+        if child.module == SERVICE and child.silent > patience:
+            log.error("process hangs", process=child.name, pid=child.process.pid, action="killed")
+            child.silent = 0
+            child.process.kill()
 
 
 def _connected(child: Child) -> tuple[socket.socket, tuple[socket.socket, ...]]:

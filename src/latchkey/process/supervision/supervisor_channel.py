@@ -1,20 +1,24 @@
-"""Between the supervisor and a child: its orders as one line of JSON, and the child's end of their socket pair."""
+"""Between the supervisor and a child: a socket pair. The child receives its orders as one line of JSON, then the names
+of processes that crash again and again; it sends "ready", then a sign of life every second. When the socket closes, the
+supervisor is gone."""
 
 import asyncio
 import contextlib
 import os
+import signal
 import socket
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Coroutine
 from io import BufferedReader
-from ipaddress import ip_network
-from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
+import uvloop
 
-from latchkey.settings import File, Settings
+from latchkey.settings import KINDS, Settings
 
-_PATHS = tuple(name for name, kind in get_type_hints(Settings, include_extras=True).items() if kind == File)
+EVERY_SECONDS = 1.0
 
 
 class ChildOrders(msgspec.Struct, frozen=True):
@@ -39,48 +43,64 @@ def decode(line: bytes) -> ChildOrders:
 
 
 def settings_to_wire(settings: Settings) -> dict[str, Any]:
-    values = {name: getattr(settings, name) for name in Settings.__struct_fields__}
-    values["webhook_allow_networks"] = [str(network) for network in settings.webhook_allow_networks]
-    return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
+    # Paths and networks as text.
+    values: dict[str, Any] = msgspec.to_builtins(settings, enc_hook=str)
+    return values
 
 
 def settings_from_wire(values: dict[str, Any]) -> Settings:
-    paths = {name: values[name] for name in _PATHS}
     return Settings(
         **{
-            **values,
-            **{name: Path(value) if value else None for name, value in paths.items()},
-            "secret_key": msgspec.convert(values["secret_key"], bytes),
-            "roles": tuple(values["roles"]),
-            "store_allow_hosts": tuple(values["store_allow_hosts"]),
-            "export_allow_hosts": tuple(values["export_allow_hosts"]),
-            "store_emulators": tuple(values["store_emulators"]),
-            "webhook_allow_networks": tuple(ip_network(network) for network in values["webhook_allow_networks"]),
+            name: kind.make(values[name]) if kind.make is not None else msgspec.convert(values[name], kind.written)
+            for name, kind in KINDS.items()
+            # No path, key or network is the default.
+            if values[name] or kind.make is None
         }
     )
 
 
-EVERY_SECONDS = 1.0
+class SupervisorChannel:
+    """The child's end."""
+
+    def __init__(self, supervisor: socket.socket, lines: BufferedReader, orders: ChildOrders) -> None:
+        self.orders = orders
+        self.stop = asyncio.Event()
+        # Processes that crash again and again.
+        self.restarting: tuple[str, ...] = ()
+        self._supervisor = supervisor
+        self._living: asyncio.Task[None] | None = None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.stop.set)
+        # A thread notices that the supervisor is gone even if the event loop is busy.
+        threading.Thread(target=self._read, args=(lines,), daemon=True).start()
+
+    def ready(self) -> None:
+        self._supervisor.sendall(b"ready\n")
+        self._living = asyncio.create_task(self._live())
+
+    def _read(self, lines: BufferedReader) -> None:
+        try:
+            for line in lines:
+                self.restarting = msgspec.json.decode(line, type=tuple[str, ...])
+        finally:
+            os._exit(70)
+
+    async def _live(self) -> None:
+        """Says every second that this event loop turns. A supervisor that does not listen is no reason to wait."""
+        while True:
+            with contextlib.suppress(OSError):
+                self._supervisor.send(b".", socket.MSG_DONTWAIT)
+            await asyncio.sleep(EVERY_SECONDS)
 
 
-def die_with(supervisor: socket.socket) -> None:
-    """Ends this process when the supervisor is gone. A thread notices even if the event loop is busy."""
-    supervisor.recv(1)
-    os._exit(70)
+def run_child(work: Callable[[SupervisorChannel], Coroutine[Any, Any, None]]) -> None:
+    """The life of a process of the supervisor, which ends with its work or with the supervisor."""
+    supervisor = socket.socket(fileno=int(sys.argv[1]))
+    lines = supervisor.makefile("rb")
 
+    async def run(orders: ChildOrders) -> None:
+        await work(SupervisorChannel(supervisor, lines, orders))
 
-def hear_and_die_with(supervisor: BufferedReader, heard: Callable[[bytes], None]) -> None:
-    """The same, for a process that is told news: one line each."""
-    try:
-        for line in supervisor:
-            heard(line)
-    finally:
-        os._exit(70)
-
-
-async def live(supervisor: socket.socket) -> None:
-    """Says every second that this event loop turns. A supervisor that does not listen is no reason to wait."""
-    while True:
-        with contextlib.suppress(OSError):
-            supervisor.send(b".", socket.MSG_DONTWAIT)
-        await asyncio.sleep(EVERY_SECONDS)
+    # The supervisor may still be starting the database.
+    if line := lines.readline():
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run(decode(line)))

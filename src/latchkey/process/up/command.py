@@ -22,11 +22,10 @@ from latchkey.database.migrate import migrate, pending
 from latchkey.database.pool import Database, connect
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates, may_sign_for
-from latchkey.process.supervision.child_health import Child
 from latchkey.process.supervision.listeners import CannotListenError, bind, bind_metrics, wait_until_answering
 from latchkey.process.supervision.start import Timings
 from latchkey.process.supervision.stop_signal import StoppedError, StopSignal, stoppable
-from latchkey.process.supervision.supervisor import Supervisor, plan
+from latchkey.process.supervision.supervisor import Child, Supervisor, plan
 from latchkey.process.up import demo_consumer
 from latchkey.process.up.announcement import announce
 from latchkey.process.up.database_watch import keep_running

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import socket
-import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-import uvloop
 
 from latchkey import logs
 from latchkey.consumer.consumer_settings import Settings
 from latchkey.consumer.reference_consumer import Consumer
 from latchkey.consumer.storage.schema import migrate
 from latchkey.process.supervision.listeners import ConsumerFailedError
-from latchkey.process.supervision.supervisor_channel import decode, die_with
+from latchkey.process.supervision.supervisor_channel import SupervisorChannel, run_child
 from latchkey.server import Listener
 from latchkey.settings import Settings as Transport
 
@@ -86,22 +82,13 @@ def _demo(consumer: Consumer, key: str) -> DemoApp:
 
 def main() -> None:
     """A child of `latchkey up`."""
-    supervisor = socket.socket(fileno=int(sys.argv[1]))
-    line = supervisor.makefile("rb").readline()
-    if not line:
-        return
-    told = decode(line)
-    threading.Thread(target=die_with, args=(supervisor,), daemon=True).start()
-    settings = msgspec.convert(told.settings, Settings)
+    run_child(_run)
+
+
+async def _run(channel: SupervisorChannel) -> None:
+    told = channel.orders.settings
+    settings = msgspec.convert(told, Settings)
     logs.configure(settings.log_level, settings.log_format, lasting=True)
-
-    async def run() -> None:
-        stop = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-        assert told.listening is not None
-        listening = socket.socket(fileno=told.listening)
-        ready, key = (lambda: supervisor.sendall(b"ready\n")), told.settings.get("demo_key")
-        await serve(settings, listening, stop, ready, demo_key=key)
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run())
+    assert channel.orders.listening is not None
+    listening = socket.socket(fileno=channel.orders.listening)
+    await serve(settings, listening, channel.stop, channel.ready, demo_key=told.get("demo_key"))

@@ -9,9 +9,8 @@ import structlog
 
 from latchkey.database.embedded.postgres import EmbeddedServer
 from latchkey.database.errors import StorageError
-from latchkey.process.supervision.child_health import HEALTHY_AFTER
 from latchkey.process.supervision.stop_signal import StopSignal
-from latchkey.process.supervision.supervisor import FIRST_DELAY, LONGEST_DELAY
+from latchkey.process.supervision.supervisor import FIRST_DELAY, HEALTHY_AFTER, LONGEST_DELAY
 
 log = structlog.get_logger()
 

@@ -14,8 +14,8 @@ import msgspec
 
 from latchkey.cli.data_folder import Connection, EmulatorConnection, read_json, write_json
 from latchkey.process.local_ca.authority import LocalCertificates
-from latchkey.process.supervision.child_health import Child
 from latchkey.process.supervision.listeners import bind_wished
+from latchkey.process.supervision.supervisor import Child
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, STORE_APPS
 
 MODULE = "latchkey.process.up.demo_stores_server"

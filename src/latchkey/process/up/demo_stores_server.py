@@ -2,16 +2,12 @@
 would, through the service's API."""
 
 import asyncio
-import signal
 import socket
-import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import structlog
-import uvloop
 
 from latchkey import logs
 from latchkey.cli.data_folder import read_json, write_json
@@ -19,7 +15,7 @@ from latchkey.cli.emulate.folder import Authority, EmulatorFolder
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.emulator_server import keep_time, running
 from latchkey.http_client import HttpClient, HttpError
-from latchkey.process.supervision.supervisor_channel import decode, die_with
+from latchkey.process.supervision.supervisor_channel import SupervisorChannel, run_child
 from latchkey.process.up.demo_stores import StoreOrders, StoresOrders
 
 log = structlog.get_logger()
@@ -147,19 +143,10 @@ def _socket(number: int) -> socket.socket:
 
 
 def main() -> None:
-    supervisor = socket.socket(fileno=int(sys.argv[1]))
-    line = supervisor.makefile("rb").readline()
-    if not line:
-        return
-    told = msgspec.convert(decode(line).settings, StoresOrders)
-    threading.Thread(target=die_with, args=(supervisor,), daemon=True).start()
+    run_child(_run)
+
+
+async def _run(channel: SupervisorChannel) -> None:
     logs.configure("info", "json", lasting=True)
-
-    async def run() -> None:
-        stop = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-        supervisor.sendall(b"ready\n")
-        await serve(told, stop)
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run())
+    channel.ready()
+    await serve(msgspec.convert(channel.orders.settings, StoresOrders), channel.stop)
