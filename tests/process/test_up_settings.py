@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from latchkey.cli.data_folder import DataFolder
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates
 from latchkey.process.up import up_settings
@@ -81,9 +82,16 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> LocalCertificates:
     return ensure_certificates(tmp_path_factory.mktemp("tls"), [], real_now())
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> DataFolder:
+    found = DataFolder(tmp_path)
+    found.tls.mkdir()
+    return found
+
+
 @pytest.mark.parametrize("name", Settings.__struct_fields__)
 def test_every_setting_is_taken_or_said_not_to_apply(
-    name: str, certificates: LocalCertificates, tmp_path: Path
+    name: str, certificates: LocalCertificates, folder: DataFolder
 ) -> None:
     variable = f"LATCHKEY_{name.upper()}"
     value = str(certificates.authority) if name.endswith("_ca") else SAMPLES[name]
@@ -91,7 +99,7 @@ def test_every_setting_is_taken_or_said_not_to_apply(
     sender = {"LATCHKEY_MAIL_FROM": SAMPLES["mail_from"]} if name == "smtp_host" else {}
     environ = {**(openid if name.startswith("openid_") else {}), **sender, variable: value}
     chosen = settings_for_up(environ)
-    final = chosen.settings(certificates, tmp_path / "bundle.pem")
+    final = chosen.settings(certificates, folder)
     if name in OWN:
         assert [said for said, _ in chosen.ignored] == [variable]
         assert variable not in chosen.taken
@@ -99,7 +107,7 @@ def test_every_setting_is_taken_or_said_not_to_apply(
     else:
         assert variable in chosen.taken
         assert not chosen.ignored
-        assert getattr(final, name) != getattr(settings_for_up({}).settings(certificates, tmp_path / "x.pem"), name)
+        assert getattr(final, name) != getattr(settings_for_up({}).settings(certificates, folder), name)
 
 
 def test_the_command_line_wins_and_is_not_said_to_be_from_the_environment() -> None:
@@ -108,23 +116,25 @@ def test_the_command_line_wins_and_is_not_said_to_be_from_the_environment() -> N
     assert list(chosen.taken) == ["LATCHKEY_HOST"]
 
 
-def test_without_settings_it_is_as_it_always_was(certificates: LocalCertificates, tmp_path: Path) -> None:
+def test_without_settings_it_is_as_it_always_was(certificates: LocalCertificates, folder: DataFolder) -> None:
     chosen = settings_for_up({"HOME": "/"}, port=None, host=None, workers=None)
     assert not chosen.taken
     assert not chosen.ignored
-    final = chosen.settings(certificates, tmp_path / "bundle.pem", port=5)
+    final = chosen.settings(certificates, folder, port=5)
     assert (final.host, final.port, final.drain_seconds, final.log_format) == ("127.0.0.1", 5, 10, "json")
     assert final.roles == ROLES
     assert final.webhook_allow_networks == LOOPBACK
     assert final.webhook_extra_ca == certificates.authority
 
 
-def test_loopback_stays_allowed_and_our_own_authority_trusted(certificates: LocalCertificates, tmp_path: Path) -> None:
+def test_loopback_stays_allowed_and_our_own_authority_trusted(
+    certificates: LocalCertificates, folder: DataFolder
+) -> None:
     environ = {
         "LATCHKEY_WEBHOOK_ALLOW_NETWORKS": "10.0.0.0/8",
         "LATCHKEY_WEBHOOK_EXTRA_CA": str(certificates.cert),
     }
-    final = settings_for_up(environ).settings(certificates, tmp_path / "bundle.pem")
+    final = settings_for_up(environ).settings(certificates, folder)
     assert final.webhook_allow_networks == (*LOOPBACK, ipaddress.ip_network("10.0.0.0/8"))
     assert final.webhook_extra_ca is not None
     bundle = final.webhook_extra_ca.read_bytes()

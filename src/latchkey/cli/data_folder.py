@@ -121,24 +121,6 @@ class DataFolder:
             write_private(path, os.urandom(32))
         return path.read_bytes()
 
-    def remembered(self, name: str) -> str | None:
-        return read_json(self.demo).get(name)
-
-    def remembered_keys(self) -> tuple[str | None, str | None]:
-        kept = read_json(self.demo)
-        return kept.get("api_key"), kept.get("public_api_key")
-
-    def remember(self, **kept: str | None) -> None:
-        before = read_json(self.demo)
-        if (after := {**before, **kept}) != before:
-            write_json(self.demo, after)
-
-    def remembered_password(self) -> str | None:
-        return self.remembered("dashboard_password")
-
-    def write_connection(self, connection: Connection) -> None:
-        write_json(self.connection, connection)
-
     def open_log(self) -> int:
         if self.log.exists() and self.log.stat().st_size > _LOG_LIMIT:
             self.log.rename(self.log.with_suffix(".log.1"))

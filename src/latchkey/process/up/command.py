@@ -7,17 +7,20 @@ import contextlib
 import ipaddress
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Protocol
 
+import structlog
 import typer
 from rich.console import Console
 
 from latchkey import logs
-from latchkey.cli.data_folder import Connection, DashboardConnection, DataFolder, EmulatorConnection, PushConnection
+from latchkey.cli.data_folder import Connection, DashboardConnection, DataFolder, PushConnection, read_json, write_json
 from latchkey.database.embedded.postgres import EmbeddedServer
+from latchkey.database.errors import StorageError
 from latchkey.database.migrate import migrate, pending
 from latchkey.database.pool import Database, connect
 from latchkey.now import real_now
@@ -25,10 +28,9 @@ from latchkey.process.local_ca.authority import LocalCertificates, ensure_certif
 from latchkey.process.supervision.listeners import CannotListenError, bind, bind_metrics, wait_until_answering
 from latchkey.process.supervision.start import Timings
 from latchkey.process.supervision.stop_signal import StoppedError, StopSignal, stoppable
-from latchkey.process.supervision.supervisor import Child, Supervisor, plan
+from latchkey.process.supervision.supervisor import FIRST_DELAY, HEALTHY_AFTER, LONGEST_DELAY, Child, Supervisor, plan
 from latchkey.process.up import demo_consumer
 from latchkey.process.up.announcement import announce
-from latchkey.process.up.database_watch import keep_running
 from latchkey.process.up.demo_consumer import DemoConsumer, adding_history
 from latchkey.process.up.demo_stores import DemoStores
 from latchkey.process.up.push_sandbox import push_sandbox
@@ -37,12 +39,16 @@ from latchkey.settings import ROLES, Settings
 from latchkey.subjects.demo.usecases.project import (
     OWNER,
     STORE_APPS,
-    Demo,
     ensure_demo,
     ensure_owner,
     ensure_store_app,
     want_history,
 )
+
+log = structlog.get_logger()
+
+# How often it is checked that the embedded PostgreSQL runs.
+LOOK_SECONDS = 0.2
 
 
 class Said(Protocol):
@@ -222,24 +228,18 @@ async def prepare(
     host, port = chosen.given.host, parts.listening.getsockname()[1]
     settings = chosen.settings(
         certificates,
-        folder.authorities,
-        store_hosts=stores.hosts if stores is not None else (),
-        store_emulators=stores.emulators if stores is not None else (),
-        exports=folder.exports,
-        mails=folder.mail,
-        charts=folder.charts,
+        folder,
+        stores,
         public_url=chosen.given.public_url or f"https://{bracketed(reachable(host))}:{port}",
         database_url=parts.server.url(),
         port=port,
         secret_key=folder.secret_key(),
     )
-    prepared = await signal.unless_asked(prepare_database(parts, settings, said))
+    connection = await signal.unless_asked(prepare_database(parts, settings, certificates, push, said))
     parts.timings.done("demo")
-    demo = prepared.demo
-    connection = describe(settings, parts, certificates, push, prepared, reachable(host))
-    folder.write_connection(connection)
-    told = parts.consumer.settings(connection.base_url, demo.project_id, certificates, push)
-    parts.supervisor.children[-1].settings = {**told, "demo_key": demo.secret_key}
+    write_json(folder.connection, connection)
+    told = parts.consumer.settings(connection.base_url, connection.project_id, certificates, push)
+    parts.supervisor.children[-1].settings = {**told, "demo_key": connection.api_key}
     said("Starting the service")
     parts.supervisor.begin(settings)
     await signal.unless_asked(parts.supervisor.wait_until_ready())
@@ -248,14 +248,9 @@ async def prepare(
     return connection
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    demo: Demo
-    password: str | None
-    stores: dict[str, EmulatorConnection]
-
-
-async def prepare_database(parts: UpParts, settings: Settings, said: Said) -> Prepared:
+async def prepare_database(
+    parts: UpParts, settings: Settings, certificates: LocalCertificates, push: PushConnection, said: Said
+) -> Connection:
     folder, public_keys = parts.folder, dict[str, str]()
     connection = await connect(settings.database_url, application_name="latchkey up")
     try:
@@ -266,34 +261,20 @@ async def prepare_database(parts: UpParts, settings: Settings, said: Said) -> Pr
     finally:
         await connection.close()
     async with Database(settings.database_url, max_size=2, application_name="latchkey up") as database:
-        secret, public = folder.remembered_keys()
+        kept = read_json(folder.demo)
+        secret, public = kept.get("api_key"), kept.get("public_api_key")
         demo = await ensure_demo(database, real_now(), secret_key=secret, public_key=public)
         if parts.asked_for_history or (demo.new and settings.demo_history):
             await want_history(database, demo.project_id, real_now())
-        password = await ensure_owner(database, real_now(), folder.remembered_password())
+        password = await ensure_owner(database, real_now(), kept.get("dashboard_password"))
         await parts.consumer.connect(database, demo.project_id, settings)
         for store in STORE_APPS if parts.stores is not None else ():
-            known = folder.remembered(f"{store}_api_key")
-            public_keys[store] = await ensure_store_app(database, real_now(), store, known)
-    folder.remember(
-        api_key=demo.secret_key,
-        public_api_key=demo.public_key,
-        dashboard_password=password,
-        **{f"{store}_api_key": key for store, key in public_keys.items()},
-    )
-    return Prepared(demo, password, parts.stores.connections(public_keys) if parts.stores is not None else {})
-
-
-def describe(
-    settings: Settings,
-    parts: UpParts,
-    certificates: LocalCertificates,
-    push: PushConnection,
-    prepared: Prepared,
-    address: str,
-) -> Connection:
-    demo = prepared.demo
-    base_url = f"https://{bracketed(address)}:{settings.port}"
+            public_keys[store] = await ensure_store_app(database, real_now(), store, kept.get(f"{store}_api_key"))
+    keys = {f"{store}_api_key": key for store, key in public_keys.items()}
+    own = {"api_key": demo.secret_key, "public_api_key": demo.public_key, "dashboard_password": password}
+    if (after := {**kept, **own, **keys}) != kept:
+        write_json(folder.demo, after)
+    base_url = f"https://{bracketed(reachable(settings.host))}:{settings.port}"
     return Connection(
         base_url=base_url,
         ca_cert=str(certificates.authority),
@@ -303,8 +284,8 @@ def describe(
         database_url=settings.database_url,
         push=push,
         consumer=parts.consumer.connection,
-        dashboard=DashboardConnection(url=f"{base_url}/dashboard", email=OWNER, password=prepared.password),
-        stores=prepared.stores,
+        dashboard=DashboardConnection(url=f"{base_url}/dashboard", email=OWNER, password=password),
+        stores=parts.stores.connections(public_keys) if parts.stores is not None else {},
     )
 
 
@@ -330,3 +311,40 @@ def reachable(host: str) -> str:
 
 def bracketed(address: str) -> str:
     return f"[{address}]" if ":" in address else address
+
+
+async def keep_running(server: EmbeddedServer, signal: StopSignal, said: Callable[[str], None]) -> None:
+    """Keeps the embedded PostgreSQL running until `up` is stopped, like the supervisor does for the processes. These
+    reconnect by themselves: the address stays the same.
+
+    Never gives up: the cause (most likely a full disk) can be fixed while it retries.
+    """
+    failures, began = 0, time.monotonic()
+    while not await _asked(signal, LOOK_SECONDS):
+        if not server.failed():
+            continue
+        if time.monotonic() - began > HEALTHY_AFTER:
+            failures = 0
+        said(f"PostgreSQL ended by itself; starting it again. Its log is {server.log}")
+        try:
+            await asyncio.to_thread(server.restart, said, signal.asked.is_set)
+        except (StorageError, OSError) as error:
+            delay = min(FIRST_DELAY * 2**failures, LONGEST_DELAY)
+            failures += 1
+            log.error("database not started", reason=_short(error), again_in_seconds=delay)
+            await _asked(signal, delay)
+        else:
+            began = time.monotonic()
+            said("PostgreSQL is running again")
+
+
+async def _asked(signal: StopSignal, seconds: float) -> bool:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(signal.asked.wait(), seconds)
+    return signal.asked.is_set()
+
+
+def _short(error: Exception) -> str:
+    """The line of PostgreSQL's log that says why."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return next((line.partition("FATAL:")[2].strip() for line in reversed(lines) if "FATAL:" in line), lines[0])

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from latchkey.cli.data_folder import write_private
+from latchkey.cli.data_folder import DataFolder, write_private
 from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.process.safety import problems_of_connections
+from latchkey.process.up.demo_stores import DemoStores
 from latchkey.settings import LOOPBACK, PREFIX, ROLES, Settings, SettingsRefusedError, available_cpus, gather
 
 # Settings that `up` sets itself, and why. `latchkey serve` uses all of them.
@@ -49,27 +49,16 @@ class UpSettings:
         return {"max_connections": str(max(MAX_CONNECTIONS, needed))}
 
     def settings(
-        self,
-        certificates: LocalCertificates,
-        authorities: Path,
-        *,
-        store_hosts: tuple[str, ...] = (),
-        store_emulators: tuple[str, ...] = (),
-        exports: Path | None = None,
-        mails: Path | None = None,
-        charts: Path | None = None,
-        **own: Any,
+        self, certificates: LocalCertificates, folder: DataFolder, stores: DemoStores | None = None, **own: Any
     ) -> Settings:
-        """The service's settings: the given ones, and those that `up` sets. `authorities` is the file for the
-        certificate authorities of webhooks. `store_hosts` are the store emulators, each with its port. `exports` is
-        the folder for exports unless one is set, `mails` the one for mails unless there is a mail server, `charts` the
-        one for the charts' files unless one is set."""
+        """The service's settings: the given ones, and those that `up` sets. Of the folder's own folders those are used
+        for which none is set, and that of mails only without a mail server."""
         given = self.given
         # A receiver on this machine, with a certificate of this folder's authority, needs no setting.
         trusted = certificates.authority
         if given.webhook_extra_ca is not None:
-            write_private(authorities, trusted.read_bytes() + b"\n" + given.webhook_extra_ca.read_bytes())
-            trusted = authorities
+            write_private(folder.authorities, trusted.read_bytes() + b"\n" + given.webhook_extra_ca.read_bytes())
+            trusted = folder.authorities
         return replace(
             given,
             roles=ROLES,
@@ -78,11 +67,11 @@ class UpSettings:
             tls_key=certificates.key,
             webhook_allow_networks=(*LOOPBACK, *given.webhook_allow_networks),
             webhook_extra_ca=trusted,
-            store_allow_hosts=(*store_hosts, *given.store_allow_hosts),
-            store_emulators=store_emulators,
-            charts_folder=given.charts_folder or charts,
-            export_folder=given.export_folder or exports,
-            mail_folder=given.mail_folder or (None if given.smtp_host else mails),
+            store_allow_hosts=(*(stores.hosts if stores else ()), *given.store_allow_hosts),
+            store_emulators=stores.emulators if stores else (),
+            charts_folder=given.charts_folder or folder.charts,
+            export_folder=given.export_folder or folder.exports,
+            mail_folder=given.mail_folder or (None if given.smtp_host else folder.mail),
             **own,
         )
 
