@@ -4,7 +4,7 @@
     0014_name.after.sql   optional; runs when no process of the release before is left
 
 A file that builds an index on an existing table says `create index concurrently`, and holds only such statements.
-docs/architecture/migrations.md says what belongs in which file. A file never changes once it is released.
+docs/architecture/database.md says what belongs in which file. A file never changes once it is released.
 """
 
 import asyncio

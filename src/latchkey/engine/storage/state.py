@@ -4,7 +4,7 @@ A state begins with its version: `{"v":1,"project_id":…`. An upgrade of Latchk
 another version is converted each time it is read, by pure steps over its JSON, and is stored in the current version
 when the customer next changes.
 
-How to change the form of a state, and which releases may run beside each other: docs/architecture/migrations.md
+How to change the form of a state, and which releases may run beside each other: docs/architecture/database.md
 """
 
 from collections.abc import Callable, Mapping
