@@ -122,7 +122,7 @@ def test_links_lead_to_pages_or_are_named_as_files() -> None:
 
     assert link(f"{UP}/README.md#how-fast") == "[x](overview.md#how-fast)"
     assert link("docs/cli.md", "README.md", "overview.md") == "[x](cli.md)"
-    assert link(f"{UP}/import.md", "docs/architecture/imports-and-exports.md", "architecture/imports-and-exports.md") == f"[x]({UP}/import.md)"
+    assert link(f"{UP}/import.md", "docs/architecture/catalog.md", "architecture/catalog.md") == f"[x]({UP}/import.md)"
     assert link(f"{UP}/deploy/proxy/nginx.conf") == "x (`deploy/proxy/nginx.conf` in the repository)"
     assert link("https://example.com") == "[x](https://example.com)"
     assert rewritten("```\n[x](nowhere.md)\n```", "docs/a.md", "a.md", missing.append).count("[x]") == 1

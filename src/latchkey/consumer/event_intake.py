@@ -158,7 +158,6 @@ class Intake:
                 "event" if known else "unknown event type",
                 event_id=event.id,
                 type=event.type,
-                app_user_id=event.app_user_id,
                 outcome=work.outcomes[event.id].value,
                 **({"unread_fields": event.unread} if event.unread else {}),
             )
