@@ -1,12 +1,12 @@
 """Parts of the story of `test_examples.py`: administration, charts, customer lists, checkouts and exports."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.accounts.usecases.team import add_member
 from latchkey.subjects.exports import storage as schedules
-from latchkey.subjects.exports.rules import ExportRun
 from latchkey.subjects.segments.usecases.projector import Roller
 from tests.http.client import NOW, Shop
 from tests.http.till import opened_page
@@ -106,9 +106,8 @@ async def export(ask: Ask, shop: Shop) -> None:
         made = await schedules.load(connection, shop.project_id, id)
         assert made is not None
         run = await schedules.begin_run(connection, made, NOW)
-        done = ExportRun(
-            id=run,
-            started_at=NOW,
+        done = replace(
+            run,
             finished_at=NOW + 4_200,
             state="done",
             kind="whole",
@@ -117,6 +116,6 @@ async def export(ask: Ask, shop: Shop) -> None:
             bytes=56_789,
             files=2,
         )
-        await schedules.finish_run(connection, made, done)
+        await schedules.finish_run(connection, done)
     await ask("GET /exports/{export_id}/runs", export_id=id)
     await ask("DELETE /exports/{export_id}", export_id=id)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 import structlog
-from msgspec import json
 
 from latchkey.database.errors import RestoredError
 from latchkey.database.sql import affected, query
@@ -72,9 +71,9 @@ async def begin(connection: Connection, server: DatabaseIdentity, now: Ms) -> Re
     return Restore(row["started_at"], row["moved_at"], row["finished_at"])
 
 
-async def finish(connection: Connection, server: DatabaseIdentity, counts: Mapping[str, int], now: Ms) -> None:
+async def finish(connection: Connection, server: DatabaseIdentity, now: Ms) -> None:
     key = server.system_identifier, server.database_oid, server.timeline
-    await connection.execute(_FINISH, now, json.encode(counts), *key)
+    await connection.execute(_FINISH, now, *key)
 
 
 async def lossy_failovers(connection: Connection) -> int:

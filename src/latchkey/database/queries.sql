@@ -171,9 +171,9 @@ returning started_at, moved_at, finished_at;
 update restores set moved_at = $4 where system_identifier = $1 and database_oid = $2 and timeline = $3;
 
 -- name: finish_restore
--- after-restore is done, also for failovers before this one, and what it did
-update restores set finished_at = $1, counts = $2
-where finished_at is null or (system_identifier, database_oid, timeline) = ($3, $4, $5);
+-- after-restore is done, also for failovers before this one
+update restores set finished_at = $1
+where finished_at is null or (system_identifier, database_oid, timeline) = ($2, $3, $4);
 
 -- name: lossy_failovers
 -- failovers that may have lost commits, and for which after-restore has not run

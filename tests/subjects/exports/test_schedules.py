@@ -257,7 +257,7 @@ async def test_keys_are_encrypted_and_never_sent_to_another_place(core: Core, ex
     assert row is not None
     assert KEYS["secret_access_key"] not in repr(dict(row))
     assert KEYS["access_key_id"] not in repr(dict(row))
-    assert made.settings.access_key == "…1234"
+    assert made.access_key == "…1234"
     assert "secret" not in repr(exports.destination(made).__dict__)
     with pytest.raises(Refusal) as refused:
         await exports.update(core.project_id, made.id, {"endpoint": "https://127.0.0.1:9443"}, core.time)
@@ -266,7 +266,7 @@ async def test_keys_are_encrypted_and_never_sent_to_another_place(core: Core, ex
         await exports.update(core.project_id, made.id, {"destination": "s3://another"}, core.time)
     # The same place keeps its key.
     kept = await exports.update(core.project_id, made.id, {"name": "Other"}, core.time)
-    assert kept.settings.credentials == made.settings.credentials
+    assert kept.credentials == made.credentials
     other = Exports(core.database, Sealer(b"x" * 32), None, ())
     with pytest.raises(DestinationRefused, match="LATCHKEY_SECRET_KEY"):
         other.destination(made)

@@ -12,7 +12,7 @@ from latchkey.database.pool import Database
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage.state import load
-from latchkey.subjects.imports.rules.skip import Skip
+from latchkey.subjects.imports.rules.row import Skip
 from latchkey.subjects.imports.usecases.file_formats import Format
 from latchkey.subjects.imports.usecases.runs import ImportOrder, ImportResult, run_import
 from latchkey.subjects.projects.usecases import create_app

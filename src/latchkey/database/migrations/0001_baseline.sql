@@ -981,8 +981,6 @@ create table imports (
     -- SHA-256 of the files, with the format and the options that change the result.
     fingerprint text not null,
     format text not null,
-    options json not null,
-    files json not null,
     status text not null check (status in ('staging', 'applying', 'done')),
     -- Rows that wait in import_rows. After a crash of the database they are gone, and the files are read again.
     staged bigint not null default 0,
@@ -1186,7 +1184,6 @@ create table restores (
     -- When sequences, positions and keys were moved on; null while that is not done.
     moved_at bigint,
     finished_at bigint,
-    counts json not null default '{}',
     primary key (system_identifier, database_oid, timeline)
 );
 

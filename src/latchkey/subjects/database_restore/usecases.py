@@ -61,7 +61,7 @@ async def after_restore(
             raise Conflict("This server is a standby. Run `latchkey admin after-restore` on the primary.")
         if wanted.nothing_lost:
             await database_identity.note(connection, server)
-            await database_identity.finish(connection, server, {}, now)
+            await database_identity.finish(connection, server, now)
             return Report(origin)
         if running := await database_identity.running_services(connection):
             names = ", ".join(f"{name} ({count} connections)" for name, count in running.items())
@@ -83,7 +83,7 @@ async def after_restore(
     await _quiet(database, wanted, now, count)
     await _ask_stores(database, wanted, now, count)
     async with database.transaction() as connection:
-        await database_identity.finish(connection, server, report.counts, now)
+        await database_identity.finish(connection, server, now)
         await database_identity.note(connection, server)
     for position in entries:
         await audit.finish(database, position, "done", "after-restore", report.counts)

@@ -141,7 +141,7 @@ async def list_export_runs(services: Provided, caller: ReadKey, export_id: str, 
     before = int(paging.after[:18]) if paging.after is not None else None
     found = await services.exports.runs(caller.project_id, export_id, before, paging.limit + 1)
     path = project_path(caller.project_id, "exports", export_id, "runs")
-    return reply(page([render.run(export_id, one) for one in found], lambda item: item.id, path, paging.limit, None))
+    return reply(page([render.run(one) for one in found], lambda item: item.id, path, paging.limit, None))
 
 
 def _given(body: NewExport | ExportChanges) -> dict[str, Any]:

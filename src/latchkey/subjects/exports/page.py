@@ -1,4 +1,4 @@
-"""Creating and editing an export that runs by itself."""
+"""Exports that run by themselves: the list, the form, one export with its runs; and small downloads."""
 
 from typing import Any
 
@@ -8,34 +8,23 @@ from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Invalid
-from latchkey.subjects.exports import render
 from latchkey.subjects.exports.rules import Export
 from latchkey.subjects.exports.usecases.export_formats import FORMATS
 from latchkey.subjects.exports.usecases.runner import MOST_CUSTOMERS, MOST_EVENTS, download
-from latchkey.subjects.exports.usecases.schedules import LONGEST_DESTINATION, MOST
+from latchkey.subjects.exports.usecases.schedules import DEFAULTS, LONGEST_DESTINATION, MOST
 from latchkey.subjects.exports.usecases.writer import WHAT
 
 pages = Pages()
 
 EVERY = (("hour", "Every hour"), ("day", "Every day"), ("week", "Every week, on Monday"), ("never", "Only when asked"))
 MODES = (("increment", "What changed since the last run"), ("whole", "Everything, every time"))
-NEW: dict[str, Any] = {
-    "name": "",
-    "what": WHAT,
-    "format": "parquet",
-    "mode": "increment",
-    "with_tokens": False,
-    "destination": "",
-    "endpoint": "",
-    "region": "",
-    "every": "day",
-    "enabled": True,
-}
+FORMAT_TITLES = (("csv", "CSV"), ("jsonl", "JSON Lines"), ("parquet", "Parquet"))
+NEW: dict[str, Any] = {**DEFAULTS, "name": "", "what": WHAT, "destination": ""}
 
 
 @pages.get("/exports/new", Needs.MANAGE)
 async def show_new(visit: Visit) -> Response:
-    return _form(visit, NEW)
+    return _form(visit)
 
 
 @pages.post("/exports/new", Needs.MANAGE, "export.created", show_new)
@@ -49,7 +38,7 @@ async def create(visit: Visit) -> Response:
 @pages.get("/exports/{export_id}/edit", Needs.MANAGE)
 async def show_edit(visit: Visit) -> Response:
     export = await visit.services.exports.load(visit.project_id, visit.param("export_id"))
-    return _form(visit, _values(export), export)
+    return _form(visit, export)
 
 
 @pages.post("/exports/{export_id}/edit", Needs.MANAGE, "export.changed", show_edit)
@@ -61,8 +50,7 @@ async def edit(visit: Visit) -> Response:
 
 
 def _told(visit: Visit, export: Export) -> None:
-    settings = export.settings
-    visit.audit(export.id, name=settings.name, destination=settings.destination, with_tokens=settings.with_tokens)
+    visit.audit(export.id, name=export.name, destination=export.destination, with_tokens=export.with_tokens)
 
 
 def _given(form: Form) -> dict[str, Any]:
@@ -88,47 +76,29 @@ def _given(form: Form) -> dict[str, Any]:
     return fields
 
 
-def _values(export: Export) -> dict[str, Any]:
-    settings = export.settings
-    return {
-        "name": settings.name,
-        "what": settings.what,
-        "format": settings.format,
-        "mode": "increment" if settings.incremental else "whole",
-        "with_tokens": settings.with_tokens,
-        "destination": settings.destination,
-        "endpoint": settings.endpoint or "",
-        "region": settings.region or "",
-        "every": settings.every,
-        "enabled": settings.enabled,
-    }
-
-
 def _typed(form: Form) -> dict[str, Any]:
-    """What was typed, to fill the form in again. Without the keys."""
-    names = ("name", "format", "mode", "destination", "endpoint", "region", "every")
+    """What was typed, to fill the form in again."""
     return {
-        **{name: form.text(name) for name in names},
+        **NEW,
+        **form.values(),
         "what": form.all("what"),
+        "incremental": form.text("mode") != "whole",
         "with_tokens": form.ticked("with_tokens"),
         "enabled": form.ticked("enabled"),
     }
 
 
-def _form(visit: Visit, values: dict[str, Any], export: Export | None = None) -> Response:
+def _form(visit: Visit, export: Export | None = None) -> Response:
     return visit.page(
         "export_form.html",
-        export=render.export(export) if export is not None else None,
-        values=_typed(visit.form) if visit.refusal else values,
+        export=export,
+        values=_typed(visit.form) if visit.refusal else export or NEW,
         what=WHAT,
-        formats=[(one, {"csv": "CSV", "jsonl": "JSON Lines", "parquet": "Parquet"}[one]) for one in FORMATS],
+        formats=FORMAT_TITLES,
         every=EVERY,
         modes=MODES,
         folders=visit.settings.export_folder is not None,
     )
-
-
-# Exports that run by themselves: the list, one export with its runs, and small downloads.
 
 
 RUNS = 20
@@ -141,15 +111,13 @@ TYPES = {
 
 @pages.get("/exports")
 async def show_all(visit: Visit) -> Response:
-    found = await visit.services.exports.page(visit.project_id, None, MOST)
-    last = await visit.services.exports.last_runs(visit.project_id)
     return visit.page(
         "exports.html",
-        exports=[render.export(one) for one in found],
-        last={id: render.run(id, one) for id, one in last.items()},
+        exports=await visit.services.exports.page(visit.project_id, None, MOST),
+        last=await visit.services.exports.last_runs(visit.project_id),
         every=dict(EVERY),
         what=[(one, one.capitalize()) for one in WHAT],
-        formats=[("csv", "CSV"), ("jsonl", "JSON Lines"), ("parquet", "Parquet")],
+        formats=FORMAT_TITLES,
         most_customers=MOST_CUSTOMERS,
         most_events=MOST_EVENTS,
     )
@@ -174,8 +142,8 @@ async def show_one(visit: Visit) -> Response:
     older = visit.path("exports", id, before=found[RUNS - 1].id) if len(found) > RUNS else None
     return visit.page(
         "export.html",
-        export=render.export(export),
-        runs=[render.run(id, one) for one in found[:RUNS]],
+        export=export,
+        runs=found[:RUNS],
         running=export.lease_until > visit.now,
         older=older,
         every=dict(EVERY),
@@ -187,7 +155,8 @@ async def run(visit: Visit) -> Response:
     whole = visit.form.ticked("whole")
     await visit.services.exports.run_now(visit.project_id, visit.param("export_id"), visit.now, whole=whole)
     visit.audit(whole=whole)
-    return await visit.to(_here(visit), "It runs as soon as a process has time. Reload this page to see how far it is.")
+    here = visit.path("exports", visit.param("export_id"))
+    return await visit.to(here, "It runs as soon as a process has time. Reload this page to see how far it is.")
 
 
 @pages.post("/exports/{export_id}/delete", Needs.MANAGE, "export.deleted", show_one)
@@ -195,9 +164,5 @@ async def delete(visit: Visit) -> Response:
     visit.form.confirmed()
     export = await visit.services.exports.load(visit.project_id, visit.param("export_id"))
     await visit.services.exports.delete(visit.project_id, export.id)
-    visit.audit(name=export.settings.name, destination=export.settings.destination)
+    visit.audit(name=export.name, destination=export.destination)
     return await visit.to(visit.path("exports"), "The export is deleted. What it wrote stays where it is.")
-
-
-def _here(visit: Visit) -> str:
-    return visit.path("exports", visit.param("export_id"))

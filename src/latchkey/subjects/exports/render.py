@@ -1,8 +1,8 @@
-"""Exports that run by themselves, and their runs, as V2 and the dashboard show them."""
+"""Exports that run by themselves as V2 shows them; a customer and an event as the rows of an export."""
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType, json, structs
 
@@ -10,54 +10,21 @@ from latchkey.domain.access.entitlements import held
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer, LastSeen, visible
 from latchkey.domain.instants import Ms
-from latchkey.domain.money.amounts import DECIMALS, Price
-from latchkey.domain.purchases.purchase import Purchase, Terms, part_in_usd, usd_micros
+from latchkey.domain.money.amounts import DECIMALS
+from latchkey.domain.purchases.purchase import Purchase, part_in_usd, usd_micros
 from latchkey.domain.purchases.subscription import Period, Subscription
 from latchkey.subjects.exports import rules, wire
 from latchkey.subjects.exports.wire import CustomerRow, EntitlementRow, EventRow, TransactionRow
+from latchkey.wire.attributes import from_attributes
 from latchkey.wire.event import Event
 
 
 def export(one: rules.Export) -> wire.Export:
-    settings = one.settings
-    return wire.Export(
-        id=one.id,
-        project_id=one.project_id,
-        name=settings.name,
-        what=list(settings.what),
-        format=settings.format,  # type: ignore[arg-type]  # the database holds no other
-        incremental=settings.incremental,
-        with_tokens=settings.with_tokens,
-        destination=settings.destination,
-        endpoint=settings.endpoint,
-        region=settings.region,
-        access_key_hint=settings.access_key,
-        every=settings.every,
-        enabled=settings.enabled,
-        next_run_at=one.next_at,
-        failures=one.failures,
-        created_at=one.created_at,
-        updated_at=one.updated_at,
-    )
+    return from_attributes(wire.Export, one, access_key_hint=one.access_key, next_run_at=one.next_at)
 
 
-def run(export_id: str, one: rules.ExportRun) -> wire.ExportRun:
-    return wire.ExportRun(
-        id=str(one.id),
-        export_id=export_id,
-        state=one.state,
-        kind=one.kind,  # type: ignore[arg-type]  # the engine has no other
-        started_at=one.started_at,
-        finished_at=one.finished_at,
-        folder=one.folder,
-        rows=one.rows,
-        bytes=one.bytes,
-        files=one.files,
-        error=one.error,
-    )
-
-
-# A customer, and an event, as the rows of an export.
+def run(one: rules.ExportRun) -> wire.ExportRun:
+    return from_attributes(wire.ExportRun, one, id=str(one.id))
 
 
 T = TypeVar("T")
@@ -170,39 +137,17 @@ def _period(
     customer: Customer, subscription: Subscription, period: Period, catalog: Catalog, key: int
 ) -> TransactionRow:
     """A period that others followed."""
-    money = _Money(period.price, period.terms, period.refunded_at, period.given_back)
     return TransactionRow(
-        app_user_id=customer.app_user_id,
-        store=subscription.store,
-        app_id=subscription.app_id,
-        environment=subscription.environment,
+        **_payment(customer, subscription, period, key),
         kind=SUBSCRIPTION,
         subscription_id=subscription.id,
-        transaction_id=period.id,
         renewal_number=period.number,
-        product_id=period.product_id,
         period_type=period.period_type,
         cause=period.cause,
         changed_from=period.changed_from,
-        purchased_at=period.purchased_at,
         starts_at=period.paid_from,
-        expires_at=period.ends_at,
-        price=money.price,
-        currency=money.currency,
-        country=period.country,
-        usd_price=money.usd,
-        usd_rate=money.rate,
-        usd_rate_date=money.rate_date,
-        tax_percentage=money.tax,
-        commission_percentage=money.commission,
-        refunded_at=period.refunded_at,
-        refunded_amount=money.refunded,
-        refunded_usd=money.refunded_usd,
-        ownership_type=subscription.ownership,
         entitlement_ids=tuple(sorted(catalog.grants(period.product_id))),
         updated_at=_latest(period.as_of.at, period.money_back[-1].at if period.money_back else None),
-        customer_key=key,
-        offering=period.offering,
     )
 
 
@@ -232,31 +177,11 @@ def _last_period(
 
 def _purchase(customer: Customer, purchase: Purchase, catalog: Catalog, key: int, token: str | None) -> TransactionRow:
     """A one-time purchase or a grant."""
-    money = _Money(purchase.price, purchase.terms, purchase.refunded_at, purchase.given_back)
     expired = purchase.expired
     grants = (purchase.entitlement_id,) if purchase.entitlement_id else sorted(catalog.grants(purchase.product_id))
     return TransactionRow(
-        app_user_id=customer.app_user_id,
-        store=purchase.store,
-        app_id=purchase.app_id,
-        environment=purchase.environment,
+        **_payment(customer, purchase, purchase, key),
         kind=purchase.kind,
-        transaction_id=purchase.id,
-        product_id=purchase.product_id,
-        purchased_at=purchase.purchased_at,
-        expires_at=purchase.ends_at,
-        price=money.price,
-        currency=money.currency,
-        country=purchase.country,
-        usd_price=money.usd,
-        usd_rate=money.rate,
-        usd_rate_date=money.rate_date,
-        tax_percentage=money.tax,
-        commission_percentage=money.commission,
-        refunded_at=purchase.refunded_at,
-        refunded_amount=money.refunded,
-        refunded_usd=money.refunded_usd,
-        ownership_type=purchase.ownership,
         entitlement_ids=tuple(grants),
         credited=purchase.credited,
         revoked_at=purchase.revoked_at,
@@ -271,28 +196,38 @@ def _purchase(customer: Customer, purchase: Purchase, catalog: Catalog, key: int
             purchase.revoked_at,
             purchase.resolved_at,
         ),
-        customer_key=key,
-        offering=purchase.offering,
     )
 
 
-class _Money:
-    """What the columns about money say of one payment."""
-
-    __slots__ = ("commission", "currency", "price", "rate", "rate_date", "refunded", "refunded_usd", "tax", "usd")
-
-    def __init__(self, price: Price, terms: Terms | None, refunded_at: Ms | None, given_back: int) -> None:
-        rate = terms.rate if terms is not None else None
-        self.usd = usd_micros(price, terms)
-        self.rate = rate.usd if rate is not None else None
-        self.rate_date = rate.day if rate is not None else None
-        self.tax = terms.tax if terms is not None else None
-        self.commission = terms.commission if terms is not None else None
-        back = price.micros if refunded_at is not None else min(given_back, price.micros)
-        self.price = price.micros if price.known else None
-        self.currency = price.currency if price.known else None
-        self.refunded = back if price.known else None
-        self.refunded_usd = part_in_usd(back, price, terms)
+def _payment(customer: Customer, bought: Subscription | Purchase, paid: Period | Purchase, key: int) -> dict[str, Any]:
+    """The columns that are the same for a period and a purchase."""
+    price, terms = paid.price, paid.terms
+    rate = terms.rate if terms is not None else None
+    back = price.micros if paid.refunded_at is not None else min(paid.given_back, price.micros)
+    return {
+        "app_user_id": customer.app_user_id,
+        "store": bought.store,
+        "app_id": bought.app_id,
+        "environment": bought.environment,
+        "transaction_id": paid.id,
+        "product_id": paid.product_id,
+        "purchased_at": paid.purchased_at,
+        "expires_at": paid.ends_at,
+        "price": price.micros if price.known else None,
+        "currency": price.currency if price.known else None,
+        "country": paid.country,
+        "usd_price": usd_micros(price, terms),
+        "usd_rate": rate.usd if rate is not None else None,
+        "usd_rate_date": rate.day if rate is not None else None,
+        "tax_percentage": terms.tax if terms is not None else None,
+        "commission_percentage": terms.commission if terms is not None else None,
+        "refunded_at": paid.refunded_at,
+        "refunded_amount": back if price.known else None,
+        "refunded_usd": part_in_usd(back, price, terms),
+        "ownership_type": bought.ownership,
+        "customer_key": key,
+        "offering": paid.offering,
+    }
 
 
 def _latest(*moments: Ms | None) -> Ms:

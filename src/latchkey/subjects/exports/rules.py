@@ -1,5 +1,6 @@
 """An export that runs by itself, and its runs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,26 +12,27 @@ State = Literal["running", "done", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportSettings:
+    """In the order in which `save_export` takes them."""
+
     name: str
-    what: tuple[str, ...]
+    what: Sequence[str]
     format: str
     incremental: bool
     with_tokens: bool
     destination: str
     endpoint: str | None
     region: str | None
-    every: Every
-    enabled: bool
     # Encrypted; None for a folder. `access_key` is the part that may be shown.
     credentials: bytes | None = field(default=None, repr=False)
     access_key: str | None = None
+    every: Every
+    enabled: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Export:
+class Export(ExportSettings):
     project_id: str
     id: str
-    settings: ExportSettings
     created_at: Ms
     updated_at: Ms
     # None: it does not run by itself.
@@ -41,9 +43,16 @@ class Export:
     lease_until: Ms
     token: int
 
+    def continues(self, after: ExportSettings) -> bool:
+        """Whether an increment can go on after a change: only where the same is exported to the same place."""
+        same = ("format", "with_tokens", "destination", "endpoint")
+        return set(after.what) <= set(self.what) and all(getattr(self, name) == getattr(after, name) for name in same)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRun:
+    project_id: str
+    export_id: str
     id: int
     started_at: Ms
     finished_at: Ms | None = None

@@ -1,7 +1,7 @@
 """What an export reads: customers by key, events by position, and what changed since an earlier export."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
@@ -60,14 +60,7 @@ class ExportedEvent:
 async def take_snapshot(connection: Connection, project_id: str) -> ExportSnapshot:
     row = await connection.fetchrow(_SNAPSHOT, project_id)
     assert row is not None, "a query without a table always has a row"
-    return ExportSnapshot(
-        oldest_xid=row["oldest_xid"],
-        next_xid=row["next_xid"],
-        epoch=row["epoch"],
-        position=row["position"],
-        last_customer=row["last_customer"],
-        catalog_version=row["catalog_version"],
-    )
+    return ExportSnapshot(**row)
 
 
 async def allow_time(connection: Connection, seconds: int) -> None:
@@ -166,32 +159,28 @@ RUNS_KEPT = 100
 INTERRUPTED = "It was interrupted: the process that ran it ended, or the export was changed meanwhile."
 
 
-async def create(
-    connection: Connection, project_id: str, id: str, settings: ExportSettings, now: Ms, next_at: Ms | None
+async def save(
+    connection: Connection,
+    project_id: str,
+    id: str,
+    settings: ExportSettings,
+    now: Ms,
+    next_at: Ms | None,
+    cursor: str | None = None,
 ) -> Export:
-    row = await connection.fetchrow(_SAVE, project_id, id, *_columns(settings), now, next_at, None)
+    """A new one, or a changed one."""
+    row = await connection.fetchrow(_SAVE, project_id, id, *astuple(settings), now, next_at, cursor)
     assert row is not None
-    return _export(row)
-
-
-async def change(
-    connection: Connection, before: Export, settings: ExportSettings, now: Ms, next_at: Ms | None
-) -> Export:
-    """An increment continues only where the same was exported to the same place."""
-    kept = _continues(before.settings, settings)
-    cursor = before.cursor if kept else None
-    row = await connection.fetchrow(_SAVE, before.project_id, before.id, *_columns(settings), now, next_at, cursor)
-    assert row is not None
-    return _export(row)
+    return Export(**row)
 
 
 async def load(connection: Connection, project_id: str, id: str) -> Export | None:
     row = await connection.fetchrow(_LIST, project_id, None, 1, id)
-    return None if row is None else _export(row)
+    return None if row is None else Export(**row)
 
 
 async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[Export]:
-    return [_export(row) for row in await connection.fetch(_LIST, project_id, after, limit, None)]
+    return [Export(**row) for row in await connection.fetch(_LIST, project_id, after, limit, None)]
 
 
 async def delete(connection: Connection, project_id: str, id: str) -> None:
@@ -200,12 +189,12 @@ async def delete(connection: Connection, project_id: str, id: str) -> None:
 
 async def run_now(connection: Connection, project_id: str, id: str, now: Ms, *, whole: bool) -> Export | None:
     row = await connection.fetchrow(_RUN_NOW, project_id, id, now, whole)
-    return None if row is None else _export(row)
+    return None if row is None else Export(**row)
 
 
 async def claim(connection: Connection, now: Ms, lease_until: Ms) -> Export | None:
     row = await connection.fetchrow(_CLAIM, now, lease_until)
-    return None if row is None else _export(row)
+    return None if row is None else Export(**row)
 
 
 async def renew(connection: Connection, export: Export, lease_until: Ms) -> bool:
@@ -222,16 +211,16 @@ async def finish(
     return found is not None
 
 
-async def begin_run(connection: Connection, export: Export, now: Ms) -> int:
-    id: int = await connection.fetchval(_BEGIN_RUN, export.project_id, export.id, now, INTERRUPTED, RUNS_KEPT - 1)
-    return id
+async def begin_run(connection: Connection, export: Export, now: Ms) -> ExportRun:
+    id = await connection.fetchval(_BEGIN_RUN, export.project_id, export.id, now, INTERRUPTED, RUNS_KEPT - 1)
+    return ExportRun(project_id=export.project_id, export_id=export.id, id=id, started_at=now)
 
 
-async def finish_run(connection: Connection, export: Export, run: ExportRun) -> None:
+async def finish_run(connection: Connection, run: ExportRun) -> None:
     await connection.execute(
         _FINISH_RUN,
-        export.project_id,
-        export.id,
+        run.project_id,
+        run.export_id,
         run.id,
         run.finished_at,
         run.state,
@@ -246,74 +235,9 @@ async def finish_run(connection: Connection, export: Export, run: ExportRun) -> 
 
 async def runs(connection: Connection, project_id: str, id: str, before: int | None, limit: int) -> list[ExportRun]:
     """Newest first."""
-    return [_run(row) for row in await connection.fetch(_RUNS, project_id, id, before, limit)]
+    return [ExportRun(**row) for row in await connection.fetch(_RUNS, project_id, id, before, limit)]
 
 
 async def last_runs(connection: Connection, project_id: str) -> dict[str, ExportRun]:
     """The newest run of each export that has run."""
-    return {row["export_id"]: _run(row) for row in await connection.fetch(_RUNS, project_id, None, None, 1)}
-
-
-def _continues(before: ExportSettings, after: ExportSettings) -> bool:
-    same = ("format", "with_tokens", "destination", "endpoint")
-    return set(after.what) <= set(before.what) and all(getattr(before, one) == getattr(after, one) for one in same)
-
-
-def _columns(settings: ExportSettings) -> tuple[object, ...]:
-    return (
-        settings.name,
-        list(settings.what),
-        settings.format,
-        settings.incremental,
-        settings.with_tokens,
-        settings.destination,
-        settings.endpoint,
-        settings.region,
-        settings.credentials,
-        settings.access_key,
-        settings.every,
-        settings.enabled,
-    )
-
-
-def _export(row: Record) -> Export:
-    return Export(
-        project_id=row["project_id"],
-        id=row["id"],
-        settings=ExportSettings(
-            name=row["name"],
-            what=tuple(row["what"]),
-            format=row["format"],
-            incremental=row["incremental"],
-            with_tokens=row["with_tokens"],
-            destination=row["destination"],
-            endpoint=row["endpoint"],
-            region=row["region"],
-            every=row["every"],
-            enabled=row["enabled"],
-            credentials=row["credentials"],
-            access_key=row["access_key"],
-        ),
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-        next_at=row["next_at"],
-        failures=row["failures"],
-        cursor=row["cursor"],
-        lease_until=row["lease_until"],
-        token=row["token"],
-    )
-
-
-def _run(row: Record) -> ExportRun:
-    return ExportRun(
-        id=row["id"],
-        started_at=row["started_at"],
-        finished_at=row["finished_at"],
-        state=row["state"],
-        kind=row["kind"],
-        folder=row["folder"],
-        rows=row["rows"],
-        bytes=row["bytes"],
-        files=row["files"],
-        error=row["error"],
-    )
+    return {row["export_id"]: ExportRun(**row) for row in await connection.fetch(_RUNS, project_id, None, None, 1)}

@@ -23,7 +23,7 @@ from latchkey.cli.target_database import DATA, ConfigOption, DataOption, databas
 from latchkey.database.pool import Database
 from latchkey.domain.refusal import Invalid
 from latchkey.now import real_now
-from latchkey.subjects.imports.rules.skip import Skip
+from latchkey.subjects.imports.rules.row import Skip
 from latchkey.subjects.imports.usecases import runs
 from latchkey.subjects.imports.usecases.runs import ImportOrder, ImportResult, run_import
 

@@ -12,8 +12,8 @@ limit 1;
 
 -- name: begin_import
 -- a new import
-insert into imports (project_id, id, fingerprint, format, options, files, status, counts, started_at, updated_at)
-values ($1, $2, $3, $4, $5, $6, 'staging', $7, $8, $8);
+insert into imports (project_id, id, fingerprint, format, status, counts, started_at, updated_at)
+values ($1, $2, $3, $4, 'staging', '{}', $5, $5);
 
 -- name: restart_import
 -- read the files of an import again: what was staged is gone, or was left by another attempt

@@ -1,16 +1,16 @@
-"""New customers written many at once, with all rows that the ordinary way of creating and changing them writes."""
+"""Imports: how far each is, the rows that wait to be applied, and those that were left out."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 from msgspec import json
 
 from latchkey.database.pool import Connection
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
-from latchkey.subjects.imports.rules.skip import Skip
+from latchkey.subjects.imports.rules.row import Skip
 
 _LOCK = query("lock_import")
 _FIND = query("find_import")
@@ -58,30 +58,11 @@ async def find(connection: Connection, project_id: str, fingerprint: str) -> Imp
     row = await connection.fetchrow(_FIND, project_id, fingerprint)
     if row is None:
         return None
-    return ImportRun(
-        id=row["id"],
-        status=row["status"],
-        staged=row["staged"],
-        cursor=row["cursor"],
-        counts=json.decode(row["counts"], type=dict[str, int]),
-        started_at=row["started_at"],
-        finished_at=row["finished_at"],
-    )
+    return ImportRun(**{**row, "counts": json.decode(row["counts"], type=dict[str, int])})
 
 
-async def begin(
-    connection: Connection,
-    project_id: str,
-    run_id: str,
-    fingerprint: str,
-    format: str,
-    options: Mapping[str, Any],
-    files: Sequence[Mapping[str, Any]],
-    now: Ms,
-) -> None:
-    await connection.execute(
-        _BEGIN, project_id, run_id, fingerprint, format, json.encode(options), json.encode(files), b"{}", now
-    )
+async def begin(connection: Connection, project_id: str, run_id: str, fingerprint: str, format: str, now: Ms) -> None:
+    await connection.execute(_BEGIN, project_id, run_id, fingerprint, format, now)
 
 
 async def restart(connection: Connection, project_id: str, run_id: str, now: Ms, *, forget_skips: bool) -> None:
@@ -134,25 +115,22 @@ _BY_CHAIN = query("group_staged_by_chain")
 _NEXT = query("next_staged")
 _OF_CUSTOMER = query("staged_of_customer")
 
-_ROW_COLUMNS = ("project_id", "import_id", "customer", "n", "store", "chain", "updated_at", "body")
-_ID_COLUMNS = ("import_id", "project_id", "app_user_id", "customer", "as_of")
 # Both tables were filled a moment ago. A nested loop over a table that was never analysed takes minutes for ten
 # thousand rows.
 _ANALYZE = "analyze import_rows, import_ids; set local work_mem = '64MB'"
 
 
-@dataclass(frozen=True, slots=True)
-class StagedRow:
+class StagedRow(NamedTuple):
     customer: str
     n: int
-    # None for what is about the customer.
-    purchase: tuple[str, str] | None
+    # The purchase that it belongs to; None for what is about the customer.
+    store: str | None
+    chain: str | None
     updated_at: Ms
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class StagedId:
+class StagedId(NamedTuple):
     """Another id of a customer."""
 
     app_user_id: str
@@ -167,21 +145,16 @@ async def clear(connection: Connection, project_id: str) -> None:
 async def add(
     connection: Connection, project_id: str, run_id: str, rows: Sequence[StagedRow], ids: Sequence[StagedId]
 ) -> None:
-    if rows:
-        await connection.copy_records_to_table(
-            "import_rows",
-            columns=_ROW_COLUMNS,
-            records=[
-                (project_id, run_id, one.customer, one.n, *(one.purchase or (None, None)), one.updated_at, one.body)
-                for one in rows
-            ],
-        )
-    if ids:
-        await connection.copy_records_to_table(
-            "import_ids",
-            columns=_ID_COLUMNS,
-            records=[(run_id, project_id, one.app_user_id, one.customer, one.as_of) for one in ids],
-        )
+    for table, fields, records in (
+        ("import_rows", StagedRow._fields, rows),
+        ("import_ids", StagedId._fields, ids),
+    ):
+        if records:
+            await connection.copy_records_to_table(
+                table,
+                columns=("project_id", "import_id", *fields),
+                records=[(project_id, run_id, *record) for record in records],
+            )
 
 
 async def complete(connection: Connection, project_id: str, run_id: str, counts: Mapping[str, int], now: Ms) -> int:

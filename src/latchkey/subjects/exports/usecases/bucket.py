@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from latchkey.domain.refusal import Invalid
-from latchkey.subjects.exports.usecases.destination import MANIFEST, DestinationRefused, Upload, told
+from latchkey.subjects.exports.usecases.destination import MANIFEST, DestinationRefused, Upload, errors_in_words
 
 if TYPE_CHECKING:
     from obstore.store import S3Config, S3Credential, S3Store
@@ -131,7 +131,7 @@ class _BucketUpload:
             await self._store.put_async(f"{self._folder}/{name}", path)
         except Exception as error:
             raise refused(error, self._shown) from error
-        with told(str(self.workspace)):
+        with errors_in_words(str(self.workspace)):
             path.unlink()
 
     async def finish(self, manifest: bytes) -> None:

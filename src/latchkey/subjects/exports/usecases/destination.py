@@ -7,8 +7,8 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -61,7 +61,7 @@ class FolderDestination:
         partial = final.with_name(_PARTIAL + final.name)
         held = -1
         try:
-            with told(self.shown):
+            with errors_in_words(self.shown):
                 partial.mkdir(parents=True)
                 held = os.open(partial, os.O_RDONLY)
                 # Held while the export runs, so that others can tell it from one that was killed.
@@ -74,11 +74,11 @@ class FolderDestination:
                 os.close(held)
 
     async def manifests(self, parent: str) -> AsyncIterator[bytes]:
-        with told(self.shown):
+        with errors_in_words(self.shown):
             found = sorted((self.root / parent).glob(f"*/{MANIFEST}"), reverse=True)
         for path in found:
             if not path.parent.name.startswith("."):
-                with told(self.shown):
+                with errors_in_words(self.shown):
                     yield path.read_bytes()
 
 
@@ -89,11 +89,11 @@ class _FolderUpload:
         self._final = final
 
     async def put(self, name: str) -> None:
-        with told(self._shown):
+        with errors_in_words(self._shown):
             _sync(self.workspace / name)
 
     async def finish(self, manifest: bytes) -> None:
-        with told(self._shown):
+        with errors_in_words(self._shown):
             path = self.workspace / MANIFEST
             path.write_bytes(manifest)
             _sync(path)
@@ -102,18 +102,13 @@ class _FolderUpload:
             _sync(self._final.parent)
 
 
-class told:  # noqa: N801  # used as a statement: `with told(...)`
+@contextmanager
+def errors_in_words(where: str) -> Iterator[None]:
     """Turns the errors of a file system into words for people."""
-
-    def __init__(self, where: str) -> None:
-        self._where = where
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, OSError):
-            raise DestinationRefused(_words(error, self._where)) from error
+    try:
+        yield
+    except OSError as error:
+        raise DestinationRefused(_words(error, where)) from error
 
 
 def _words(error: OSError, where: str) -> str:

@@ -1,15 +1,17 @@
-"""How CSV and JSON Lines write a value of each kind. Nothing is rounded, and nothing depends on the machine."""
+"""Rows as CSV, JSON Lines or Parquet. Each file is complete in itself, with its header or schema. Nothing is rounded,
+and nothing depends on the machine."""
 
 from __future__ import annotations
 
 import csv
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache, lru_cache
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
 
 from msgspec import Raw, json
 from msgspec.structs import astuple
@@ -46,10 +48,6 @@ def money(micros: int) -> str:
     return f"{sign}{units}.{rest:06}".rstrip("0") if rest else f"{sign}{units}"
 
 
-def _list(items: tuple[str, ...]) -> str:
-    return json.encode(items).decode()
-
-
 _CSV: dict[RowKind, Written] = {
     RowKind.TEXT: str,
     RowKind.INTEGER: str,
@@ -59,7 +57,7 @@ _CSV: dict[RowKind, Written] = {
     RowKind.MONEY: money,
     RowKind.RATE: str,
     RowKind.FRACTION: repr,
-    RowKind.LIST: _list,
+    RowKind.LIST: lambda value: json.encode(value).decode(),
     RowKind.JSON: str,
 }
 # Kinds that are not named here stay as they are.
@@ -80,27 +78,12 @@ def json_writers(row: type[Row]) -> tuple[tuple[str, Written | None], ...]:
     return tuple((one.name, _JSON.get(one.kind)) for one in columns(row))
 
 
-# Writes rows into files: CSV, JSON Lines or Parquet. Each file is complete in itself, with its header or schema.
-
-
 Format = Literal["csv", "jsonl", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 _FINEST_RATE = Decimal(1).scaleb(-18)
 # Rows of a Parquet row group: enough to compress well, few enough for little memory.
 ROW_GROUP = 20_000
-
-
-class PartFile(Protocol):
-    """One file that is being written."""
-
-    def write(self, rows: list[Row]) -> None: ...
-
-    def size(self) -> int:
-        """Bytes so far, about."""
-        ...
-
-    def close(self) -> None: ...
 
 
 def open_part(path: Path, format: Format, what: str, row: type[Row]) -> PartFile:
@@ -113,15 +96,32 @@ def open_part(path: Path, format: Format, what: str, row: type[Row]) -> PartFile
             return ParquetFile(path, what, row)
 
 
-class CsvFile:
+class PartFile(ABC):
+    """One file that is being written."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: BinaryIO = path.open("wb")
+
+    @abstractmethod
+    def write(self, rows: list[Row]) -> None: ...
+
+    def size(self) -> int:
+        """Bytes so far, about."""
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class CsvFile(PartFile):
     """RFC 4180: UTF-8, a header, CRLF. An empty cell is no value. Cells are exact, also those that begin with `=`."""
 
     def __init__(self, path: Path, row: type[Row]) -> None:
-        self._file = path.open("wb")
+        super().__init__(path)
         self._text = TextIOWrapper(self._file, encoding="utf-8", newline="", write_through=True)
         self._csv = csv.writer(self._text)
         self._writers = csv_writers(row)
-        self._csv.writerow([one.name for one in columns(row)])
+        self._csv.writerow([column.name for column in columns(row)])
 
     def write(self, rows: list[Row]) -> None:
         self._csv.writerows(
@@ -132,18 +132,15 @@ class CsvFile:
             for row in rows
         )
 
-    def size(self) -> int:
-        return self._file.tell()
-
     def close(self) -> None:
         self._text.close()
 
 
-class JsonLinesFile:
+class JsonLinesFile(PartFile):
     """One JSON object on each line. Every column is there, null where there is no value."""
 
     def __init__(self, path: Path, row: type[Row]) -> None:
-        self._file: BinaryIO = path.open("wb")
+        super().__init__(path)
         self._writers = json_writers(row)
         self._encode = json.Encoder().encode_lines
 
@@ -156,21 +153,15 @@ class JsonLinesFile:
             for value, (name, written) in zip(astuple(row), self._writers, strict=True)
         }
 
-    def size(self) -> int:
-        return self._file.tell()
 
-    def close(self) -> None:
-        self._file.close()
-
-
-class ParquetFile:
+class ParquetFile(PartFile):
     def __init__(self, path: Path, what: str, row: type[Row]) -> None:
         # Imported here: it takes a quarter of a second, and most commands and processes never need it.
         import pyarrow.parquet as pq
 
+        super().__init__(path)
         self._columns = columns(row)
         self._schema = parquet_schema(what, row)
-        self._file: BinaryIO = path.open("wb")
         self._writer = pq.ParquetWriter(self._file, self._schema, compression="zstd")
         self._waiting: list[Row] = []
 
@@ -190,15 +181,12 @@ class ParquetFile:
         ]
         self._writer.write_table(pa.table(arrays, schema=self._schema))
 
-    def size(self) -> int:
-        return self._file.tell()
-
     def close(self) -> None:
         if self._waiting:
             self._flush(self._waiting)
             self._waiting = []
         self._writer.close()
-        self._file.close()
+        super().close()
 
 
 def parquet_schema(what: str, row: type[Row]) -> pa.Schema:

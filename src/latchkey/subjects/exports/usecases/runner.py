@@ -114,7 +114,7 @@ async def run_next(exports: Exports, now: Callable[[], Ms]) -> bool:
         export = await storage.claim(connection, now(), now() + LEASE)
         if export is None:
             return False
-        run = ExportRun(id=await storage.begin_run(connection, export, now()), started_at=now())
+        run = await storage.begin_run(connection, export, now())
     try:
         manifest = await _leased(exports, export, now)
     except LeaseLostError:
@@ -161,15 +161,9 @@ async def _keep(exports: Exports, export: Export, now: Callable[[], Ms]) -> None
 
 
 async def _export(exports: Exports, export: Export, now: Callable[[], Ms]) -> Manifest:
-    settings = export.settings
-    format = next(one for one in FORMATS if one == settings.format)
-    order = writer.ExportOrder(
-        export.project_id,
-        writer.checked_what(settings.what),
-        format,
-        _cursor(export) if settings.incremental else None,
-        settings.with_tokens,
-    )
+    format = next(one for one in FORMATS if one == export.format)
+    since = _cursor(export) if export.incremental else None
+    order = writer.ExportOrder(export.project_id, writer.checked_what(export.what), format, since, export.with_tokens)
     return await writer.run(exports.database, order, exports.destination(export), now)
 
 
@@ -198,7 +192,7 @@ async def _done(exports: Exports, export: Export, run: ExportRun, manifest: Mani
     next_at = next_time(_every(export), now)
     async with exports.database.transaction() as connection:
         if await storage.finish(connection, export, next_at=next_at, failures=0, cursor=manifest.cursor):
-            await storage.finish_run(connection, export, finished)
+            await storage.finish_run(connection, finished)
             if export.failures:
                 await announce(connection, _event(export, "export.recovered", now, None))
     log.info("export done", project_id=export.project_id, export_id=export.id, rows=finished.rows, kind=manifest.kind)
@@ -210,14 +204,14 @@ async def _failed(exports: Exports, export: Export, run: ExportRun, error: str, 
     finished = replace(run, finished_at=now, state="failed", error=error)
     async with exports.database.transaction() as connection:
         if await storage.finish(connection, export, next_at=next_at, failures=failures, cursor=export.cursor):
-            await storage.finish_run(connection, export, finished)
+            await storage.finish_run(connection, finished)
             if failures == 1:
                 await announce(connection, _event(export, "export.failed", now, error))
     log.warning("export failed", project_id=export.project_id, export_id=export.id, error=error, failures=failures)
 
 
 def _every(export: Export) -> Every:
-    return export.settings.every if export.settings.enabled else "never"
+    return export.every if export.enabled else "never"
 
 
 def _event(export: Export, type: str, now: Ms, error: str | None) -> OperationalEvent:
@@ -229,8 +223,8 @@ def _event(export: Export, type: str, now: Ms, error: str | None) -> Operational
         "at": now,
         "project_id": export.project_id,
         "export_id": export.id,
-        "name": export.settings.name,
-        "destination": export.settings.destination,
+        "name": export.name,
+        "destination": export.destination,
         "error": error,
     }
     return OperationalEvent(id, export.project_id, "", type, now, json.encode(body))

@@ -82,16 +82,17 @@ class Exports:
         async with self.database.transaction() as connection:
             if len(await storage.page(connection, project_id, None, MOST)) >= MOST:
                 raise Refusal(f"A project has at most {MOST} exports.")
-            return await storage.create(connection, project_id, id, settings, now, _next_at(settings, now))
+            return await storage.save(connection, project_id, id, settings, now, _next_at(settings, now))
 
     async def update(self, project_id: str, id: str, given: Mapping[str, Any], now: Ms) -> Export:
         """Fields that are not given stay as they are."""
         async with self.database.transaction() as connection:
             before = _found(await storage.load(connection, project_id, id), id)
-            settings = self._checked(project_id, id, given, before.settings)
-            timed = settings.every != before.settings.every or settings.enabled != before.settings.enabled
+            settings = self._checked(project_id, id, given, before)
+            timed = settings.every != before.every or settings.enabled != before.enabled
             next_at = _next_at(settings, now) if timed else before.next_at
-            return await storage.change(connection, before, settings, now, next_at)
+            cursor = before.cursor if before.continues(settings) else None
+            return await storage.save(connection, project_id, id, settings, now, next_at, cursor)
 
     async def load(self, project_id: str, id: str) -> Export:
         async with self.database.acquire() as connection:
@@ -124,28 +125,25 @@ class Exports:
 
     def destination(self, export: Export) -> Destination:
         """Checked again: the operator may have changed the rules since it was saved."""
-        settings = export.settings
-        self._check_place(settings.destination, settings.endpoint, settings.region)
-        if not settings.destination.startswith(SCHEME):
+        self._check_place(export.destination, export.endpoint, export.region)
+        if not export.destination.startswith(SCHEME):
             assert self.folder is not None
-            return FolderDestination(self.folder / settings.destination)
-        if settings.credentials is None:
+            return FolderDestination(self.folder / export.destination)
+        if export.credentials is None:
             raise DestinationRefused("The export has no access key.")
         try:
-            keys = json.decode(
-                self.sealer.unseal(settings.credentials, _place(export.project_id, export.id)), type=Keys
-            )
+            keys = json.decode(self.sealer.unseal(export.credentials, _place(export.project_id, export.id)), type=Keys)
         except UnsealableError as error:
             raise DestinationRefused(
                 "Its access key cannot be decrypted: LATCHKEY_SECRET_KEY has changed. Save the key again."
             ) from error
-        return Bucket(parse_address(settings.destination, settings.endpoint, settings.region), keys)
+        return Bucket(parse_address(export.destination, export.endpoint, export.region), keys)
 
     def _checked(
         self, project_id: str, id: str, given: Mapping[str, Any], before: ExportSettings | None
     ) -> ExportSettings:
         known = {} if before is None else {name: getattr(before, name) for name in ExportSettings.__dataclass_fields__}
-        merged = {**_DEFAULTS, **known, **given}
+        merged = {**DEFAULTS, **known, **given}
         access, secret = merged.pop("access_key_id", None), merged.pop("secret_access_key", None)
         settings = ExportSettings(**{**merged, "what": checked_what(tuple(merged["what"]))})
         self._check_place(settings.destination, settings.endpoint, settings.region)
@@ -192,7 +190,7 @@ class Exports:
             )
 
 
-_DEFAULTS: dict[str, Any] = {
+DEFAULTS: dict[str, Any] = {
     "format": "parquet",
     "incremental": True,
     "with_tokens": False,

@@ -30,7 +30,7 @@ from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.exports import render, storage
 from latchkey.subjects.exports.storage import ExportedCustomer, ExportedEvent, ExportSnapshot
-from latchkey.subjects.exports.usecases.destination import Destination, Upload, told
+from latchkey.subjects.exports.usecases.destination import Destination, Upload, errors_in_words
 from latchkey.subjects.exports.usecases.export_formats import Format, PartFile, instant, open_part
 from latchkey.subjects.exports.wire import ROWS, ChangedCustomerRow, ExportFile, Manifest, Row
 from latchkey.wire.event import Event
@@ -132,7 +132,7 @@ class Files:
         if what not in self._open:
             self._begin(what)
         part = self._open[what]
-        with told(str(self.upload.workspace)):
+        with errors_in_words(str(self.upload.workspace)):
             part.file.write(list(rows))
         part.rows += len(rows)
         self.rows += len(rows)
@@ -159,7 +159,7 @@ class Files:
     def _begin(self, what: str) -> None:
         number = self._numbers[what] = self._numbers.get(what, 0) + 1
         name = f"{what}-{number:05}.{self.format}"
-        with told(str(self.upload.workspace)):
+        with errors_in_words(str(self.upload.workspace)):
             self._open[what] = _Part(name, open_part(self.upload.workspace / name, self.format, what, ROWS[what]))
 
     async def _send(self, what: str) -> None:
@@ -169,7 +169,7 @@ class Files:
 
     def _close(self, what: str, part: _Part) -> ExportFile:
         path = self.upload.workspace / part.name
-        with told(str(self.upload.workspace)):
+        with errors_in_words(str(self.upload.workspace)):
             part.file.close()
             with path.open("rb") as file:
                 digest = file_digest(file, "sha256").hexdigest()
@@ -215,7 +215,7 @@ def _nobody_looks(_share: float, _rows: int) -> None:
     pass
 
 
-def checked_what(what: tuple[str, ...]) -> tuple[str, ...]:
+def checked_what(what: Sequence[str]) -> tuple[str, ...]:
     """In the usual order, each once."""
     unknown = [one for one in what if one not in WHAT]
     if unknown or not what:

@@ -7,16 +7,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 
-from msgspec import structs
 from msgspec.structs import replace
 
-from latchkey.domain.customers.customer import Attribute, CurrencyTransaction, Customer, not_later_than, with_attributes
+from latchkey.domain.customers.customer import (
+    Attribute,
+    CurrencyTransaction,
+    Customer,
+    LastSeen,
+    not_later_than,
+    with_attributes,
+)
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase, PurchaseKind
 from latchkey.domain.purchases.reconciliation import settle, settle_purchase
-from latchkey.domain.purchases.subscription import Cause, Moment, Pause, Period, PeriodType, Status, Subscription
-from latchkey.subjects.imports.rules.row import CustomerRow, RowKind, RowStatus, TransactionRow
+from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Subscription
+from latchkey.subjects.imports.rules.row import CustomerRow, RowKind, TransactionRow
 
 # How long stores try a payment again. A period that follows within this time after a failed payment is a renewal.
 _LONGEST_RETRY: Ms = 60 * DAY
@@ -97,7 +103,7 @@ def _subscription(rows: list[TransactionRow]) -> Subscription:
         environment=last.environment,
         app_id=last.app_id,
         periods=tuple(periods),
-        status=_status(last, max(row.updated_at for row in ordered)),
+        status=replace(last.status, as_of=Moment(max(row.updated_at for row in ordered))),
         ownership=last.ownership,
     )
 
@@ -131,30 +137,12 @@ def _cause(row: TransactionRow, before: TransactionRow | None) -> Cause:
     if before is None:
         return first if not row.number or row.period_type is PeriodType.TRIAL else Cause.RENEWAL
     assert before.ends_at is not None, "a subscription's row has an end"
-    end = max(before.ends_at, before.standing.grace_ends_at or 0)
+    end = max(before.ends_at, before.status.grace_ends_at or 0)
     if row.purchased_at <= end + _NEXT:
         return Cause.RENEWAL
-    recovered = before.standing.billing_issue_at is not None and row.purchased_at <= end + _LONGEST_RETRY
-    resumed = before.standing.resumes_at is not None
+    recovered = before.status.billing_issue_at is not None and row.purchased_at <= end + _LONGEST_RETRY
+    resumed = before.status.pause is not None
     return Cause.RENEWAL if recovered or resumed else first
-
-
-def _status(last: TransactionRow, as_of: Ms) -> Status:
-    standing: RowStatus = last.standing
-    status = Status(
-        as_of=Moment(as_of),
-        auto_renew=standing.auto_renew,
-        renewal_off_at=standing.renewal_off_at,
-        renewal_off_reason=standing.renewal_off_reason,
-        billing_issue_at=standing.billing_issue_at,
-        grace_ends_at=standing.grace_ends_at,
-        next_product_id=standing.next_product_id,
-        ended=standing.ended,
-    )
-    if standing.resumes_at is None:
-        return status
-    asked_at = standing.paused_at or last.ends_at or as_of
-    return replace(status, pause=Pause(asked_at, standing.resumes_at))
 
 
 # Everything that the rows of a file tell of one customer, and what it makes of the customer here.
@@ -170,13 +158,10 @@ class ImportedPerson:
     app_user_id: str
     # All ids, the oldest first.
     ids: tuple[str, ...]
+    # At 0 where the file does not say when.
+    last_seen: LastSeen
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     first_seen_at: Ms | None = None
-    last_seen_at: Ms | None = None
-    last_seen_platform: str | None = None
-    last_seen_platform_version: str | None = None
-    last_seen_app_version: str | None = None
-    last_seen_country: str | None = None
     balances: Mapping[str, int] = field(default_factory=dict)
     rows: tuple[TransactionRow, ...] = ()
     bought: tuple[Subscription | Purchase, ...] = ()
@@ -209,11 +194,7 @@ def person(key: str, transactions: Iterable[TransactionRow], customers: Iterable
         ids=tuple(ids),
         attributes=attributes,
         first_seen_at=min((row.first_seen_at for row in told if row.first_seen_at is not None), default=None),
-        last_seen_at=max((row.last_seen_at for row in told if row.last_seen_at is not None), default=None),
-        last_seen_platform=latest.last_seen_platform,
-        last_seen_platform_version=latest.last_seen_platform_version,
-        last_seen_app_version=latest.last_seen_app_version,
-        last_seen_country=latest.last_seen_country,
+        last_seen=replace(latest.last_seen, at=max((row.last_seen.at for row in told), default=0)),
         balances=latest.balances,
         rows=rows,
         bought=tuple(rebuilt(rows)),
@@ -249,11 +230,11 @@ def first_seen_of(one: ImportedPerson, now: Ms) -> Ms:
     return min([*known, now])
 
 
-def last_seen_of(one: ImportedPerson, now: Ms) -> Ms:
-    if one.last_seen_at is not None:
-        return min(one.last_seen_at, now)
+def last_seen_of(one: ImportedPerson, now: Ms) -> LastSeen:
+    """As the file says, else when the customer last bought something."""
     bought = [row.purchased_at for row in one.rows if row.purchased_at <= now]
-    return max([first_seen_of(one, now), *bought])
+    at = min(one.last_seen.at, now) or max([first_seen_of(one, now), *bought])
+    return replace(one.last_seen, at=at)
 
 
 def new_customer(one: ImportedPerson, project_id: str, record: str, now: Ms) -> Customer:
@@ -273,7 +254,7 @@ def with_balances(customer: Customer, balances: Mapping[str, int], reference: st
     if not balances:
         return customer
     moved = tuple(CurrencyTransaction(reference, code, amount, now) for code, amount in sorted(balances.items()))
-    return structs.replace(customer, balances=dict(sorted(balances.items())), currency_transactions=moved)
+    return replace(customer, balances=dict(sorted(balances.items())), currency_transactions=moved)
 
 
 def met(customer: Customer, one: ImportedPerson, free: frozenset[str], now: Ms) -> Customer:
@@ -283,7 +264,7 @@ def met(customer: Customer, one: ImportedPerson, free: frozenset[str], now: Ms) 
     since = first_seen_of(one, now)
     older = since < customer.first_seen_at
     mine = customer.aliases if not older else tuple(id for id in one.ids if id in free or id in customer.aliases)
-    return structs.replace(
+    return replace(
         customer,
         original_app_user_id=mine[0] if older and mine else customer.original_app_user_id,
         first_seen_at=min(since, customer.first_seen_at),

@@ -1,15 +1,19 @@
 """A row of a file to import, whatever its format: one transaction, or what is known of one customer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
-from latchkey.domain.customers.customer import Attribute, Customer
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from latchkey.domain.customers.customer import Attribute, Customer, LastSeen
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.money.amounts import UNKNOWN, Price
-from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, Reason, Terms
+from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, Terms
 from latchkey.domain.purchases.reconciliation import IMPORTED
-from latchkey.domain.purchases.subscription import Cause, PeriodType, Subscription
+from latchkey.domain.purchases.subscription import Cause, Moment, PeriodType, Status, Subscription
 
 # How far ahead of the clock a payment may be dated. The App Store charges for a renewal up to a day before the new
 # period begins, and dates the payment with the beginning.
@@ -30,23 +34,17 @@ class RowError(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowStatus:
-    """How a subscription stood when the row was written. Counts only on the last row of the subscription."""
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A row that an import left out."""
 
-    auto_renew: bool = True
-    renewal_off_at: Ms | None = None
-    renewal_off_reason: Reason | None = None
-    billing_issue_at: Ms | None = None
-    grace_ends_at: Ms | None = None
-    next_product_id: str | None = None
-    paused_at: Ms | None = None
-    resumes_at: Ms | None = None
-    ended: Reason | None = None
+    file: str
+    line: int
+    reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionRow:
+# Rows wait in the database as arrays: field names would be most of their size. The tag says which kind a row is of.
+class TransactionRow(Struct, frozen=True, kw_only=True, array_like=True, tag=0):
     """One period of a subscription, one one-time purchase, or one grant."""
 
     app_user_id: str
@@ -78,7 +76,8 @@ class TransactionRow:
     credited: int = 0
     revoked_at: Ms | None = None
     resolved_at: Ms | None = None
-    standing: RowStatus = field(default_factory=RowStatus)
+    # How the subscription stood when the row was written. Counts only on its last row.
+    status: Status = Status(as_of=Moment(0))
     # What the store can be asked with, where it is not an id of the row.
     token: str | None = None
     # The lookup key of the offering that it was bought from.
@@ -101,21 +100,17 @@ def happened(row: TransactionRow, now: Ms) -> TransactionRow:
     return row if row.updated_at <= now else replace(row, updated_at=now)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CustomerRow:
+class CustomerRow(Struct, frozen=True, kw_only=True, array_like=True, tag=1):
     """What a row says of a customer."""
 
     app_user_id: str
     original_app_user_id: str | None = None
     aliases: tuple[str, ...] = ()
-    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    attributes: Mapping[str, Attribute] = msgspec.field(default_factory=dict)
     first_seen_at: Ms | None = None
-    last_seen_at: Ms | None = None
-    last_seen_platform: str | None = None
-    last_seen_platform_version: str | None = None
-    last_seen_app_version: str | None = None
-    last_seen_country: str | None = None
-    balances: Mapping[str, int] = field(default_factory=dict)
+    # At 0 where the row does not say when.
+    last_seen: LastSeen = LastSeen(0)
+    balances: Mapping[str, int] = msgspec.field(default_factory=dict)
     # When this was known; 0 where the row does not say.
     as_of: Ms = 0
     # Why parts of the row were not taken, one reason for each part. For the report only.

@@ -15,7 +15,7 @@ from msgspec import structs
 from latchkey.database.pool import Connection
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.charts.period_rows import rows_of
-from latchkey.domain.customers.customer import Customer, LastSeen
+from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import is_anonymous_customer
 from latchkey.domain.instants import SECOND, Ms
 from latchkey.domain.money.pinned_rates import pinned
@@ -44,8 +44,8 @@ from latchkey.subjects.imports.rules.person import (
     taken_in,
     with_balances,
 )
-from latchkey.subjects.imports.rules.row import is_known_by_another_id
-from latchkey.subjects.imports.usecases.staging import RowProblem, StagedBatch
+from latchkey.subjects.imports.rules.row import Skip, is_known_by_another_id
+from latchkey.subjects.imports.usecases.staging import StagedBatch
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ _KINDS = {PurchaseKind.ONE_TIME: "one-time purchases", PurchaseKind.PROMOTIONAL:
 @dataclass(slots=True)
 class BatchOutcome:
     counts: Counter[str] = field(default_factory=Counter)
-    problems: list[RowProblem] = field(default_factory=list)
+    skips: list[Skip] = field(default_factory=list)
     # Currencies of payments for which neither the file nor the operator has a rate.
     without_rate: set[str] = field(default_factory=set)
 
@@ -166,12 +166,12 @@ class Applier:
         met_here: list[tuple[Stored, ImportedPerson, Bought]] = []
         for person in batch.people:
             if gone := tuple(one for one in person.bought if known.erased(one)):
-                outcome.problems += batch.problems(gone, ERASED)
+                outcome.skips += batch.skips(gone, ERASED)
             whom = known.whom(person)
             mine: list[Subscription | Purchase] = []
             for one in person.bought:
                 if whom is not None and is_known_by_another_id(whom.customer, one):
-                    outcome.problems += batch.problems((one,), KNOWN_AT_STRIPE)
+                    outcome.skips += batch.skips((one,), KNOWN_AT_STRIPE)
                     continue
                 owner = known.owner(one)
                 if owner is not None and (whom is None or owner.key != whom.key):
@@ -225,7 +225,7 @@ class Applier:
                 asked += self.questions.of(customer, frozenset(one.keys), one.tokens, now)
             balances = {code: amount for code, amount in one.balances.items() if code in self.currencies}
             customer = with_balances(customer, balances, f"import:{self.run_id}", now)
-            made.append(Newcomer(customer, next_due_at(customer), _last_seen(one, now)))
+            made.append(Newcomer(customer, next_due_at(customer), last_seen_of(one, now)))
         if self.dry:
             stored = [Stored(-number, one.customer) for number, one in enumerate(made, start=1)]
         else:
@@ -269,11 +269,11 @@ class Applier:
         asked: list[tuple[Handle, Ms]] = []
         for stored, person, bought in people:
             if stored.customer.test_clock_id is not None:
-                outcome.problems += batch.problems(bought, ON_TEST_CLOCK)
+                outcome.skips += batch.skips(bought, ON_TEST_CLOCK)
                 continue
             free = frozenset(id for id in person.ids if id not in known.by_id)
             if any(known.by_id[id].key != stored.key for id in person.ids if id not in free):
-                outcome.problems.append(RowProblem(*batch.homes[person.app_user_id], TAKEN_ID))
+                outcome.skips.append(Skip(*batch.homes[person.app_user_id], TAKEN_ID))
             self._change(unit, stored, person, bought, free, now, outcome)
             known.by_id |= dict.fromkeys(free, stored)
             keys = frozenset((one.store, one.id) for one in bought)
@@ -313,13 +313,3 @@ def _count(outcome: BatchOutcome, person: ImportedPerson, new: bool) -> None:
     outcome.counts["new customers" if new else "known customers"] += 1
     for one in person.bought:
         outcome.counts["subscriptions" if isinstance(one, Subscription) else _KINDS[one.kind]] += 1
-
-
-def _last_seen(one: ImportedPerson, now: Ms) -> LastSeen:
-    return LastSeen(
-        last_seen_of(one, now),
-        one.last_seen_platform,
-        one.last_seen_platform_version,
-        one.last_seen_app_version,
-        one.last_seen_country,
-    )

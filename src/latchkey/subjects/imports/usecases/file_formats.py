@@ -2,8 +2,10 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
+
+from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.instants import Ms
@@ -116,8 +118,7 @@ class RecordReader:
 
     def _is_known(self, row: CustomerRow) -> bool:
         id = row.ids[0]
-        said = hash((row.app_user_id, row.first_seen_at, row.last_seen_platform, row.last_seen_country, row.left_out,
-                     *((name, one.value, one.updated_at) for name, one in row.attributes.items())))  # fmt: skip
+        said = hash((row.app_user_id, row.first_seen_at, row.last_seen, row.left_out, *row.attributes.items()))
         if self._said.get(id) == said:
             self._said.move_to_end(id)
             return True

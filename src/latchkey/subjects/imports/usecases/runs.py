@@ -29,7 +29,7 @@ from latchkey.engine.storage.catalog import currency_rows as currencies_storage
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.imports import storage
-from latchkey.subjects.imports.rules.skip import Skip
+from latchkey.subjects.imports.rules.row import Skip
 from latchkey.subjects.imports.storage import ImportRun
 from latchkey.subjects.imports.usecases.apply import Applier, Questions
 from latchkey.subjects.imports.usecases.file_formats import Format, RecordReader
@@ -204,9 +204,7 @@ class _Import:
     async def _begin(self, connection: Connection, digest: str) -> ImportRun:
         order, now = self.order, self.now()
         run = ImportRun(f"imp_{uuid4().hex[:16]}", "staging", 0, "", {}, now, None)
-        options = {"apps": dict(order.apps), "webhooks": order.told}
-        files = [{"name": one.name, "size": one.size, "sha256": one.digest} for one in self.sources]
-        await storage.begin(connection, order.project_id, run.id, digest, order.format, options, files, now)
+        await storage.begin(connection, order.project_id, run.id, digest, order.format, now)
         return run
 
     async def _stage(self, known: ImportRun | None, digest: str, reader: RecordReader) -> ImportRun:
@@ -262,14 +260,13 @@ class _Import:
         groups = await storage.next_customers(connection, project_id, run.id, run.cursor, limit)
         if not groups:
             return None
-        batch = read_batch(groups)
+        batch = read_batch(groups, [source.name for source in self.sources])
         if self.order.dry:
             async with storage.undone(connection):
                 outcome = await applier.apply(connection, batch, now)
         else:
             outcome = await applier.apply(connection, batch, now)
-        skips = [Skip(self.sources[one.file].name, one.line, one.reason) for one in outcome.problems]
-        await storage.add_skips(connection, project_id, run.id, skips)
+        await storage.add_skips(connection, project_id, run.id, outcome.skips)
         counts = Counter(run.counts) + outcome.counts
         counts["applied"] += sum(len(rows) for rows in groups.values())
         for app, asked in applier.questions.asked.items():
@@ -318,14 +315,5 @@ def _questions(run: ImportRun) -> Questions:
     return Questions(run.started_at, asked)
 
 
-async def find_run(connection: Connection, project_id: str, source: str) -> storage.ImportRun | None:
-    return await storage.find(connection, project_id, source)
-
-
-async def begin_run(connection: Connection, project_id: str, run_id: str, source: str, format: str, now: Ms) -> None:
-    """For history that is not read from files."""
-    await storage.begin(connection, project_id, run_id, source, format, {}, [], now)
-
-
-async def finish_run(connection: Connection, project_id: str, run_id: str, counts: Mapping[str, int], now: Ms) -> None:
-    await storage.finish(connection, project_id, run_id, counts, now)
+# For history that is not read from files.
+find_run, begin_run, finish_run = storage.find, storage.begin, storage.finish
