@@ -12,7 +12,7 @@ from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.stores.test_store import actions
 from latchkey.stores.apple import snapshots
 from latchkey.stores.apple.payloads import AppleTransaction
-from latchkey.stores.apple.storefronts import country_of
+from latchkey.stores.apple.snapshots import country_of
 from latchkey.stores.google import periods
 from latchkey.stores.google.resources import GoogleOrder
 from tests.domain.shop import NOON, PRO_MONTHLY, TEAM_MONTHLY

@@ -5,8 +5,8 @@ from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from latchkey.emulators.apple.apple_keys import AppleChain
+from latchkey.stores.apple.api import sign_offer
 from latchkey.stores.apple.credentials import parse
-from latchkey.stores.apple.offers import sign_offer
 from tests.stores.apple.app_store import ACCOUNT, BUNDLE_ID, PUBLIC_KEY, START, given_credentials
 
 NONCE = UUID("5CF1A0A2-0A9B-4B31-8D5B-2A2F6B1F3D10")

@@ -9,8 +9,8 @@ from latchkey.domain.instants import MINUTE, Ms
 from latchkey.emulators.google.google_keys import SigningKey
 from latchkey.stores.adapter import AppReceipt, ConnectedApp
 from latchkey.stores.errors import CredentialsRefused, StoreDown, StoreError
-from latchkey.stores.google.access_token import AccessTokens
 from latchkey.stores.google.adapter import GoogleAdapter
+from latchkey.stores.google.publisher import AccessTokens
 from latchkey.stores.http import StoreResponse
 from tests.stores.google.play import TOKEN, Play, connected, error
 

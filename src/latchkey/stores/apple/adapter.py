@@ -4,10 +4,11 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 import msgspec
 
-from latchkey.domain.instants import HOUR, LATEST, Ms
+from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.stores.adapter import (
     ActionTarget,
@@ -19,12 +20,10 @@ from latchkey.stores.adapter import (
     SeenPurchase,
     StoreReading,
 )
-from latchkey.stores.apple import actions as acting
 from latchkey.stores.apple import credentials
 from latchkey.stores.apple.api import AppStoreApi, Declined, LastTransaction, UnknownTransaction
 from latchkey.stores.apple.credentials import AppleCredentials
-from latchkey.stores.apple.opening import OpenedNotification, Opener, reopened
-from latchkey.stores.apple.payloads import AppleTransaction, RenewalInfo, shaped
+from latchkey.stores.apple.payloads import AppleTransaction, OpenedNotification, Opener, RenewalInfo, reopened, shaped
 from latchkey.stores.apple.receipts import is_receipt, open_receipt
 from latchkey.stores.apple.signatures import NotSigned, is_jws, payload_of
 from latchkey.stores.apple.snapshots import STORE, Renewal, purchases
@@ -43,6 +42,15 @@ LARGEST_BODY = 1024 * 1024
 # Apple waits this long for an answer to a consumption request.
 _CONSUMPTION_ANSWERED_WITHIN: Ms = 12 * HOUR
 _APPS_KEPT = 1024
+_NO_CANCELLATION = "Apple lets only the customer cancel: in the subscriptions of their Apple account."
+_NO_REFUND = "Apple alone refunds: the customer asks Apple for it."
+_MOST_DAYS = 90
+# What Apple's refusals mean.
+_REFUSALS = {
+    4030004: "The subscription cannot be extended as it stands: only one that is active and paid can.",
+    4030005: "Apple has extended this subscription twice in the last 365 days, and does not extend it more often.",
+    4030007: "A subscription that came by family sharing is extended with the one that was paid.",
+}
 
 
 class _Body(msgspec.Struct):
@@ -151,16 +159,26 @@ class AppleAdapter:
         """Apple takes nothing back that was not acknowledged; the app finishes its transactions itself."""
 
     async def cancel(self, app: ConnectedApp, target: ActionTarget) -> None:  # noqa: ARG002 - as every store
-        raise ActionRefused(acting.NO_CANCELLATION)
+        raise ActionRefused(_NO_CANCELLATION)
 
     async def revoke(self, app: ConnectedApp, target: ActionTarget) -> None:  # noqa: ARG002
-        raise ActionRefused(acting.NO_REFUND)
+        raise ActionRefused(_NO_REFUND)
 
     async def refund(self, app: ConnectedApp, target: ActionTarget, *, revoke: bool) -> None:  # noqa: ARG002
-        raise ActionRefused(acting.NO_REFUND)
+        raise ActionRefused(_NO_REFUND)
 
     async def extend(self, app: ConnectedApp, target: ActionTarget, extension: Extension) -> None:
-        await acting.extend(self._connection(app).api, target, extension)
+        days = _days(target, extension)
+        body = {"extendByDays": days, "extendReasonCode": extension.reason, "requestIdentifier": str(uuid4())}
+        try:
+            await self._connection(app).api.extend(target.handle, body, target.environment)
+        except UnknownTransaction as error:
+            raise ActionRefused(error.message) from None
+        except Declined as declined:
+            if not declined.code:
+                # Not an answer in Apple's form: nobody knows.
+                raise
+            raise ActionRefused(_REFUSALS.get(declined.code, declined.message)) from None
 
     async def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
         connection = self._connection(app)
@@ -248,6 +266,16 @@ class AppleAdapter:
         except (Misdirected, Malformed) as error:
             raise StoreDown(f"Apple answered something unexpected. {error.message}") from None
         return purchases(app.app_id, transactions, renewals, complete=True)
+
+
+def _days(target: ActionTarget, extension: Extension) -> int:
+    if not target.subscription or target.ends_at is None:
+        raise ActionRefused("Only a subscription that renews can be extended.")
+    by = extension.by if extension.by is not None else (extension.until or 0) - target.ends_at
+    days, rest = divmod(by, DAY)
+    if rest or not 1 <= days <= _MOST_DAYS:
+        raise ActionRefused(f"Apple extends a subscription by whole days, from 1 to {_MOST_DAYS}.")
+    return days
 
 
 def _journalled(opener: Opener, signed: str) -> Notification:

@@ -7,9 +7,11 @@ one address for both.
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 from urllib.parse import quote
+from uuid import UUID
 
 import jwt
 import msgspec
+from msgspec import Struct
 
 from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.purchases.purchase import Environment
@@ -233,3 +235,26 @@ def _code(answer: StoreResponse) -> int:
         return msgspec.json.decode(answer.body, type=_Refusal).error_code
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return 0
+
+
+class OfferSignature(Struct, frozen=True):
+    """As StoreKit takes it. It holds for 24 hours, for one purchase."""
+
+    key_id: str
+    nonce: UUID
+    timestamp: Ms
+    signature: str
+
+
+def sign_offer(
+    credentials: AppleCredentials, *, product_id: str, offer_id: str, account_token: str, nonce: UUID, now: Ms
+) -> OfferSignature:
+    """`account_token` is what the app passes to StoreKit with the purchase: an `appAccountToken`, or nothing ("")."""
+    # Imported when needed, as in `certificate_chains.py`.
+    from appstoreserverlibrary.promotional_offer import PromotionalOfferSignatureCreator
+
+    creator = PromotionalOfferSignatureCreator(
+        credentials.private_key.encode(), credentials.key_id, credentials.bundle_id
+    )
+    signature = creator.create_signature(product_id, offer_id, account_token, nonce, now)
+    return OfferSignature(credentials.key_id, nonce, now, signature)

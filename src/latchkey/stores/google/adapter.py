@@ -17,16 +17,21 @@ from latchkey.stores.adapter import (
     Notification,
     StoreReading,
 )
-from latchkey.stores.errors import InvalidReceipt, StoreDown
-from latchkey.stores.google import credentials, line, periods, prepaid, product, push, subscription
-from latchkey.stores.google import notification as told
-from latchkey.stores.google.access_token import AccessTokens
-from latchkey.stores.google.actions import GoogleActions
+from latchkey.stores.errors import ActionRefused, InvalidReceipt, StoreDown
+from latchkey.stores.google import credentials, line, periods, product, push, subscription
+from latchkey.stores.google import line as prepaid
+from latchkey.stores.google import push as told
 from latchkey.stores.google.chains import PurchaseChains
-from latchkey.stores.google.publisher import Publisher
+from latchkey.stores.google.publisher import AccessTokens, Gone, Publisher, UnknownPurchase
 from latchkey.stores.google.push import GoogleCertificates
-from latchkey.stores.google.refusal import Gone, UnknownPurchase
-from latchkey.stores.google.resources import ACTIVE, UNACKNOWLEDGED, VoidedPurchase, millis
+from latchkey.stores.google.resources import (
+    ACTIVE,
+    UNACKNOWLEDGED,
+    SubscriptionPurchase,
+    VoidedPurchase,
+    instant,
+    millis,
+)
 from latchkey.stores.http import StoreHttp
 
 # Purchase tokens have some 150 to 200 of these signs. Google promises no form, so what is only possible is asked about.
@@ -36,6 +41,7 @@ _ORDER = re.compile(r"GPA\.\d{4}-\d{4}-\d{4}-\d{5}(\.\.\d+)?")
 _USUAL = re.compile(r"[A-Za-z0-9._-]{24,1000}")
 # Voided purchases are listed for 30 days.
 _VOIDED_FOR: Ms = 30 * DAY - 60_000
+_LONGEST_EXTENSION: Ms = 365 * DAY
 _TOO_OLD = "Google no longer tells of this purchase: it ended more than 60 days ago."
 
 
@@ -51,7 +57,6 @@ class GoogleAdapter:
         self._tokens = AccessTokens(http, _real_now)
         self._publisher = Publisher(http, self._tokens, now)
         self._chains = PurchaseChains(self._publisher)
-        self._acting = GoogleActions(self._publisher)
 
     async def check_credentials(self, app: ConnectedApp) -> None:
         self._tokens.forget(app)
@@ -122,17 +127,34 @@ class GoogleAdapter:
             if await self._waits(app, token, is_subscription):
                 raise StoreDown("Google does not take the acknowledgement of a purchase that waits for it.") from None
 
+    # A purchase of several items has one token, and Google acts on all of them. Latchkey knows each item as a
+    # subscription of its own, so it refuses to act on one of several.
+
     async def cancel(self, app: ConnectedApp, target: ActionTarget) -> None:
-        await self._acting.cancel(app, target)
+        purchase = await self._alone(app, target)
+        if purchase.is_prepaid:
+            raise ActionRefused("A prepaid plan does not renew, so there is nothing to cancel.")
+        await self._publisher.cancel(app, target.handle)
 
     async def revoke(self, app: ConnectedApp, target: ActionTarget) -> None:
-        await self._acting.revoke(app, target)
+        await self._alone(app, target)
+        await self._publisher.revoke(app, target.handle)
 
     async def refund(self, app: ConnectedApp, target: ActionTarget, *, revoke: bool) -> None:
-        await self._acting.refund(app, target, revoke=revoke)
+        _not_one_of_several(target)
+        if target.transaction_id.startswith(subscription.NO_ORDER):
+            raise ActionRefused("Google names no order for this purchase, so there is no payment to give back.")
+        await self._publisher.refund(app, target.transaction_id, revoke=revoke)
 
     async def extend(self, app: ConnectedApp, target: ActionTarget, extension: Extension) -> None:
-        await self._acting.extend(app, target, extension)
+        purchase = await self._alone(app, target)
+        ends_at = instant(purchase.items[0].expiry_time)
+        if ends_at is None:
+            raise StoreDown("Google answered with a subscription that has no end.")
+        desired = extension.until if extension.until is not None else ends_at + (extension.by or 0)
+        if not ends_at < desired <= ends_at + _LONGEST_EXTENSION:
+            raise ActionRefused("Google moves the end of a subscription to a later time, by a year at most.")
+        await self._publisher.defer(app, target.handle, etag=purchase.etag, by=desired - ends_at)
 
     async def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
         """Google keeps no history of notifications, but a list of voided purchases."""
@@ -143,6 +165,19 @@ class GoogleAdapter:
 
     async def close(self) -> None:
         await self._http.close()
+
+    async def _alone(self, app: ConnectedApp, target: ActionTarget) -> SubscriptionPurchase:
+        """The subscription, if nothing else was bought with it."""
+        _not_one_of_several(target)
+        try:
+            purchase = await self._publisher.subscription(app, target.handle)
+        except (UnknownPurchase, Gone) as error:
+            raise ActionRefused(error.message) from None
+        if len(purchase.items) != 1:
+            raise ActionRefused("It was bought together with others, and Google acts on all of them at once.")
+        if purchase.is_replaced:
+            raise ActionRefused("Another purchase has replaced this one, and Latchkey has not heard of it yet.")
+        return purchase
 
     async def _either(self, app: ConnectedApp, token: str, *, with_history: bool = False) -> StoreReading:
         """A token does not say whether it is of a subscription. Only if Google knows neither, there is no purchase."""
@@ -228,6 +263,11 @@ class GoogleAdapter:
             return StoreReading(note=_TOO_OLD)
         back = GivenBack(handle=voided.purchase_token, transaction_id=voided.order_id, at=at)
         return StoreReading(given_back=(back,), note=_TOO_OLD)
+
+
+def _not_one_of_several(target: ActionTarget) -> None:
+    if subscription.ADD_ON in target.handle:
+        raise ActionRefused("It was bought together with others, and Google acts on all of them at once.")
 
 
 def _real_now() -> Ms:

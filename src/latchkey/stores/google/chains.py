@@ -3,10 +3,8 @@
 from collections import OrderedDict
 
 from latchkey.stores.adapter import ConnectedApp
-from latchkey.stores.google.line import Chain
-from latchkey.stores.google.prepaid import Earlier
-from latchkey.stores.google.publisher import Publisher
-from latchkey.stores.google.refusal import Gone, UnknownPurchase
+from latchkey.stores.google.line import Chain, Earlier
+from latchkey.stores.google.publisher import Gone, Publisher, UnknownPurchase
 from latchkey.stores.google.resources import SubscriptionPurchase
 
 # Google names the purchase before for as long as a subscription lives. Whoever upgrades more often than this while

@@ -1,14 +1,20 @@
-"""The calls of the Android Publisher API that the adapter makes."""
+"""The Android Publisher API: the calls that the adapter makes, their access tokens, and what a refusal means."""
 
+import asyncio
+import re
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
-from latchkey.domain.instants import MINUTE, Ms
+import msgspec
+from google.auth import jwt
+
+from latchkey.domain.instants import MINUTE, SECOND, Ms
 from latchkey.stores.adapter import ConnectedApp
-from latchkey.stores.errors import CredentialsRefused, StoreDown, StoreError
-from latchkey.stores.google.access_token import AccessTokens
-from latchkey.stores.google.refusal import Gone, UnknownPurchase, refusal, refusal_of_action
+from latchkey.stores.errors import ActionRefused, CredentialsRefused, NoAnswer, StoreDown, StoreError
+from latchkey.stores.google.credentials import GoogleCredentials
 from latchkey.stores.google.resources import (
     GoogleOrder,
     GoogleOrders,
@@ -20,6 +26,182 @@ from latchkey.stores.google.resources import (
     millis,
 )
 from latchkey.stores.http import StoreHttp, StoreResponse
+
+_WORD = re.compile(r"[A-Za-z_]{1,60}")
+_QUOTA = frozenset(
+    {"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "dailyLimitExceeded", "RESOURCE_EXHAUSTED"}
+)
+_UNKNOWN_APP = frozenset({"applicationNotFound", "packageNotFound", "androidPackageNotFound"})
+
+
+class Gone(StoreError):
+    """Google had this purchase or order, and no longer tells of it."""
+
+
+class UnknownPurchase(StoreError):
+    """Google is certain that there is no such purchase or order."""
+
+
+class _Error(msgspec.Struct):
+    reason: str = ""
+
+
+class _Detail(msgspec.Struct):
+    status: str = ""
+    errors: list[_Error] = []
+
+
+class _Body(msgspec.Struct):
+    error: _Detail
+
+
+def reason_word(text: str) -> str:
+    """A reason that may be shown: one word, no text of a stranger."""
+    return text if _WORD.fullmatch(text) else ""
+
+
+def refusal(answer: StoreResponse) -> StoreError:
+    """What an answer that is not 200 means. Only an error in Google's own format counts as Google's."""
+    said, status = _said(answer), answer.status
+    if status == 401:
+        return CredentialsRefused("Google refuses the access token of the service account (401).")
+    if said is None:
+        return StoreDown(f"Google answered {status} in a form that the Android Publisher API does not use.")
+    words, reason = _words(said), _reason(said)
+    if words & _QUOTA:
+        return NoAnswer(f"Google's quota is used up ({reason}).")
+    if status == 403:
+        return CredentialsRefused(f"Google refuses the service account: it lacks a permission ({reason}).")
+    if status == 404 and words & _UNKNOWN_APP:
+        return CredentialsRefused("Google knows no app with this package_name.")
+    if status == 410:
+        return Gone("Google no longer tells of this purchase.")
+    if status == 404 or (status == 400 and words & {"invalid", "badRequest", "INVALID_ARGUMENT"}):
+        return UnknownPurchase("Google knows no such purchase.")
+    return StoreDown(f"Google answered {status} ({reason}).")
+
+
+def refusal_of_action(answer: StoreResponse) -> StoreError:
+    """The same for something that Google was asked to do: whatever Google refuses in its own form was not done."""
+    refused, said = refusal(answer), _said(answer)
+    if isinstance(refused, CredentialsRefused) or said is None or _words(said) & _QUOTA:
+        return refused
+    if isinstance(refused, Gone):
+        return ActionRefused("Google no longer keeps this purchase: it ended more than 60 days ago.")
+    return ActionRefused(f"Google does not do this for the purchase as it stands ({_reason(said) or answer.status}).")
+
+
+def _said(answer: StoreResponse) -> _Detail | None:
+    try:
+        return msgspec.json.decode(answer.body, type=_Body).error
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+
+
+def _words(said: _Detail) -> set[str]:
+    return {said.status, *(one.reason for one in said.errors)} - {""}
+
+
+def _reason(said: _Detail) -> str:
+    return next((word for one in said.errors if (word := reason_word(one.reason))), reason_word(said.status))
+
+
+SCOPE = "https://www.googleapis.com/auth/androidpublisher"
+GRANT_TYPE = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+# Google's clock and ours differ, and a request takes a while.
+RENEW_BEFORE: Ms = 2 * MINUTE
+# A refused key stays refused for this long, so that a backlog of notifications does not hammer the token address.
+REFUSED_FOR: Ms = 30 * SECOND
+_ASSERTION_LIFETIME_S = 3600
+_MOST_APPS = 1_000
+
+
+class _Granted(msgspec.Struct):
+    access_token: str
+    expires_in: int = 3600
+
+
+class _Refused(msgspec.Struct):
+    error: str = ""
+
+
+@dataclass(slots=True)
+class _Kept:
+    token: str | None = field(default=None, repr=False)
+    good_until: Ms = 0
+    refused: CredentialsRefused | None = None
+    refused_until: Ms = 0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class AccessTokens:
+    """One token for each app and version of its credentials. However many ask at once, Google is asked once."""
+
+    def __init__(self, http: StoreHttp, now: Callable[[], Ms]) -> None:
+        self._http = http
+        self._now = now
+        self._kept: OrderedDict[tuple[str, str, int], _Kept] = OrderedDict()
+
+    async def get(self, app: ConnectedApp, *, instead_of: str | None = None) -> str:
+        """`instead_of`: the token that the API has just refused. It is replaced unless somebody else has done it."""
+        kept = self._of(app)
+        if (token := self._usable(kept, instead_of)) is not None:
+            return token
+        async with kept.lock:
+            if (token := self._usable(kept, instead_of)) is not None:
+                return token
+            if kept.refused is not None and self._now() < kept.refused_until:
+                raise CredentialsRefused(kept.refused.message)
+            try:
+                granted = await self._grant(app.credentials)
+            except CredentialsRefused as refused:
+                kept.refused, kept.refused_until = refused, self._now() + REFUSED_FOR
+                raise
+            kept.token, kept.refused = granted.access_token, None
+            kept.good_until = self._now() + granted.expires_in * SECOND - RENEW_BEFORE
+            return granted.access_token
+
+    def forget(self, app: ConnectedApp) -> None:
+        self._kept.pop((app.project_id, app.app_id, app.version), None)
+
+    def _of(self, app: ConnectedApp) -> _Kept:
+        key = (app.project_id, app.app_id, app.version)
+        kept = self._kept.setdefault(key, _Kept())
+        self._kept.move_to_end(key)
+        if len(self._kept) > _MOST_APPS:
+            self._kept.popitem(last=False)
+        return kept
+
+    def _usable(self, kept: _Kept, instead_of: str | None) -> str | None:
+        if kept.token is None or kept.token == instead_of or self._now() >= kept.good_until:
+            return None
+        return kept.token
+
+    async def _grant(self, credentials: GoogleCredentials) -> _Granted:
+        form = {"grant_type": GRANT_TYPE, "assertion": assertion(credentials, self._now())}
+        answer = await self._http.request("POST", credentials.token_url, form=form)
+        if answer.status == 200:
+            granted = answer.json(_Granted, "Google")
+            if not granted.access_token.isascii() or not granted.access_token.isprintable():
+                raise StoreDown("Google answered with an access token of an unexpected form.")
+            return granted
+        if answer.status in (400, 401, 403):
+            said = reason_word(answer.json(_Refused, "Google").error)
+            raise CredentialsRefused(f"Google refuses the service account's key ({said or answer.status}).")
+        raise StoreDown(f"Google answered {answer.status} instead of an access token.")
+
+
+def assertion(credentials: GoogleCredentials, now: Ms) -> str:
+    claims = {
+        "iss": credentials.client_email,
+        "scope": SCOPE,
+        "aud": credentials.token_url,
+        "iat": now // 1000,
+        "exp": now // 1000 + _ASSERTION_LIFETIME_S,
+    }
+    signed: bytes = jwt.encode(credentials.signer, claims, key_id=credentials.key_id)
+    return signed.decode()
+
 
 T = TypeVar("T")
 

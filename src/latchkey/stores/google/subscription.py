@@ -12,7 +12,8 @@ from latchkey.domain.purchases.subscription import PAUSE_NOT_TOLD, Pause, Status
 from latchkey.domain.stores.store import PLAY_STORE
 from latchkey.stores.adapter import SeenPurchase, StoreReading
 from latchkey.stores.errors import StoreDown
-from latchkey.stores.google import periods, prepaid
+from latchkey.stores.google import line as prepaid
+from latchkey.stores.google import periods
 from latchkey.stores.google.line import Chain, SubscriptionLine, running_orders
 from latchkey.stores.google.resources import (
     ACTIVE,

@@ -5,6 +5,7 @@ import hmac
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from msgspec import structs
 
@@ -21,15 +22,13 @@ from latchkey.stores.adapter import (
     Notification,
     StoreReading,
 )
-from latchkey.stores.errors import InvalidReceipt, Malformed, Misdirected
+from latchkey.stores.errors import ActionRefused, InvalidReceipt, Malformed, Misdirected
 from latchkey.stores.http import StoreHttp
-from latchkey.stores.selling import BegunCheckout, CheckoutOrder, Confirmation, PaymentForm, Sale
 from latchkey.stores.stripe import checkout, credentials, notification, subscription
-from latchkey.stores.stripe.actions import StripeActions
+from latchkey.stores.stripe.amounts import gone_back
 from latchkey.stores.stripe.api import StripeApi, UnknownObject
 from latchkey.stores.stripe.reading import StripeReader
-from latchkey.stores.stripe.refunds import gone_back
-from latchkey.stores.stripe.resources import CheckoutSession
+from latchkey.stores.stripe.resources import CheckoutSession, StripeSubscription
 from latchkey.stores.stripe.selling import Selling
 from latchkey.stores.stripe.sold import OFFERED_KEY, OFFERING_KEY, SELLER_KEY
 
@@ -43,19 +42,19 @@ _RECEIPT = re.compile(r"(sub|cs)_[A-Za-z0-9_]{8,250}", re.ASCII)
 _PAYMENT = re.compile(r"(pi_[A-Za-z0-9]{8,100})_secret_[A-Za-z0-9]{8,200}", re.ASCII)
 # Stripe lists its events for 30 days.
 _LISTED_FOR: Ms = 30 * DAY - 60_000
+# Stripe takes a trial of this length at most.
+_LONGEST_EXTENSION: Ms = 730 * DAY
 _UNKNOWN = "Stripe knows no such object in this account and mode."
 
 
-class StripeAdapter:
+class StripeAdapter(Selling):
     credential_form = credentials.FORM
 
     def __init__(self, now: Callable[[], Ms], http: StoreHttp | None = None, *, store: str = STORE) -> None:
         self.store = store
         self._now = now
-        self.api = StripeApi(http or StoreHttp("Stripe", now))
+        super().__init__(StripeApi(http or StoreHttp("Stripe", now)), hosted=store == STORE)
         self._reader = StripeReader(self.api)
-        self._acting = StripeActions(self.api, self._reader)
-        self._selling = Selling(self.api, hosted=store == STORE)
 
     async def check_credentials(self, app: ConnectedApp) -> None:
         await self._reader.check(app)
@@ -71,7 +70,7 @@ class StripeAdapter:
             if told.session is not None:
                 return await self._session(app, told.session)
             if told.charge is not None or told.payment_intent is not None:
-                return await self._payment(app, told)
+                return await self._refunded(app, told)
         except UnknownObject:
             return StoreReading(note=_UNKNOWN)
         return StoreReading(note="An event about no purchase.")
@@ -100,7 +99,7 @@ class StripeAdapter:
         try:
             if handle.startswith(_IMPORTED):
                 return await self._imported(app, handle)
-            return await self._named(app, handle.partition(subscription.ITEM)[0], whole=True)
+            return await self._named(app, _subscription_of(handle), whole=True)
         except UnknownObject:
             return StoreReading(note=_UNKNOWN)
 
@@ -108,16 +107,36 @@ class StripeAdapter:
         """Stripe waits for no acknowledgement."""
 
     async def cancel(self, app: ConnectedApp, target: ActionTarget) -> None:
-        await self._acting.cancel(app, target)
+        found = await self._alone(app, target)
+        if not found.cancel_at_period_end:
+            await self.api.act(app, "post", f"subscriptions/{found.id}", cancel_at_period_end=True)
 
     async def revoke(self, app: ConnectedApp, target: ActionTarget) -> None:
-        await self._acting.revoke(app, target)
+        await self._alone(app, target)
+        await self.refund(app, target, revoke=True)
 
     async def refund(self, app: ConnectedApp, target: ActionTarget, *, revoke: bool) -> None:
-        await self._acting.refund(app, target, revoke=revoke)
+        payment = await self._refundable(app, target)
+        await self.api.act(app, "post", "refunds", **payment)
+        if revoke and target.subscription and target.latest:
+            await self.api.act(app, "delete", f"subscriptions/{_subscription_of(target.handle)}")
 
     async def extend(self, app: ConnectedApp, target: ActionTarget, extension: Extension) -> None:
-        await self._acting.extend(app, target, extension)
+        """By a trial: Stripe charges nothing until its end, and then begins the next period."""
+        found = await self._alone(app, target)
+        if found.status not in ("active", "trialing"):
+            raise ActionRefused("Stripe extends only a subscription that is active or in its trial.")
+        end = found.items.data[0].current_period_end * 1000
+        # From the end that the caller knows: whoever asks again because the answer was lost extends once.
+        known = target.ends_at if target.ends_at is not None else end
+        until = extension.until if extension.until is not None else known + (extension.by or 0)
+        if until == end and until > known:
+            return
+        if not end < until <= end + _LONGEST_EXTENSION:
+            raise ActionRefused("Stripe moves the end of a period to a later time, by two years at most.")
+        await self.api.act(
+            app, "post", f"subscriptions/{found.id}", trial_end=-(-until // 1000), proration_behavior="none"
+        )
 
     async def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
         async for event in self._reader.events(app, max(since, until - _LISTED_FOR), until):
@@ -126,22 +145,43 @@ class StripeAdapter:
             except (Malformed, Misdirected):
                 continue
 
-    # What `Sells` asks for.
-
-    async def payment_form(self, app: ConnectedApp, order: CheckoutOrder, account_id: str | None) -> PaymentForm:
-        return await self._selling.payment_form(app, order, account_id)
-
-    async def begin_sale(self, app: ConnectedApp, order: CheckoutOrder, account_id: str | None) -> BegunCheckout:
-        return await self._selling.begin_sale(app, order, account_id)
-
-    async def confirm_sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str | None) -> Confirmation:
-        return await self._selling.confirm_sale(app, order, handle)
-
-    async def sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str) -> Sale:
-        return await self._selling.sale(app, order, handle)
-
     async def close(self) -> None:
         await self.api.close()
+
+    async def _alone(self, app: ConnectedApp, target: ActionTarget) -> StripeSubscription:
+        """The subscription, if it has only one item: Stripe acts on all of them."""
+        try:
+            found = await self._reader.subscription(app, _subscription_of(target.handle))
+        except UnknownObject as error:
+            raise ActionRefused(error.message) from None
+        if len(found.items.data) != 1:
+            raise ActionRefused("It was bought together with others, and Stripe acts on all of them at once.")
+        if found.status == "canceled":
+            raise ActionRefused("The subscription has ended.")
+        return found
+
+    async def _refundable(self, app: ConnectedApp, target: ActionTarget) -> dict[str, Any]:
+        """What a refund names: a payment intent, or a charge without one."""
+        together = "It was paid together with others, and Stripe gives back all of it."
+        paid = target.transaction_id
+        if subscription.ITEM in paid:
+            raise ActionRefused(together)
+        if target.subscription:
+            if not paid.startswith("in_") or "/" in paid:
+                raise ActionRefused("There is no payment of its own for this period.")
+            try:
+                invoice = await self._reader.invoice(app, paid)
+                found = await self._reader.payments_of(app, paid)
+            except UnknownObject as error:
+                raise ActionRefused(error.message) from None
+            if len({one.item_id for one in invoice.lines.data if not one.is_proration}) > 1:
+                raise ActionRefused(together)
+            if not found:
+                raise ActionRefused("Nothing was paid for this period.")
+            if len(found) > 1:
+                raise ActionRefused("The invoice was paid in several parts. Give them back in Stripe's dashboard.")
+            paid = found[0]
+        return {"payment_intent": paid} if paid.startswith("pi_") else {"charge": paid}
 
     async def _named(self, app: ConnectedApp, id: str, *, whole: bool = False) -> StoreReading:
         if id.startswith("pi_"):
@@ -191,7 +231,7 @@ class StripeAdapter:
         reading = checkout.read(app.app_id, self.store, session, charges, back, account)
         return _with_sale(reading, session.metadata or {})
 
-    async def _payment(self, app: ConnectedApp, told: notification.StripeNotification) -> StoreReading:
+    async def _refunded(self, app: ConnectedApp, told: notification.StripeNotification) -> StoreReading:
         """What a refunded or disputed payment was for."""
         found = await self._reader.paid_subscription(app, told.charge, told.payment_intent)
         if found is not None:
@@ -215,3 +255,7 @@ def _with_sale(reading: StoreReading, metadata: Mapping[str, str]) -> StoreReadi
     products = (offered,) if offered else ()
     seen = tuple(replace(one, sold_by=seller, offering=offering, offered=products) for one in reading.seen)
     return replace(reading, seen=seen)
+
+
+def _subscription_of(handle: str) -> str:
+    return handle.partition(subscription.ITEM)[0]

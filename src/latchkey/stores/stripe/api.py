@@ -1,18 +1,14 @@
 """The API of Stripe: Stripe's own library over `StoreHttp`, so that our time limits, bounded answers and errors hold.
 
-    client = api.client(app)
-    with asking():
-        session = await client.v1.checkout.sessions.create_async({...}, options)
-
 The library is loaded when the first app asks: it takes a third of a second.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -22,12 +18,15 @@ from latchkey.stores.errors import ActionRefused, CredentialsRefused, StoreDown,
 from latchkey.stores.http import StoreHttp
 
 if TYPE_CHECKING:
-    from stripe import StripeClient
+    from stripe import StripeClient, StripeError
+
+T = TypeVar("T")
 
 # Answers have the form of this version, whatever version the account or a webhook endpoint uses.
 API_VERSION = "2026-10-28.endive"
 # How many apps' clients are kept.
 _MOST_CLIENTS = 1000
+_WORD = re.compile(r"\w{1,60}", re.ASCII)
 
 
 class UnknownObject(StoreError):
@@ -45,51 +44,41 @@ class StripeApi:
         self._http = http
         self._clients: dict[tuple[str, int], StripeClient] = {}
 
-    def client(self, app: ConnectedApp) -> StripeClient:
-        """Stripe's client with the credentials of an app. Call it within `asking` or `acting`."""
+    async def get(self, app: ConnectedApp, path: str, type: type[T], **query: Any) -> T:
+        """Raises UnknownObject, CredentialsRefused or StoreDown in place of the library's errors, whose messages may
+        repeat what was sent."""
+        return decoded(await self._ask(app, refusal, "get", path, query), type)
+
+    async def act(self, app: ConnectedApp, method: str, path: str, **given: Any) -> Any:
+        """A request for a change. What Stripe refuses in its own form was not done: ActionRefused."""
+        return await self._ask(app, refusal_of_action, method, path, given)
+
+    async def _ask(
+        self,
+        app: ConnectedApp,
+        refused: Callable[[StripeError], StoreError],
+        method: str,
+        path: str,
+        given: Mapping[str, Any],
+    ) -> Any:
+        import stripe
+
         key = app.app_id, app.version
         if key not in self._clients:
             if len(self._clients) >= _MOST_CLIENTS:
                 self._clients.clear()
             self._clients[key] = _build(app, self._http)
-        return self._clients[key]
+        try:
+            return (await self._clients[key].raw_request_async(method, f"/v1/{path}", **given)).data
+        except stripe.StripeError as error:
+            raise refused(error) from None
 
     async def close(self) -> None:
         self._clients.clear()
         await self._http.close()
 
 
-@contextlib.contextmanager
-def asking() -> Iterator[None]:
-    """A question. Raises Unknown, CredentialsRefused or StoreDown in place of the library's errors, whose messages may
-    repeat what was sent."""
-    import stripe
-
-    try:
-        yield
-    except stripe.StripeError as error:
-        raise refusal(error) from None
-
-
-@contextlib.contextmanager
-def acting() -> Iterator[None]:
-    """A request for a change. What Stripe refuses in its own form was not done: ActionRefused."""
-    import stripe
-
-    try:
-        yield
-    except stripe.StripeError as error:
-        refused = refusal(error)
-        code = word(error.code)
-        if isinstance(refused, UnknownObject):
-            raise ActionRefused("Stripe has no such object in this account and mode.") from None
-        if isinstance(error, stripe.InvalidRequestError | stripe.CardError):
-            raise ActionRefused(f"Stripe does not do this as things stand ({code or error.http_status}).") from None
-        raise refused from None
-
-
-def refusal(error: Any) -> StoreError:
-    """What an error of the library means."""
+def refusal(error: StripeError) -> StoreError:
     import stripe
 
     status = error.http_status
@@ -99,18 +88,30 @@ def refusal(error: Any) -> StoreError:
         return CredentialsRefused("Stripe refuses the api_key: it lacks a permission (403).")
     if isinstance(error, stripe.InvalidRequestError) and (status == 404 or error.code == "resource_missing"):
         return UnknownObject("Stripe knows no such object.")
-    return StoreDown(f"Stripe answered {status} ({word(error.code) or 'without a code'}).")
+    return StoreDown(f"Stripe answered {status} ({_word(error.code) or 'without a code'}).")
 
 
-def word(code: object) -> str:
+def refusal_of_action(error: StripeError) -> StoreError:
+    import stripe
+
+    refused = refusal(error)
+    if isinstance(refused, UnknownObject):
+        return ActionRefused("Stripe has no such object in this account and mode.")
+    if isinstance(error, stripe.InvalidRequestError | stripe.CardError):
+        return ActionRefused(f"Stripe does not do this as things stand ({_word(error.code) or error.http_status}).")
+    return refused
+
+
+def decoded(given: Any, type: type[T]) -> T:
+    try:
+        return msgspec.convert(given, type)
+    except msgspec.MsgspecError:
+        raise StoreDown("Stripe answered with an object of an unexpected form.") from None
+
+
+def _word(code: object) -> str:
     """A code that may be shown: one word, no text of a stranger."""
-    fits = (
-        isinstance(code, str)
-        and len(code) <= 60
-        and code.replace("_", "").isascii()
-        and code.replace("_", "").isalnum()
-    )
-    return str(code) if fits else ""
+    return code if isinstance(code, str) and _WORD.fullmatch(code) else ""
 
 
 def _build(app: ConnectedApp, http: StoreHttp) -> StripeClient:
@@ -126,7 +127,15 @@ def _build(app: ConnectedApp, http: StoreHttp) -> StripeClient:
         ) -> tuple[bytes, int, Mapping[str, str]]:
             if not _same_origin(url, base_url):
                 raise StoreDown("Stripe's library asked for another address than the API's.")
-            return await _send(http, method, url, headers, post_data)
+            # What the library tells of this machine is nobody's business.
+            private = ("x-stripe-client-user-agent", "user-agent")
+            sent = {name: value for name, value in headers.items() if name.lower() not in private}
+            raw = post_data.encode() if isinstance(post_data, str) else post_data
+            answer = await http.request(method.upper(), url, headers=sent, body=raw)
+            if answer.status >= 400:
+                # The library stumbles over an error in another form.
+                answer.json(_Refused, "Stripe")
+            return answer.body, answer.status, answer.headers
 
         async def close_async(self) -> None:
             """`StoreHttp` is closed by its owner."""
@@ -146,20 +155,3 @@ def _build(app: ConnectedApp, http: StoreHttp) -> StripeClient:
 def _same_origin(url: str, base_url: str) -> bool:
     one, other = urlsplit(url), urlsplit(base_url)
     return (one.scheme, one.netloc) == (other.scheme, other.netloc)
-
-
-async def _send(
-    http: StoreHttp, method: str, url: str, headers: Mapping[str, str], body: Any
-) -> tuple[bytes, int, Mapping[str, str]]:
-    # What the library tells of this machine is nobody's business.
-    sent = {
-        name: value
-        for name, value in headers.items()
-        if name.lower() not in ("x-stripe-client-user-agent", "user-agent")
-    }
-    raw = body.encode() if isinstance(body, str) else body
-    answer = await http.request(method.upper(), url, headers=sent, body=raw)
-    if answer.status >= 400:
-        # The library stumbles over an error in another form.
-        answer.json(_Refused, "Stripe")
-    return answer.body, answer.status, answer.headers

@@ -4,8 +4,7 @@ import msgspec
 
 from latchkey.domain.purchases.purchase import Environment, PartBack, Purchase, PurchaseKind, merge_parts
 from latchkey.stores.adapter import SeenPurchase, StoreReading
-from latchkey.stores.stripe.amounts import micros, price_of
-from latchkey.stores.stripe.refunds import GoneBack
+from latchkey.stores.stripe.amounts import GoneBack, micros, price_of
 from latchkey.stores.stripe.resources import (
     Charge,
     CheckoutSession,

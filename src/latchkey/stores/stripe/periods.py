@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import PartBack, merge_parts
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType
-from latchkey.stores.stripe import refunds
+from latchkey.stores.stripe import amounts as refunds
 from latchkey.stores.stripe.amounts import micros, price_of
 from latchkey.stores.stripe.items import ItemLines, Items, Succession
 from latchkey.stores.stripe.resources import (

@@ -8,7 +8,7 @@ import msgspec
 from latchkey.domain.instants import Ms
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import StoreDown
-from latchkey.stores.stripe.api import StripeApi, UnknownObject, asking
+from latchkey.stores.stripe.api import StripeApi, UnknownObject, decoded
 from latchkey.stores.stripe.notification import EVENT_TYPES, StripeEvent
 from latchkey.stores.stripe.periods import SubscriptionContext
 from latchkey.stores.stripe.resources import (
@@ -45,7 +45,7 @@ class StripeReader:
         self._api = api
 
     async def subscription(self, app: ConnectedApp, id: str) -> StripeSubscription:
-        found = await self._get(
+        found = await self._api.get(
             app, f"subscriptions/{id}", StripeSubscription, expand=["customer", "schedule.phases.items.price"]
         )
         _same_mode(app, found.livemode)
@@ -55,7 +55,7 @@ class StripeReader:
         return found
 
     async def subscription_of_item(self, app: ConnectedApp, item_id: str) -> str:
-        return (await self._get(app, f"subscription_items/{item_id}", ItemOfSubscription)).subscription
+        return (await self._api.get(app, f"subscription_items/{item_id}", ItemOfSubscription)).subscription
 
     async def around(
         self, app: ConnectedApp, subscription: StripeSubscription, *, whole: bool, told_at: Ms | None, read_at: Ms
@@ -90,12 +90,12 @@ class StripeReader:
         return tuple(listed)
 
     async def session(self, app: ConnectedApp, id: str) -> CheckoutSession:
-        found = await self._get(app, f"checkout/sessions/{id}", CheckoutSession, expand=["line_items", "customer"])
+        found = await self._api.get(app, f"checkout/sessions/{id}", CheckoutSession, expand=["line_items", "customer"])
         _same_mode(app, found.livemode)
         return found
 
     async def intent(self, app: ConnectedApp, id: str) -> Intent:
-        found = await self._get(app, f"payment_intents/{id}", Intent)
+        found = await self._api.get(app, f"payment_intents/{id}", Intent)
         _same_mode(app, found.livemode)
         return found
 
@@ -114,13 +114,13 @@ class StripeReader:
             payment = {"type": "charge", "charge": charge}
         listed, _ = await self._list(app, "invoice_payments", InvoicePayment, {"payment": payment}, 1)
         for one in listed:
-            invoice = await self._get(app, f"invoices/{one.invoice}", StripeInvoice)
+            invoice = await self._api.get(app, f"invoices/{one.invoice}", StripeInvoice)
             if invoice.subscription is not None:
                 return invoice.subscription
         return None
 
     async def invoice(self, app: ConnectedApp, id: str) -> StripeInvoice:
-        return await self._with_lines(app, await self._get(app, f"invoices/{id}", StripeInvoice))
+        return await self._with_lines(app, await self._api.get(app, f"invoices/{id}", StripeInvoice))
 
     async def payments_of(self, app: ConnectedApp, invoice: str) -> list[str]:
         """The payment intents, or charges without one, that have paid an invoice."""
@@ -129,12 +129,13 @@ class StripeReader:
 
     async def events(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[StripeEvent]:
         """Newest first, as Stripe lists them. It keeps them for 30 days."""
-        query: dict[str, Any] = {
-            "created": {"gte": since // 1000, "lte": until // 1000 + 1},
-            "types": [*EVENT_TYPES[:_MOST_TYPES]],
-        }
-        async for one in self._pages(app, "events", StripeEvent, query, limit=_PAGE):
-            yield one
+        created = {"gte": since // 1000, "lte": until // 1000 + 1}
+        asked: dict[str, Any] = {"created": created, "types": [*EVENT_TYPES[:_MOST_TYPES]], "limit": _PAGE}
+        more = True
+        while more:
+            events, more = await self._page(app, "events", StripeEvent, asked)
+            for event in events:
+                yield event
 
     async def check(self, app: ConnectedApp) -> None:
         """Calls that need a key that works and every right that reading needs."""
@@ -189,11 +190,6 @@ class StripeReader:
         lines, _ = await self._list(app, f"invoices/{invoice.id}/lines", InvoiceLine, {}, _MOST_PAGES)
         return msgspec.structs.replace(invoice, lines=StripeList(data=lines))
 
-    async def _get(self, app: ConnectedApp, path: str, type: type[T], **query: Any) -> T:
-        with asking():
-            answer = await self._api.client(app).raw_request_async("get", f"/v1/{path}", **query)
-        return _decoded(answer.data, type)
-
     async def _list(
         self, app: ConnectedApp, path: str, type: type[T], query: Mapping[str, Any], pages: int, limit: int = _PAGE
     ) -> tuple[list[T], bool]:
@@ -201,24 +197,19 @@ class StripeReader:
         found: list[T] = []
         asked: dict[str, Any] = {**query, "limit": limit}
         for _ in range(pages):
-            page = await self._get(app, path, StripeList[Any], **asked)
-            found += (_decoded(one, type) for one in page.data)
-            if not page.has_more or not page.data:
+            listed, more = await self._page(app, path, type, asked)
+            found += listed
+            if not more:
                 return found, True
-            asked["starting_after"] = _id_of(page.data[-1])
         return found, False
 
-    async def _pages(
-        self, app: ConnectedApp, path: str, type: type[T], query: Mapping[str, Any], limit: int
-    ) -> AsyncIterator[T]:
-        asked: dict[str, Any] = {**query, "limit": limit}
-        while True:
-            page = await self._get(app, path, StripeList[Any], **asked)
-            for one in page.data:
-                yield _decoded(one, type)
-            if not page.has_more or not page.data:
-                return
+    async def _page(self, app: ConnectedApp, path: str, type: type[T], asked: dict[str, Any]) -> tuple[list[T], bool]:
+        """A page of a list, and whether there is another one. Then `asked` asks for that one."""
+        page = await self._api.get(app, path, StripeList[Any], **asked)
+        more = page.has_more and bool(page.data)
+        if more:
             asked["starting_after"] = _id_of(page.data[-1])
+        return [decoded(one, type) for one in page.data], more
 
 
 def account_of(customer: StripeCustomer | None, key: str) -> str | None:
@@ -235,13 +226,6 @@ def _grouped(charges: Iterable[Charge], key: Any) -> dict[str, tuple[Charge, ...
 def _same_mode(app: ConnectedApp, livemode: bool) -> None:
     if livemode != app.credentials.livemode:
         raise UnknownObject("Stripe answered with an object of its other mode.")
-
-
-def _decoded(given: Any, type: type[T]) -> T:
-    try:
-        return msgspec.convert(given, type)
-    except msgspec.MsgspecError:
-        raise StoreDown("Stripe answered with an object of an unexpected form.") from None
 
 
 def _id_of(given: Any) -> str:

@@ -24,7 +24,7 @@ from latchkey.stores.selling import (
     ProviderAccount,
     Sale,
 )
-from latchkey.stores.stripe.api import StripeApi, UnknownObject, acting, asking
+from latchkey.stores.stripe.api import StripeApi, UnknownObject, decoded
 from latchkey.stores.stripe.sold import (
     METHODS,
     OFFERED_KEY,
@@ -57,7 +57,7 @@ class _Customer(msgspec.Struct):
 
 class Selling:
     def __init__(self, api: StripeApi, *, hosted: bool) -> None:
-        self._api = api
+        self.api = api
         # Whether buyers pay on Stripe's own page.
         self._hosted = hosted
         self._accounts: dict[tuple[str, int], str] = {}
@@ -105,7 +105,7 @@ class Selling:
 
     async def sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str) -> Sale:
         if handle.startswith("cs_"):
-            session = await self._get(app, f"checkout/sessions/{handle}", OpenSession)
+            session = await self.api.get(app, f"checkout/sessions/{handle}", OpenSession)
             return Sale(standing=session.standing, receipt=handle)
         payment = await self._payment(app, handle)
         if handle.startswith("seti_") and payment.standing is CheckoutState.PAID:
@@ -165,18 +165,18 @@ class Selling:
 
     async def _payment(self, app: ConnectedApp, handle: str) -> OpenSubscription | OpenIntent:
         if handle.startswith("sub_"):
-            return await self._get(app, f"subscriptions/{handle}", OpenSubscription, expand=_FIRST_PAYMENT)
+            return await self.api.get(app, f"subscriptions/{handle}", OpenSubscription, expand=_FIRST_PAYMENT)
         kind = "setup_intents" if handle.startswith("seti_") else "payment_intents"
-        return await self._get(app, f"{kind}/{handle}", OpenIntent)
+        return await self.api.get(app, f"{kind}/{handle}", OpenIntent)
 
     async def _price(self, app: ConnectedApp, order: CheckoutOrder, *, shown: bool) -> SoldPrice:
         product, price = parts_of(order.product_id)
         try:
             if price is None:
-                price = (await self._get(app, f"products/{_safe(product)}", SoldProduct)).default_price
+                price = (await self.api.get(app, f"products/{_safe(product)}", SoldProduct)).default_price
                 if price is None:
                     raise ActionRefused(f"The product {product} has no default price at Stripe.")
-            found = await self._get(app, f"prices/{_safe(price)}", SoldPrice, expand=["product"])
+            found = await self.api.get(app, f"prices/{_safe(price)}", SoldPrice, expand=["product"])
         except UnknownObject:
             raise ActionRefused(f"Stripe has no product or price for {order.product_id}.") from None
         check(order, found, shown=shown)
@@ -189,7 +189,7 @@ class Selling:
         known = account_id or self._accounts.get((app.app_id, app.version))
         if known is None:
             try:
-                known = (await self._get(app, "account", _Account)).id
+                known = (await self.api.get(app, "account", _Account)).id
             except CredentialsRefused:
                 raise ActionRefused(
                     "The api_key may not read the account. Give the app its stripe_account_id, or the key that right."
@@ -199,15 +199,8 @@ class Selling:
             account_id=known, publishable_key=credentials.publishable_key, sandbox=not credentials.livemode
         )
 
-    async def _get(self, app: ConnectedApp, path: str, type: type[T], **query: Any) -> T:
-        with asking():
-            answer = await self._api.client(app).raw_request_async("get", f"/v1/{path}", **query)
-        return _decoded(answer.data, type)
-
     async def _post(self, app: ConnectedApp, path: str, type: type[T], key: str, given: dict[str, Any]) -> T:
-        with acting():
-            answer = await self._api.client(app).raw_request_async("post", f"/v1/{path}", idempotency_key=key, **given)
-        return _decoded(answer.data, type)
+        return decoded(await self.api.act(app, "post", path, idempotency_key=key, **given), type)
 
 
 def _whose(app: ConnectedApp, order: CheckoutOrder) -> dict[str, str]:
@@ -220,10 +213,3 @@ def _whose(app: ConnectedApp, order: CheckoutOrder) -> dict[str, str]:
 def _safe(id: str) -> str:
     """The id of a product in the catalog, as part of an address."""
     return quote(id, safe="")
-
-
-def _decoded(given: Any, type: type[T]) -> T:
-    try:
-        return msgspec.convert(given, type)
-    except msgspec.MsgspecError:
-        raise StoreDown("Stripe answered with an object of an unexpected form.") from None

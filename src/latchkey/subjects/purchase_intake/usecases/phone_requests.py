@@ -14,8 +14,8 @@ from latchkey.engine.storage.catalog import app_rows
 from latchkey.engine.storage.records import PurchaseKey
 from latchkey.stores import errors
 from latchkey.stores.adapter import AppReceipt
+from latchkey.stores.apple.api import sign_offer
 from latchkey.stores.apple.credentials import AppleCredentials
-from latchkey.stores.apple.offers import sign_offer
 from latchkey.stores.apple.snapshots import STORE
 from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import TEST_PREFIX, CannotCheck, RejectedReceipt
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
