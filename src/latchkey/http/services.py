@@ -28,7 +28,7 @@ from latchkey.http.exchange import SERVICES_KEY
 from latchkey.observability.histogram import SECONDS, SIZES, Tally
 from latchkey.settings import Settings
 from latchkey.subjects.accounts.usecases.second_factor import SecondFactors
-from latchkey.subjects.charts.storage.fact_cache import FactCache, default_folder
+from latchkey.subjects.charts.usecases import FactCache, default_folder
 from latchkey.subjects.checkout.usecases.checkouts import Checkouts
 from latchkey.subjects.exports.usecases.schedules import Exports, exports_of
 from latchkey.subjects.mail.usecases import Mail, mail_of
